@@ -1,0 +1,190 @@
+"""The shape of a model: one frozen, validated record, and the sizes that the paper trained (Table 1)."""
+
+import dataclasses
+import difflib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from albert_tf.errors import InputError
+from albert_tf.files import write_text
+
+ParameterSharing = Literal["all", "attention", "ffn", "none"]
+HiddenAct = Literal["gelu", "gelu_erf", "relu"]
+
+_POSITIVE = (
+    "vocab_size",
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_hidden_groups",
+    "inner_group_num",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+# Keys of Google's released files that never had another working value; they say nothing about the model.
+_INERT = {"net_structure_type": 0, "gap_size": 0, "num_memory_blocks": 0, "down_scale_factor": 1}
+
+
+@dataclass(frozen=True)
+class AlbertConfig:
+    """Everything that fixes the parameters and the mathematics of an ALBERT (or, unshared, a BERT).
+
+    Attributes:
+      vocab_size: V, number of pieces.
+      embedding_size: E, width of the factorized embeddings (paper, section 3.1).
+      hidden_size: H, width of the layers. Where E == H there is no projection between them.
+      num_hidden_layers: L, how many times a layer is applied.
+      num_hidden_groups: G, number of different layers when everything is shared; layer i uses group
+        floor(i * G / L).
+      inner_group_num: blocks (attention + feed-forward) inside each layer.
+      num_attention_heads: N; each head has H / N dimensions.
+      intermediate_size: F, width of the feed-forward part.
+      hidden_act: "gelu" is the tanh approximation that Google's checkpoints were trained with,
+        "gelu_erf" the exact form, "relu" what the Chinese checkpoints use.
+      hidden_dropout_prob: dropout on embeddings, attention output and feed-forward output.
+      attention_probs_dropout_prob: dropout on attention probabilities.
+      max_position_embeddings: longest sequence.
+      type_vocab_size: number of token types (segments).
+      initializer_range: standard deviation of the truncated normal initializer.
+      layer_norm_epsilon: added to the variance in every LayerNorm.
+      parameter_sharing: which parts all layers have in common (paper, section 3.1 and Table 4).
+
+    Raises:
+      InputError: a value is out of range or two values do not fit each other.
+    """
+
+    vocab_size: int = 30000
+    embedding_size: int = 128
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_hidden_groups: int = 1
+    inner_group_num: int = 1
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: HiddenAct = "gelu"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_epsilon: float = 1e-12
+    parameter_sharing: ParameterSharing = "all"
+
+    def __post_init__(self):
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"`{name}` must be a positive whole number. Received {value!r}.")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not _is_number(getattr(self, name)) or not 0 <= getattr(self, name) < 1:
+                raise InputError(f"`{name}` must be at least 0 and below 1. Received {getattr(self, name)!r}.")
+        for name in ("initializer_range", "layer_norm_epsilon"):
+            if not _is_number(getattr(self, name)) or not getattr(self, name) > 0:
+                raise InputError(f"`{name}` must be a number above 0. Received {getattr(self, name)!r}.")
+        for name, choices in (
+            ("hidden_act", ("gelu", "gelu_erf", "relu")),
+            ("parameter_sharing", ("all", "attention", "ffn", "none")),
+        ):
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"`{name}` must be one of {', '.join(choices)}. Received {getattr(self, name)!r}."
+                )
+        if self.hidden_size % self.num_attention_heads:
+            raise InputError(
+                "`hidden_size` must be divisible by `num_attention_heads`. "
+                f"Received {self.hidden_size} and {self.num_attention_heads}."
+            )
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise InputError(
+                "`num_hidden_groups` must not exceed `num_hidden_layers`. "
+                f"Received {self.num_hidden_groups} and {self.num_hidden_layers}."
+            )
+        if self.num_hidden_groups > 1 and self.parameter_sharing != "all":
+            raise InputError(
+                "`num_hidden_groups` divides layers that share everything, so it needs "
+                f'`parameter_sharing` "all". Received {self.num_hidden_groups} groups and '
+                f"{self.parameter_sharing!r}."
+            )
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "AlbertConfig":
+        """Reads the keys of an `albert_config.json`; an unknown key is an error that names the nearest field."""
+        fields = [field.name for field in dataclasses.fields(cls)]
+        known = {}
+        for key, value in values.items():
+            if key in fields:
+                known[key] = value
+            elif key not in _INERT:
+                nearest = difflib.get_close_matches(key, fields, n=1, cutoff=0.0)[0]
+                raise InputError(f"`{key}` is not a field of an ALBERT configuration. Did you mean `{nearest}`?")
+            elif value != _INERT[key]:
+                raise InputError(f"`{key}` can only be {_INERT[key]}. Received {value!r}.")
+        return cls(**known)
+
+    @classmethod
+    def from_json_file(cls, path: str | os.PathLike) -> "AlbertConfig":
+        """Reads an `albert_config.json`, Google's or ours."""
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(f"There is no configuration file {path}.") from None
+        except IsADirectoryError:
+            raise InputError(f"{path} is a folder; name the albert_config.json inside it.") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} is not a JSON file: {error}.") from None
+        if not isinstance(values, dict):
+            raise InputError(f"{path} must hold one JSON object with the fields of a configuration.")
+        try:
+            return cls.from_dict(values)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_preset(cls, name: str, **changes) -> "AlbertConfig":
+        """One of `PRESETS`, with fields changed by keyword: `from_preset("albert_base_v2", vocab_size=8000)`."""
+        if name not in PRESETS:
+            nearest = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.0)[0]
+            raise InputError(
+                f"There is no preset {name!r}. Did you mean {nearest!r}? All presets: {', '.join(PRESETS)}."
+            )
+        return cls.from_dict({**PRESETS[name], **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, under the names of the original `albert_config.json`."""
+        return dataclasses.asdict(self)
+
+    def to_json_file(self, path: str | os.PathLike) -> None:
+        """Writes an `albert_config.json` that `from_json_file` and the original read."""
+        write_text(path, json.dumps(self.to_dict(), indent=2) + "\n")
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+_XLARGE = {"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 8192}
+_XXLARGE = {"hidden_size": 4096, "num_hidden_layers": 12, "num_attention_heads": 64, "intermediate_size": 16384}
+_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+_UNSHARED = {"parameter_sharing": "none", **_DROPOUT}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Version 2 dropped dropout everywhere; xxlarge was trained without from the start.
+    "albert_base_v1": {**_BASE, **_DROPOUT},
+    "albert_large_v1": {**_LARGE, **_DROPOUT},
+    "albert_xlarge_v1": {**_XLARGE, **_DROPOUT},
+    "albert_xxlarge_v1": {**_XXLARGE},
+    "albert_base_v2": {**_BASE},
+    "albert_large_v2": {**_LARGE},
+    "albert_xlarge_v2": {**_XLARGE},
+    "albert_xxlarge_v2": {**_XXLARGE},
+    # The paper's BERT rows: the same encoder with E = H and nothing shared.
+    "bert_base": {**_BASE, **_UNSHARED, "embedding_size": 768},
+    "bert_large": {**_LARGE, **_UNSHARED, "embedding_size": 1024},
+}

@@ -1,0 +1,238 @@
+"""The encoder: factorized embeddings, layers that share parameters, pooler (paper, section 3.1).
+
+Dimensions: B batch, T tokens, E embedding, H hidden, N heads, D = H / N, F feed-forward, V vocabulary,
+P predictions, L layers. Between the embeddings and the output the activations stay flat, (B*T, H): a
+matrix product with bias and activation is then one fused kernel on CPUs.
+"""
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.parameters import distinct_layers
+
+# Added to the scores of masked keys, as in the original: large enough to vanish in the softmax, small
+# enough that a row in which every key is masked stays finite in any dtype.
+MASKED_SCORE = -10000.0
+
+
+def initializer(config: AlbertConfig, seeds) -> keras.initializers.Initializer:
+    """Truncated normal, the original's initializer of every matrix."""
+    return keras.initializers.TruncatedNormal(stddev=config.initializer_range, seed=seeds)
+
+
+def dense(units: int, config: AlbertConfig, seeds, *, name: str, dtype, activation=None) -> keras.layers.Dense:
+    """A dense layer with the original's initializer and zero bias."""
+    return keras.layers.Dense(
+        units, activation=activation, kernel_initializer=initializer(config, seeds), name=name, dtype=dtype
+    )
+
+
+def layer_norm(config: AlbertConfig, *, dtype) -> keras.layers.LayerNormalization:
+    """LayerNorm; its name is what excludes its parameters from weight decay and trust ratio."""
+    return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="layer_norm", dtype=dtype)
+
+
+def activation(config: AlbertConfig):
+    """The function that `hidden_act` names, from any array to an array of the same shape."""
+    return {
+        "gelu": lambda x: ops.gelu(x, approximate=True),
+        "gelu_erf": lambda x: ops.gelu(x, approximate=False),
+        "relu": ops.relu,
+    }[config.hidden_act]
+
+
+class Embeddings(keras.layers.Layer):
+    """Word + token type + position at width E, normalised, dropped out and projected to width H."""
+
+    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+        super().__init__(name="embeddings", **kwargs)
+        self.config = config
+        self.initializer = initializer(config, seeds)
+        self.layer_norm = layer_norm(config, dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, seed=seeds)
+        self.projection = (
+            dense(config.hidden_size, config, seeds, name="embedding_projection", dtype=self.dtype_policy)
+            if config.embedding_size != config.hidden_size
+            else None
+        )
+
+    def build(self, input_shape=None):
+        config, E = self.config, self.config.embedding_size
+        self.word_embeddings = self._table("word_embeddings", config.vocab_size)
+        self.position_embeddings = self._table("position_embeddings", config.max_position_embeddings)
+        self.token_type_embeddings = self._table("token_type_embeddings", config.type_vocab_size)
+        self.layer_norm.build((None, E))
+        if self.projection is not None:
+            self.projection.build((None, E))
+
+    def _table(self, name: str, rows: int):
+        shape = (rows, self.config.embedding_size)
+        return self.add_weight(shape=shape, initializer=self.initializer, name=name)
+
+    def call(self, input_ids, token_type_ids, training=False):
+        T = ops.shape(input_ids)[1]
+        x = ops.take(self.word_embeddings, input_ids, axis=0)  # (B, T, E)
+        x = x + ops.take(self.token_type_embeddings, token_type_ids, axis=0)
+        x = x + ops.expand_dims(self.position_embeddings[:T], 0)
+        x = ops.reshape(x, (-1, self.config.embedding_size))  # (B*T, E)
+        x = self.dropout(self.layer_norm(x), training=training)
+        return x if self.projection is None else self.projection(x)  # (B*T, H)
+
+
+class SelfAttention(keras.layers.Layer):
+    """Multi-head self-attention with its output projection, residual connection and LayerNorm."""
+
+    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        H, dtype = config.hidden_size, self.dtype_policy
+        self.query = dense(H, config, seeds, name="query", dtype=dtype)
+        self.key = dense(H, config, seeds, name="key", dtype=dtype)
+        self.value = dense(H, config, seeds, name="value", dtype=dtype)
+        self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
+        self.layer_norm = layer_norm(config, dtype=dtype)
+        self.probs_dropout = keras.layers.Dropout(config.attention_probs_dropout_prob, seed=seeds)
+        self.output_dropout = keras.layers.Dropout(config.hidden_dropout_prob, seed=seeds)
+
+    def build(self, input_shape=None):
+        for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
+            layer.build((None, self.config.hidden_size))
+
+    def call(self, x, mask_scores, training=False):
+        H, N = self.config.hidden_size, self.config.num_attention_heads
+        T, D = ops.shape(mask_scores)[-1], H // N
+
+        def split_heads(projected, axes):
+            return ops.transpose(ops.reshape(projected, (-1, T, N, D)), axes)
+
+        query = split_heads(self.query(x), (0, 2, 1, 3))  # (B, N, T, D)
+        key = split_heads(self.key(x), (0, 2, 3, 1))  # (B, N, D, T)
+        value = split_heads(self.value(x), (0, 2, 1, 3))  # (B, N, T, D)
+        scores = ops.matmul(query, key) * D**-0.5 + mask_scores  # (B, N, T, T)
+        probs = self.probs_dropout(ops.softmax(scores), training=training)
+        context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))  # (B, T, N, D)
+        output = self.output_dense(ops.reshape(context, (-1, H)))  # (B*T, H)
+        return self.layer_norm(x + self.output_dropout(output, training=training))
+
+
+class FeedForward(keras.layers.Layer):
+    """H -> F -> H with residual connection and LayerNorm."""
+
+    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        F, H, dtype = config.intermediate_size, config.hidden_size, self.dtype_policy
+        self.intermediate = dense(
+            F, config, seeds, name="intermediate", dtype=dtype, activation=activation(config)
+        )
+        self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
+        self.layer_norm = layer_norm(config, dtype=dtype)
+        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, seed=seeds)
+
+    def build(self, input_shape=None):
+        self.intermediate.build((None, self.config.hidden_size))
+        self.output_dense.build((None, self.config.intermediate_size))
+        self.layer_norm.build((None, self.config.hidden_size))
+
+    def call(self, x, training=False):
+        output = self.output_dense(self.intermediate(x))  # (B*T, F) -> (B*T, H)
+        return self.layer_norm(x + self.dropout(output, training=training))
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertEncoder(keras.Model):
+    """Token ids to contextual vectors (paper, section 3.1).
+
+    Every sharing strategy of the paper's Table 4 is the same loop over two lists, the different attention
+    and the different feed-forward parts: a shared list is shorter than the loop.
+
+    Args:
+      config: the model's shape.
+      seed: seeds the initial weights and the dropout masks.
+
+    Call args:
+      inputs: a dict of integer arrays of shape (B, T): `input_ids`; `input_mask`, 1 for tokens and 0 for
+        padding (default: all 1); `token_type_ids` (default: all 0).
+      training: whether dropout is on.
+      intermediates: whether to return every layer's output too.
+
+    Returns:
+      A dict: `sequence_output` (B, T, H); `pooled_output` (B, H), a tanh layer on the first token; and with
+      `intermediates` also `embedding_output` (B, T, H), what enters the first layer, and `encoder_outputs`,
+      a list of L arrays (B, T, H).
+    """
+
+    def __init__(self, config: AlbertConfig, *, seed: int | None = None, **kwargs):
+        super().__init__(**{"name": "albert_encoder", **kwargs})
+        self.config = config
+        self.seed = seed
+        self.seeds = seeds = keras.random.SeedGenerator(seed)
+        dtype = self.dtype_policy
+        attentions, ffns = distinct_layers(config)
+        blocks = range(config.inner_group_num)
+        self.embeddings = Embeddings(config, seeds, dtype=dtype)
+        self.attentions = [
+            [SelfAttention(config, seeds, name=f"attention_{g}_{i}", dtype=dtype) for i in blocks]
+            for g in range(attentions)
+        ]
+        self.ffns = [
+            [FeedForward(config, seeds, name=f"ffn_{g}_{i}", dtype=dtype) for i in blocks]
+            for g in range(ffns)
+        ]
+        self.pooler = dense(config.hidden_size, config, seeds, name="pooler", dtype=dtype, activation="tanh")
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        for layer in (self.embeddings, *sum(self.attentions, []), *sum(self.ffns, [])):
+            layer.build()
+        self.pooler.build((None, self.config.hidden_size))
+        self.built = True
+
+    def call(self, inputs, training=False, intermediates=False):
+        input_ids = inputs["input_ids"]
+        input_mask = inputs.get("input_mask", None)
+        token_type_ids = inputs.get("token_type_ids", None)
+        if input_mask is None:
+            input_mask = ops.ones_like(input_ids)
+        if token_type_ids is None:
+            token_type_ids = ops.zeros_like(input_ids)
+        L, T, H = self.config.num_hidden_layers, ops.shape(input_ids)[1], self.config.hidden_size
+        self._check_length(T)
+
+        mask_scores = (1.0 - ops.cast(input_mask, self.compute_dtype)) * MASKED_SCORE  # (B, T)
+        mask_scores = ops.expand_dims(mask_scores, (1, 2))  # (B, 1, 1, T)
+        x = self.embeddings(input_ids, token_type_ids, training=training)  # (B*T, H)
+        layer_outputs = [x]
+        for layer in range(L):
+            attentions = self.attentions[layer * len(self.attentions) // L]
+            ffns = self.ffns[layer * len(self.ffns) // L]
+            for attention, ffn in zip(attentions, ffns, strict=True):
+                x = ffn(attention(x, mask_scores, training=training), training=training)
+            layer_outputs.append(x)
+
+        sequence_output = ops.reshape(x, (-1, T, H))
+        outputs = {
+            "sequence_output": sequence_output,
+            "pooled_output": self.pooler(sequence_output[:, 0]),
+        }
+        if intermediates:
+            shaped = [ops.reshape(output, (-1, T, H)) for output in layer_outputs]
+            outputs |= {"embedding_output": shaped[0], "encoder_outputs": shaped[1:]}
+        return outputs
+
+    def _check_length(self, T):
+        longest = self.config.max_position_embeddings
+        if isinstance(T, int) and T > longest:
+            raise ValueError(
+                f"`input_ids` must not be longer than `max_position_embeddings`. Received {T} and {longest}."
+            )
+
+    def get_config(self):
+        return {"config": self.config.to_dict(), "seed": self.seed, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(AlbertConfig.from_dict(config.pop("config")), **config)

@@ -1,0 +1,113 @@
+"""The pretraining model and its loss."""
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.heads import MaskedLMHead, SentenceOrderHead
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertPretrainer(keras.Model):
+    """Encoder with masked-LM and sentence-order heads (paper, section 3.1).
+
+    Args:
+      config: the model's shape.
+      seed: seeds the initial weights and the dropout masks.
+
+    Call args:
+      inputs: the encoder's dict of (B, T) arrays and `masked_lm_positions` (B, P); further keys, such as
+        the labels of a pretraining batch, are ignored.
+
+    Returns:
+      A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
+    """
+
+    def __init__(self, config: AlbertConfig, *, seed: int | None = None, **kwargs):
+        super().__init__(**{"name": "albert_pretrainer", **kwargs})
+        self.config = config
+        self.seed = seed
+        self.encoder = AlbertEncoder(config, seed=seed, dtype=self.dtype_policy)
+        self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
+        self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        self.masked_lm.build()
+        self.sentence_order.build()
+        self.built = True
+
+    def call(self, inputs, training=False):
+        outputs = self.encoder(inputs, training=training)
+        return {
+            "masked_lm_logits": self.masked_lm(
+                outputs["sequence_output"],
+                inputs["masked_lm_positions"],
+                self.encoder.embeddings.word_embeddings,
+            ),
+            "sentence_order_logits": self.sentence_order(outputs["pooled_output"]),
+        }
+
+    def get_config(self):
+        return {"config": self.config.to_dict(), "seed": self.seed, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(AlbertConfig.from_dict(config.pop("config")), **config)
+
+
+def pretraining_sums(outputs: dict, batch: dict) -> dict:
+    """Sums over a batch, from which losses and accuracies follow once all replicas' sums are added.
+
+    Args:
+      outputs: of `AlbertPretrainer`.
+      batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 where there is no
+        prediction, and `sentence_order` integers (B,).
+
+    Returns:
+      A dict of float32 scalars: `masked_lm_loss`, `masked_lm_correct` and `masked_lm_weight`, summed over
+      predictions; `sentence_order_loss`, `sentence_order_correct` and `sentence_order_weight`, over pairs.
+    """
+    logits, ids = ops.cast(outputs["masked_lm_logits"], "float32"), batch["masked_lm_ids"]
+    weights = ops.cast(batch["masked_lm_weights"], "float32")
+    order_logits, order = ops.cast(outputs["sentence_order_logits"], "float32"), batch["sentence_order"]
+    order_loss = ops.sparse_categorical_crossentropy(order, order_logits, from_logits=True)
+    return {
+        "masked_lm_loss": ops.sum(
+            weights * ops.sparse_categorical_crossentropy(ids, logits, from_logits=True)
+        ),
+        "masked_lm_correct": ops.sum(weights * _is_best(logits, ids)),
+        "masked_lm_weight": ops.sum(weights),
+        "sentence_order_loss": ops.sum(order_loss),
+        "sentence_order_correct": ops.sum(_is_best(order_logits, order)),
+        "sentence_order_weight": ops.sum(ops.ones_like(order_loss)),
+    }
+
+
+def _is_best(logits, labels):
+    return ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32")), "float32")
+
+
+def pretraining_metrics(sums: dict) -> dict:
+    """`pretraining_sums`, added over any number of batches, as means.
+
+    The masked-LM mean divides by the weights + 1e-5, as the original does, so that a batch without
+    predictions has loss 0.
+
+    Returns:
+      A dict of scalars: `loss` (the sum of the two losses), `masked_lm_loss`, `masked_lm_accuracy`,
+      `sentence_order_loss`, `sentence_order_accuracy`. Losses in nats.
+    """
+    predictions, pairs = sums["masked_lm_weight"] + 1e-5, sums["sentence_order_weight"]
+    masked_lm_loss = sums["masked_lm_loss"] / predictions
+    sentence_order_loss = sums["sentence_order_loss"] / pairs
+    return {
+        "loss": masked_lm_loss + sentence_order_loss,
+        "masked_lm_loss": masked_lm_loss,
+        "masked_lm_accuracy": sums["masked_lm_correct"] / predictions,
+        "sentence_order_loss": sentence_order_loss,
+        "sentence_order_accuracy": sums["sentence_order_correct"] / pairs,
+    }

@@ -1,0 +1,106 @@
+"""AdamW as ALBERT and BERT use it: no bias correction, weight decay as part of the update."""
+
+import re
+
+import keras
+from keras import ops
+
+# Parameters with these in their names get neither weight decay nor, in LAMB, a trust ratio.
+EXCLUDED = r"LayerNorm|layer_norm|bias"
+
+
+def moments(gradient, m, v, beta_1, beta_2):
+    """Running means of the gradient and of its square."""
+    return beta_1 * m + (1 - beta_1) * gradient, beta_2 * v + (1 - beta_2) * ops.square(gradient)
+
+
+def adamw_update(weight, gradient, m, v, learning_rate, *, beta_1, beta_2, epsilon, weight_decay):
+    """One step of the original's AdamWeightDecayOptimizer for one array.
+
+    Returns:
+      The new (weight, m, v), all of the shape of `weight`.
+    """
+    m, v = moments(gradient, m, v, beta_1, beta_2)
+    update = m / (ops.sqrt(v) + epsilon) + weight_decay * weight
+    return weight - learning_rate * update, m, v
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AdamW(keras.optimizers.Optimizer):
+    """`adamw_update` as a Keras optimizer.
+
+    Args:
+      learning_rate: a float or a schedule.
+      weight_decay_rate: decay of parameters whose names do not match `exclude`.
+      beta_1: decay of the gradient's mean.
+      beta_2: decay of the squared gradient's mean.
+      epsilon: added to the root of the squared gradient's mean.
+      exclude: regular expression over variable paths.
+      kwargs: of `keras.optimizers.Optimizer`, for instance `global_clipnorm=1.0`.
+    """
+
+    def __init__(
+        self,
+        learning_rate=0.00176,
+        *,
+        weight_decay_rate: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude: str = EXCLUDED,
+        name: str = "adamw",
+        **kwargs,
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.weight_decay_rate = weight_decay_rate
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.exclude = exclude
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._m = [self.add_variable_from_reference(variable, name="m") for variable in variables]
+        self._v = [self.add_variable_from_reference(variable, name="v") for variable in variables]
+        self._excluded = [re.search(self.exclude, variable.path) is not None for variable in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        m, v = self._m[index], self._v[index]
+        new_weight, new_m, new_v = self.new_values(
+            ops.convert_to_tensor(variable),
+            ops.cast(gradient, variable.dtype),
+            ops.convert_to_tensor(m),
+            ops.convert_to_tensor(v),
+            ops.cast(learning_rate, variable.dtype),
+            excluded=self._excluded[index],
+        )
+        self.assign(m, new_m)
+        self.assign(v, new_v)
+        self.assign(variable, new_weight)
+
+    def new_values(self, weight, gradient, m, v, learning_rate, *, excluded: bool):
+        """The pure update of one array; `excluded` arrays are not decayed."""
+        return adamw_update(
+            weight,
+            gradient,
+            m,
+            v,
+            learning_rate,
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            weight_decay=0.0 if excluded else self.weight_decay_rate,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "weight_decay_rate": self.weight_decay_rate,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "exclude": self.exclude,
+        }

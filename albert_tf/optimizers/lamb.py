@@ -1,0 +1,42 @@
+"""LAMB (You et al. 2020, Algorithm 2) as ALBERT's pretraining uses it (paper, section 4.1)."""
+
+import keras
+from keras import ops
+
+from albert_tf.optimizers.adamw import AdamW, adamw_update, moments
+
+
+def lamb_update(weight, gradient, m, v, learning_rate, *, beta_1, beta_2, epsilon, weight_decay):
+    """One step of the original's LAMBOptimizer for one array: AdamW's update scaled by |weight| / |update|.
+
+    There is no bias correction, the decay is inside the ratio, and the ratio is 1 where either norm is 0.
+
+    Returns:
+      The new (weight, m, v), all of the shape of `weight`.
+    """
+    m, v = moments(gradient, m, v, beta_1, beta_2)
+    update = m / (ops.sqrt(v) + epsilon) + weight_decay * weight
+    weight_norm, update_norm = ops.norm(weight), ops.norm(update)
+    both = ops.logical_and(weight_norm > 0, update_norm > 0)
+    ratio = ops.where(both, weight_norm / ops.where(both, update_norm, 1.0), 1.0)
+    return weight - learning_rate * ratio * update, m, v
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Lamb(AdamW):
+    """`lamb_update` as a Keras optimizer; excluded parameters take `adamw_update` without decay.
+
+    Not `keras.optimizers.Lamb`, which corrects bias, decays outside the ratio and excludes nothing.
+    """
+
+    def __init__(self, learning_rate=0.00176, *, name: str = "lamb", **kwargs):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+
+    def new_values(self, weight, gradient, m, v, learning_rate, *, excluded: bool):
+        """The pure update of one array; `excluded` arrays get neither decay nor trust ratio."""
+        hyperparameters = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+        if excluded:
+            return adamw_update(weight, gradient, m, v, learning_rate, **hyperparameters, weight_decay=0.0)
+        return lamb_update(
+            weight, gradient, m, v, learning_rate, **hyperparameters, weight_decay=self.weight_decay_rate
+        )
