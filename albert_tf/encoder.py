@@ -42,15 +42,19 @@ def activation(config: AlbertConfig):
     }[config.hidden_act]
 
 
+def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):
+    """Inverted dropout; the masks follow from the state of `seeds`, which checkpoints keep."""
+    return keras.random.dropout(x, rate, seed=seeds) if training and rate > 0 else x
+
+
 class Embeddings(keras.layers.Layer):
     """Word + token type + position at width E, normalised, dropped out and projected to width H."""
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
         super().__init__(name="embeddings", **kwargs)
-        self.config = config
+        self.config, self.seeds = config, seeds
         self.initializer = initializer(config, seeds)
         self.layer_norm = layer_norm(config, dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, seed=seeds)
         self.projection = (
             dense(config.hidden_size, config, seeds, name="embedding_projection", dtype=self.dtype_policy)
             if config.embedding_size != config.hidden_size
@@ -76,7 +80,7 @@ class Embeddings(keras.layers.Layer):
         x = x + ops.take(self.token_type_embeddings, token_type_ids, axis=0)
         x = x + ops.expand_dims(self.position_embeddings[:T], 0)
         x = ops.reshape(x, (-1, self.config.embedding_size))  # (B*T, E)
-        x = self.dropout(self.layer_norm(x), training=training)
+        x = dropout(self.layer_norm(x), self.config.hidden_dropout_prob, self.seeds, training)
         return x if self.projection is None else self.projection(x)  # (B*T, H)
 
 
@@ -85,15 +89,13 @@ class SelfAttention(keras.layers.Layer):
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
         super().__init__(**kwargs)
-        self.config = config
+        self.config, self.seeds = config, seeds
         H, dtype = config.hidden_size, self.dtype_policy
         self.query = dense(H, config, seeds, name="query", dtype=dtype)
         self.key = dense(H, config, seeds, name="key", dtype=dtype)
         self.value = dense(H, config, seeds, name="value", dtype=dtype)
         self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
         self.layer_norm = layer_norm(config, dtype=dtype)
-        self.probs_dropout = keras.layers.Dropout(config.attention_probs_dropout_prob, seed=seeds)
-        self.output_dropout = keras.layers.Dropout(config.hidden_dropout_prob, seed=seeds)
 
     def build(self, input_shape=None):
         for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
@@ -110,10 +112,11 @@ class SelfAttention(keras.layers.Layer):
         key = split_heads(self.key(x), (0, 2, 3, 1))  # (B, N, D, T)
         value = split_heads(self.value(x), (0, 2, 1, 3))  # (B, N, T, D)
         scores = ops.matmul(query, key) * D**-0.5 + mask_scores  # (B, N, T, T)
-        probs = self.probs_dropout(ops.softmax(scores), training=training)
+        probs = dropout(ops.softmax(scores), self.config.attention_probs_dropout_prob, self.seeds, training)
         context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))  # (B, T, N, D)
         output = self.output_dense(ops.reshape(context, (-1, H)))  # (B*T, H)
-        return self.layer_norm(x + self.output_dropout(output, training=training))
+        output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
+        return self.layer_norm(x + output)
 
 
 class FeedForward(keras.layers.Layer):
@@ -121,14 +124,13 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
         super().__init__(**kwargs)
-        self.config = config
+        self.config, self.seeds = config, seeds
         F, H, dtype = config.intermediate_size, config.hidden_size, self.dtype_policy
         self.intermediate = dense(
             F, config, seeds, name="intermediate", dtype=dtype, activation=activation(config)
         )
         self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
         self.layer_norm = layer_norm(config, dtype=dtype)
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, seed=seeds)
 
     def build(self, input_shape=None):
         self.intermediate.build((None, self.config.hidden_size))
@@ -137,7 +139,8 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x, training=False):
         output = self.output_dense(self.intermediate(x))  # (B*T, F) -> (B*T, H)
-        return self.layer_norm(x + self.dropout(output, training=training))
+        output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
+        return self.layer_norm(x + output)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -167,7 +170,7 @@ class AlbertEncoder(keras.Model):
         super().__init__(**{"name": "albert_encoder", **kwargs})
         self.config = config
         self.seed = seed
-        self.seeds = seeds = keras.random.SeedGenerator(seed)
+        self.seeds = seeds = keras.random.SeedGenerator(seed, name="seeds")
         dtype = self.dtype_policy
         attentions, ffns = distinct_layers(config)
         blocks = range(config.inner_group_num)

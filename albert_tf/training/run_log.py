@@ -1,0 +1,112 @@
+"""What a run tells: metrics.jsonl, TensorBoard, and the progress bar."""
+
+import json
+from pathlib import Path
+
+import tensorflow as tf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from albert_tf.files import write_text
+
+METRICS_FILE = "metrics.jsonl"
+TENSORBOARD = "tensorboard"
+
+
+class RunLog:
+    """Writes each logged step to metrics.jsonl and TensorBoard, under the same names.
+
+    Args:
+      run: the run's folder.
+      start_step: where the run starts or goes on; what an interrupted run had logged after it is dropped,
+        since these steps are taken again.
+    """
+
+    def __init__(self, run: Path, start_step: int):
+        self._path = run / METRICS_FILE
+        _drop_after(self._path, start_step)
+        self._events = tf.summary.create_file_writer(str(run / TENSORBOARD))
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        """Adds one line and one set of events; both are on disk when this returns."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **values}) + "\n")
+        with self._events.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self._events.flush()
+
+
+def read_metrics(run: Path) -> list[dict]:
+    """All complete lines of a run's metrics.jsonl; a line cut short by a kill is left out."""
+    path = Path(run) / METRICS_FILE
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1]]  # what follows the last newline is empty or cut short
+
+
+def _drop_after(path: Path, step: int) -> None:
+    if path.exists():
+        kept = [line for line in read_metrics(path.parent) if line["step"] <= step]
+        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+class TrainingProgress:
+    """A progress bar on a terminal, a line a logged step elsewhere.
+
+    Args:
+      num_train_steps: where the bar ends.
+      start_step: where it starts.
+    """
+
+    def __init__(self, num_train_steps: int, start_step: int):
+        self._total = num_train_steps
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("step"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=num_train_steps, completed=start_step, figures="")
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self._bar.stop()
+
+    def update(self, step: int, values: dict[str, float], seconds_left: float) -> None:
+        """Shows the figures of a logged step."""
+        figures = (
+            f"loss {values['loss']:.3f}  MLM {values['masked_lm_accuracy']:.3f}  "
+            f"SOP {values['sentence_order_accuracy']:.3f}  {values['tokens_per_second']:,.0f} tokens/s"
+        )
+        self._bar.update(self._task, completed=step, figures=figures)
+        if not self._console.is_terminal:
+            self.say(f"step {step:>{len(str(self._total))}}/{self._total}  {figures}  {_clock(seconds_left)} left")
+
+    def say_evaluation(self, step: int, metrics: dict[str, float]) -> None:
+        """Prints the figures of an evaluation."""
+        loss, masked_lm, order = (
+            metrics[f"eval_{name}"] for name in ("loss", "masked_lm_accuracy", "sentence_order_accuracy")
+        )
+        self.say(
+            f"held out at step {step}: loss {loss:.3f}  MLM {masked_lm:.3f}  SOP {order:.3f}"
+            f"  on {metrics['eval_examples']:,} examples"
+        )
+
+    def say(self, line: str) -> None:
+        """Prints a line above the bar."""
+        self._console.print(line, highlight=False, soft_wrap=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,117 @@
+"""The flags of pretraining, under the original's names."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from albert_tf.errors import InputError
+
+
+@dataclass(frozen=True)
+class PretrainingSettings:
+    """Everything that one pretraining run is told.
+
+    Attributes:
+      input_file: TFRecord files to train on; commas and globs.
+      albert_config_file: the model's albert_config.json.
+      output_dir: the run's folder; a run that is found there goes on from its last checkpoint.
+      eval_file: TFRecord files to evaluate on, of documents that are not trained on; commas and globs.
+      spm_model_file: the vocabulary that the files were made with, kept with the run for export. Default:
+        what their manifest.json names, if it is still there.
+      init_checkpoint: a run or a checkpoint to take the initial weights from.
+      do_train: train.
+      do_eval: evaluate at every checkpoint and at the end.
+      train_batch_size: examples a step, over all devices.
+      eval_batch_size: examples a step of evaluation.
+      max_seq_length: T of the files; default: read from them.
+      max_predictions_per_seq: P of the files; default: read from them.
+      optimizer: lamb or adamw.
+      learning_rate: the peak. The paper's 0.00176 is for batches of 4096.
+      poly_power: power of the polynomial decay.
+      num_train_steps: steps of the whole run.
+      num_warmup_steps: steps of linear warm-up.
+      save_checkpoints_steps: steps between checkpoints.
+      keep_checkpoint_max: checkpoints to keep.
+      max_eval_steps: at most so many batches an evaluation.
+      log_steps: steps between lines in metrics.jsonl.
+      seed: seeds initial weights, order of examples and dropout.
+      tpu: a TPU's name, grpc:// address or "local".
+    """
+
+    input_file: str
+    albert_config_file: str
+    output_dir: str
+    eval_file: str | None = None
+    spm_model_file: str | None = None
+    init_checkpoint: str | None = None
+    do_train: bool = False
+    do_eval: bool = False
+    train_batch_size: int = 4096
+    eval_batch_size: int = 64
+    max_seq_length: int | None = None
+    max_predictions_per_seq: int | None = None
+    optimizer: Literal["lamb", "adamw"] = "lamb"
+    learning_rate: float = 0.00176
+    poly_power: float = 1.0
+    num_train_steps: int = 125000
+    num_warmup_steps: int = 3125
+    save_checkpoints_steps: int = 5000
+    keep_checkpoint_max: int = 5
+    max_eval_steps: int = 100
+    log_steps: int = 100
+    seed: int = 12345
+    tpu: str | None = None
+
+    def __post_init__(self):
+        if not self.do_train and not self.do_eval:
+            raise InputError("At least one of --do_train and --do_eval must be given. Received neither.")
+        if self.do_eval and not self.do_train and not self.eval_file:
+            raise InputError(
+                "--do_eval needs --eval_file: evaluation never reads the training files. Prepare examples of "
+                "held-out documents with `albert prepare` and name them."
+            )
+        for name in (
+            "train_batch_size",
+            "eval_batch_size",
+            "num_train_steps",
+            "save_checkpoints_steps",
+            "keep_checkpoint_max",
+            "max_eval_steps",
+            "log_steps",
+        ):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name} must be at least 1. Received {getattr(self, name)}.")
+        if self.num_warmup_steps < 0:
+            raise InputError(f"--num_warmup_steps must be at least 0. Received {self.num_warmup_steps}.")
+        for name in ("learning_rate", "poly_power"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"--{name} must be a number above 0. Received {getattr(self, name)}.")
+
+
+# Changing one of these in the middle of a run would make it another run: other data order, other mathematics.
+_FIXED = (
+    "input_file",
+    "train_batch_size",
+    "max_seq_length",
+    "max_predictions_per_seq",
+    "optimizer",
+    "seed",
+)
+
+
+def check_same_run(settings: PretrainingSettings, path: Path) -> None:
+    """Raises InputError where the settings that a run was started with (a JSON file) differ in what is fixed."""
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    for name in _FIXED:
+        if earlier.get(name) != getattr(settings, name):
+            raise InputError(
+                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot go on with "
+                f"{getattr(settings, name)}. Use the same value, or another --output_dir for a new run."
+            )
+
+
+def settings_json(settings: PretrainingSettings) -> str:
+    """The text of a run's settings.json."""
+    return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"

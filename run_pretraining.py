@@ -1,0 +1,98 @@
+#!/usr/bin/env python
+"""Pretrains an ALBERT with masked-LM and sentence-order losses; `albert pretrain` is the same program.
+
+    python run_pretraining.py --input_file='data/train.tfrecord*' --eval_file='data/heldout.tfrecord*' \
+        --albert_config_file=albert_config.json --output_dir=runs/base --do_train --do_eval
+
+`python run_pretraining.py --help` lists the flags.
+"""
+
+import sys
+
+import keras
+
+from albert_tf import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.models import AlbertPretrainer
+from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.training.checkpoints import RunCheckpoints, load_weights, open_run
+from albert_tf.training.inputs import PretrainingInputs
+from albert_tf.training.loop import train
+from albert_tf.training.run_log import RunLog, TrainingProgress
+from albert_tf.training.settings import PretrainingSettings
+from albert_tf.training.steps import evaluate, make_eval_function, make_train_function
+from albert_tf.training.strategy import make_strategy
+
+
+def pretrain(settings: PretrainingSettings) -> dict[str, float]:
+    """Starts a run, or goes on with the one in `settings.output_dir`.
+
+    Returns:
+      The metrics of the last evaluation, names prefixed with `eval_`; empty if there was none.
+
+    Raises:
+      InputError: files, flags and configuration do not fit each other; then nothing has been written.
+    """
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    inputs = PretrainingInputs(settings, config)
+    strategy = make_strategy(settings.tpu)
+    with strategy.scope():
+        model = AlbertPretrainer(config, seed=settings.seed)
+        optimizer = make_optimizer(settings)
+        optimizer.build(model.trainable_variables)
+        if settings.init_checkpoint:
+            load_weights(model, settings.init_checkpoint)
+
+    run = open_run(settings, config, inputs.vocabulary)
+    checkpoints = RunCheckpoints(run, model, optimizer, settings.keep_checkpoint_max)
+    start_step = checkpoints.restore_latest()
+    log = RunLog(run, start_step)
+    eval_step = make_eval_function(model, strategy)
+    metrics: dict[str, float] = {}
+
+    with TrainingProgress(settings.num_train_steps, start_step) as progress:
+
+        def evaluate_at(step: int) -> None:
+            if not (settings.do_eval and settings.eval_file):
+                return
+            metrics.update(evaluate(eval_step, inputs.eval_batches(strategy), settings.max_eval_steps))
+            log.write(step, metrics)
+            progress.say_evaluation(step, metrics)
+
+        def save_at(step: int) -> None:
+            checkpoints.save()
+            evaluate_at(step)
+
+        progress.say(inputs.describe(start_step, run))
+        if settings.do_train and start_step < settings.num_train_steps:
+            train(
+                make_train_function(model, optimizer, strategy),
+                iter(inputs.train_batches(strategy, start_step)),
+                start_step=start_step,
+                tokens_per_step=settings.train_batch_size * inputs.max_seq_length,
+                learning_rate=make_schedule(settings),
+                settings=settings,
+                log=log,
+                progress=progress,
+                save=save_at,
+            )
+        elif settings.do_eval:
+            evaluate_at(start_step)
+    return metrics
+
+
+def make_schedule(settings: PretrainingSettings) -> WarmupPolynomialDecay:
+    """The learning rate that the flags ask for."""
+    return WarmupPolynomialDecay(
+        settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps, settings.poly_power
+    )
+
+
+def make_optimizer(settings: PretrainingSettings) -> keras.optimizers.Optimizer:
+    """The optimizer that the flags ask for."""
+    optimizer = {"lamb": Lamb, "adamw": AdamW}[settings.optimizer]
+    return optimizer(make_schedule(settings))
+
+
+if __name__ == "__main__":
+    sys.exit(cli.main(["pretrain", *sys.argv[1:]]))

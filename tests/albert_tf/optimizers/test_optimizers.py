@@ -1,0 +1,94 @@
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
+from tests.reference.optimizers import ReferenceOptimizer, learning_rate
+
+SHAPES = {
+    "layer/kernel": (7, 5),
+    "layer/bias": (5,),
+    "layer/layer_norm/gamma": (5,),
+    "bert/LayerNorm/beta": (5,),
+    "table": (11, 3),
+    "zero": (4, 4),  # |w| = 0: the trust ratio is 1
+    "still": (3,),  # its gradient is 0
+}
+
+
+def make_weights(rng):
+    weights = {name: rng.normal(0, 1, shape).astype("float32") for name, shape in SHAPES.items()}
+    weights["zero"][:] = 0
+    weights["still"][:] = 0
+    return weights
+
+
+def make_variables(weights):
+    variables = []
+    for path, array in weights.items():
+        *scopes, name = path.split("/")
+        with keras.name_scope("/".join(scopes)) if scopes else keras.name_scope(""):
+            variables.append(keras.Variable(array, name=name))
+    return variables
+
+
+@pytest.mark.parametrize(("optimizer", "trust_ratio"), [(Lamb, True), (AdamW, False)])
+def test_twenty_steps_equal_the_numpy_oracle(optimizer, trust_ratio):
+    rng = np.random.default_rng(0)
+    weights = make_weights(rng)
+    variables = make_variables(weights)
+    schedule = WarmupPolynomialDecay(0.01, num_train_steps=30, num_warmup_steps=5)
+    ours = optimizer(schedule)
+    expected = ReferenceOptimizer(weights, lambda step: learning_rate(step, 0.01, 30, 5), trust_ratio=trust_ratio)
+    for _ in range(20):
+        gradients = {name: rng.normal(0, 1, shape).astype("float32") for name, shape in SHAPES.items()}
+        gradients["still"][:] = 0
+        ours.apply([keras.ops.convert_to_tensor(g) for g in gradients.values()], variables)
+        expected.step(gradients)
+        for variable, (name, array) in zip(variables, expected.weights.items(), strict=True):
+            np.testing.assert_allclose(variable.numpy(), array, atol=1e-6, rtol=0, err_msg=name)
+    assert np.abs(variables[0].numpy() - weights["layer/kernel"]).max() > 0.01  # it did move
+
+
+@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
+def test_bias_and_layer_norm_are_not_decayed(optimizer):
+    weights = {"kernel": np.ones((2, 2), "float32"), "bias": np.ones(2, "float32"), "layer_norm": np.ones(2, "f")}
+    variables = make_variables(weights)
+    optimizer(0.1).apply([np.zeros_like(array) for array in weights.values()], variables)
+    assert (variables[0].numpy() < 1).all()
+    assert (variables[1].numpy() == 1).all()
+    assert (variables[2].numpy() == 1).all()
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_schedule_equals_the_oracle(power):
+    schedule = WarmupPolynomialDecay(0.00176, 100, 10, power)
+    for step in (0, 1, 9, 10, 11, 50, 99, 100, 150):
+        assert float(schedule(step)) == pytest.approx(learning_rate(step, 0.00176, 100, 10, power), abs=1e-9)
+    assert float(schedule(0)) == 0
+    assert float(schedule(100)) == 0
+
+
+def test_schedule_without_warmup_starts_at_the_peak():
+    assert float(WarmupPolynomialDecay(0.5, 10)(0)) == 0.5
+    with pytest.raises(ValueError, match="`num_train_steps` must be at least 1"):
+        WarmupPolynomialDecay(0.5, 0)
+
+
+@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
+def test_config_round_trip(optimizer):
+    ours = optimizer(WarmupPolynomialDecay(0.5, 10, 2), beta_1=0.8, exclude="bias", weight_decay_rate=0.3)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(ours))
+    assert again.get_config() == ours.get_config()
+    assert type(again) is optimizer
+
+
+@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
+def test_trains_through_fit(optimizer):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(optimizer=optimizer(0.05, global_clipnorm=1.0), loss="mse")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(256, 4)).astype("float32")
+    y = x @ np.array([[1.0], [-2.0], [0.5], [0.0]], "float32")
+    history = model.fit(x, y, epochs=20, batch_size=32, verbose=0).history["loss"]
+    assert history[-1] < history[0] / 4

@@ -1,0 +1,105 @@
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.errors import InputError
+
+# What Google released with albert_base/3, keys that mean nothing included.
+RELEASED = {
+    "attention_probs_dropout_prob": 0,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0,
+    "embedding_size": 128,
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "num_hidden_groups": 1,
+    "net_structure_type": 0,
+    "gap_size": 0,
+    "num_memory_blocks": 0,
+    "inner_group_num": 1,
+    "down_scale_factor": 1,
+    "type_vocab_size": 2,
+    "vocab_size": 30000,
+}
+
+
+def test_released_file_is_the_base_v2_preset(tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps(RELEASED))
+    assert AlbertConfig.from_json_file(path) == AlbertConfig.from_preset("albert_base_v2")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_file_round_trip(preset, tmp_path):
+    config = AlbertConfig.from_preset(preset)
+    config.to_json_file(tmp_path / "albert_config.json")
+    assert AlbertConfig.from_json_file(tmp_path / "albert_config.json") == config
+
+
+def test_config_is_frozen(tiny_config):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tiny_config.hidden_size = 32
+
+
+def test_unknown_key_names_the_nearest_field():
+    with pytest.raises(InputError, match="`num_hidden_layer` is not a field.*`num_hidden_layers`"):
+        AlbertConfig.from_dict({"num_hidden_layer": 3})
+
+
+def test_unknown_preset_names_the_nearest():
+    with pytest.raises(InputError, match="Did you mean 'albert_base_v2'"):
+        AlbertConfig.from_preset("albert_base_v3", vocab_size=100)
+
+
+def test_inert_key_with_a_meaning_is_refused():
+    with pytest.raises(InputError, match="`down_scale_factor` can only be 1. Received 2"):
+        AlbertConfig.from_dict({"down_scale_factor": 2})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"hidden_size": 770},
+            "`hidden_size` must be divisible by `num_attention_heads`. Received 770 and 12.",
+        ),
+        ({"vocab_size": 0}, "`vocab_size` must be a positive whole number. Received 0."),
+        ({"num_hidden_layers": 2.5}, "`num_hidden_layers` must be a positive whole number. Received 2.5."),
+        ({"hidden_size": "768"}, "`hidden_size` must be a positive whole number. Received '768'."),
+        ({"hidden_act": "swish"}, "`hidden_act` must be one of gelu, gelu_erf, relu. Received 'swish'."),
+        ({"hidden_dropout_prob": 1.0}, "`hidden_dropout_prob` must be at least 0 and below 1. Received 1.0."),
+        ({"hidden_dropout_prob": None}, "`hidden_dropout_prob` must be at least 0 and below 1. Received None."),
+        ({"num_hidden_groups": 13}, "`num_hidden_groups` must not exceed `num_hidden_layers`"),
+        ({"num_hidden_groups": 2, "parameter_sharing": "ffn"}, "`num_hidden_groups` divides layers"),
+    ],
+)
+def test_bad_values_state_the_rule(changes, message):
+    with pytest.raises(InputError) as error:
+        AlbertConfig(**changes)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\xff"])
+def test_bad_files(text, tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"albert_config\.json"):
+        AlbertConfig.from_json_file(path)
+    with pytest.raises(InputError, match="There is no configuration file"):
+        AlbertConfig.from_json_file(tmp_path / "missing.json")
+
+
+@given(st.dictionaries(st.text(max_size=12), st.none() | st.integers() | st.text(max_size=5), max_size=4))
+def test_any_json_object_is_a_config_or_an_input_error(values):
+    try:
+        AlbertConfig.from_dict(values)
+    except InputError as error:
+        assert "\n" not in str(error) or any("\n" in key for key in values)

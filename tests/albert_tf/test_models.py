@@ -1,0 +1,67 @@
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_sums
+from tests.albert_tf.test_encoder import random_inputs
+
+
+def random_batch(config, P=4, seed=5) -> dict:
+    inputs = random_inputs(config, seed)
+    rng = np.random.default_rng(seed)
+    B, T = inputs["input_ids"].shape
+    return {
+        **inputs,
+        "masked_lm_positions": rng.integers(0, T, (B, P)).astype("int32"),
+        "masked_lm_ids": rng.integers(0, config.vocab_size, (B, P)).astype("int32"),
+        "masked_lm_weights": np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], "float32"),
+        "sentence_order": np.array([0, 1, 1], "int32"),
+    }
+
+
+def log_softmax(x):
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def test_losses_and_accuracies_by_hand(tiny_config):
+    batch = random_batch(tiny_config)
+    outputs = {k: np.asarray(v) for k, v in AlbertPretrainer(tiny_config, seed=1)(batch).items()}
+    metrics = {k: float(v) for k, v in pretraining_metrics(pretraining_sums(outputs, batch)).items()}
+
+    weights, ids, order = (batch[n] for n in ("masked_lm_weights", "masked_lm_ids", "sentence_order"))
+    log_probs = np.take_along_axis(log_softmax(outputs["masked_lm_logits"]), ids[..., None], -1)[..., 0]
+    masked_lm_loss = -(weights * log_probs).sum() / (weights.sum() + 1e-5)
+    order_loss = -log_softmax(outputs["sentence_order_logits"])[np.arange(3), order].mean()
+    assert metrics["masked_lm_loss"] == pytest.approx(masked_lm_loss, abs=1e-5)
+    assert metrics["sentence_order_loss"] == pytest.approx(order_loss, abs=1e-5)
+    assert metrics["loss"] == pytest.approx(masked_lm_loss + order_loss, abs=1e-5)
+    correct = (outputs["masked_lm_logits"].argmax(-1) == ids) * weights
+    assert metrics["masked_lm_accuracy"] == pytest.approx(correct.sum() / 6, abs=1e-5)
+    right_order = outputs["sentence_order_logits"].argmax(-1) == order
+    assert metrics["sentence_order_accuracy"] == pytest.approx(right_order.mean())
+
+
+def test_what_has_no_weight_changes_nothing(tiny_config):
+    batch = random_batch(tiny_config)
+    outputs = AlbertPretrainer(tiny_config, seed=1)(batch)
+    sums = pretraining_sums(outputs, batch)
+    batch["masked_lm_ids"] = np.where(batch["masked_lm_weights"] == 0, 0, batch["masked_lm_ids"])
+    assert {k: float(v) for k, v in pretraining_sums(outputs, batch).items()} == {
+        k: float(v) for k, v in sums.items()
+    }
+
+
+def test_no_prediction_is_loss_zero(tiny_config):
+    batch = random_batch(tiny_config)
+    batch["masked_lm_weights"][:] = 0
+    sums = pretraining_sums(AlbertPretrainer(tiny_config)(batch), batch)
+    assert float(pretraining_metrics(sums)["masked_lm_loss"]) == 0
+
+
+def test_save_and_load(tiny_config, tmp_path):
+    model, batch = AlbertPretrainer(tiny_config, seed=1), random_batch(tiny_config)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for name, expected in model(batch).items():
+        np.testing.assert_array_equal(loaded(batch)[name], expected)
