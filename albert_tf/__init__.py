@@ -13,7 +13,7 @@ _HOME = {
     "Lamb": "optimizers",
     "WarmupPolynomialDecay": "optimizers",
 }
-__all__ = list(_HOME)  # noqa: PLE0604
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str):

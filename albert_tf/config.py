@@ -82,7 +82,9 @@ class AlbertConfig:
                 raise InputError(f"`{name}` must be a positive whole number. Received {value!r}.")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not _is_number(getattr(self, name)) or not 0 <= getattr(self, name) < 1:
-                raise InputError(f"`{name}` must be at least 0 and below 1. Received {getattr(self, name)!r}.")
+                raise InputError(
+                    f"`{name}` must be at least 0 and below 1. Received {getattr(self, name)!r}."
+                )
         for name in ("initializer_range", "layer_norm_epsilon"):
             if not _is_number(getattr(self, name)) or not getattr(self, name) > 0:
                 raise InputError(f"`{name}` must be a number above 0. Received {getattr(self, name)!r}.")
@@ -121,7 +123,9 @@ class AlbertConfig:
                 known[key] = value
             elif key not in _INERT:
                 nearest = difflib.get_close_matches(key, fields, n=1, cutoff=0.0)[0]
-                raise InputError(f"`{key}` is not a field of an ALBERT configuration. Did you mean `{nearest}`?")
+                raise InputError(
+                    f"`{key}` is not a field of an ALBERT configuration. Did you mean `{nearest}`?"
+                )
             elif value != _INERT[key]:
                 raise InputError(f"`{key}` can only be {_INERT[key]}. Received {value!r}.")
         return cls(**known)
@@ -170,7 +174,12 @@ def _is_number(value) -> bool:
 _BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 _XLARGE = {"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 8192}
-_XXLARGE = {"hidden_size": 4096, "num_hidden_layers": 12, "num_attention_heads": 64, "intermediate_size": 16384}
+_XXLARGE = {
+    "hidden_size": 4096,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 64,
+    "intermediate_size": 16384,
+}
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _UNSHARED = {"parameter_sharing": "none", **_DROPOUT}
 

@@ -5,6 +5,8 @@ P predictions, L layers. Between the embeddings and the output the activations s
 matrix product with bias and activation is then one fused kernel on CPUs.
 """
 
+import itertools
+
 import keras
 from keras import ops
 
@@ -21,7 +23,9 @@ def initializer(config: AlbertConfig, seeds) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range, seed=seeds)
 
 
-def dense(units: int, config: AlbertConfig, seeds, *, name: str, dtype, activation=None) -> keras.layers.Dense:
+def dense(
+    units: int, config: AlbertConfig, seeds, *, name: str, dtype, activation=None
+) -> keras.layers.Dense:
     """A dense layer with the original's initializer and zero bias."""
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer=initializer(config, seeds), name=name, dtype=dtype
@@ -189,7 +193,7 @@ class AlbertEncoder(keras.Model):
     def build(self, input_shape=None):
         if self.built:
             return
-        for layer in (self.embeddings, *sum(self.attentions, []), *sum(self.ffns, [])):
+        for layer in (self.embeddings, *itertools.chain(*self.attentions, *self.ffns)):
             layer.build()
         self.pooler.build((None, self.config.hidden_size))
         self.built = True

@@ -13,7 +13,7 @@ def written_aside(path: str | os.PathLike) -> Iterator[Path]:
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield aside
-        os.replace(aside, path)
+        aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
 

@@ -17,7 +17,10 @@ V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the 
 
 
 def build_export(
-    model: AlbertPretrainer, assets: list[Path] = (), vocabulary: Path | None = None, do_lower_case: bool = True
+    model: AlbertPretrainer,
+    assets: list[Path] = (),
+    vocabulary: Path | None = None,
+    do_lower_case: bool = True,
 ) -> tuple[tf.train.Checkpoint, dict]:
     """The trackable object to save, and its signatures.
 

@@ -33,7 +33,9 @@ FOREIGN = {0: {"keras", "tensorflow", "tensorflow_text"}, 1: {"tensorflow", "ten
 
 
 def modules() -> dict[str, Path]:
-    files = [path for folder in ("albert_tf", "data_prep", "export") for path in (ROOT / folder).rglob("*.py")]
+    files = [
+        path for folder in ("albert_tf", "data_prep", "export") for path in (ROOT / folder).rglob("*.py")
+    ]
     files += [ROOT / "run_pretraining.py"]
     names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files}
     return {name.removesuffix(".__init__"): path for path, name in names.items()}

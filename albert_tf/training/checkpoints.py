@@ -51,7 +51,9 @@ def open_run(settings: PretrainingSettings, config: AlbertConfig, vocabulary: Pa
 
 def _check_same_config(run: Path, config: AlbertConfig) -> None:
     there, given = AlbertConfig.from_json_file(run / CONFIG_FILE).to_dict(), config.to_dict()
-    different = [f"{name} {there[name]} there, {given[name]} given" for name in given if there[name] != given[name]]
+    different = [
+        f"{name} {there[name]} there, {given[name]} given" for name in given if there[name] != given[name]
+    ]
     if different:
         raise InputError(
             f"{run} holds a run with another configuration: {'; '.join(different)}. Use the same "
@@ -131,7 +133,9 @@ def load_weights(model: AlbertPretrainer, path: str | Path) -> str:
         status.expect_partial()
     except (ValueError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"The checkpoint {prefix} is of another model than this configuration: {reason}") from None
+        raise InputError(
+            f"The checkpoint {prefix} is of another model than this configuration: {reason}"
+        ) from None
     except tf.errors.OpError as error:
         raise InputError(f"The checkpoint {prefix} cannot be read: {error.message.splitlines()[0]}") from None
     return prefix

@@ -1,16 +1,11 @@
 """The files that a run reads, checked before anything starts."""
 
-import hashlib
-import json
-from pathlib import Path
 
-import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.training.settings import PretrainingSettings
 from data_prep.documents import expand_files
-from data_prep.reader import check_features, count_examples, pretraining_dataset
 
 
 class PretrainingInputs:
@@ -28,7 +23,9 @@ class PretrainingInputs:
         self._settings = settings
         self._train_files = expand_files(settings.input_file)
         self._eval_files = expand_files(settings.eval_file) if settings.eval_file else []
-        both = sorted({path.resolve() for path in self._train_files} & {p.resolve() for p in self._eval_files})
+        both = sorted(
+            {path.resolve() for path in self._train_files} & {p.resolve() for p in self._eval_files}
+        )
         if both:
             raise InputError(
                 "Evaluation never reads the training files, but --input_file and --eval_file both name "

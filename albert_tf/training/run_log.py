@@ -89,7 +89,9 @@ class TrainingProgress:
         )
         self._bar.update(self._task, completed=step, figures=figures)
         if not self._console.is_terminal:
-            self.say(f"step {step:>{len(str(self._total))}}/{self._total}  {figures}  {_clock(seconds_left)} left")
+            self.say(
+                f"step {step:>{len(str(self._total))}}/{self._total}  {figures}  {_clock(seconds_left)} left"
+            )
 
     def say_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         """Prints the figures of an evaluation."""

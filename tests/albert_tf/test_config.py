@@ -76,7 +76,10 @@ def test_inert_key_with_a_meaning_is_refused():
         ({"hidden_size": "768"}, "`hidden_size` must be a positive whole number. Received '768'."),
         ({"hidden_act": "swish"}, "`hidden_act` must be one of gelu, gelu_erf, relu. Received 'swish'."),
         ({"hidden_dropout_prob": 1.0}, "`hidden_dropout_prob` must be at least 0 and below 1. Received 1.0."),
-        ({"hidden_dropout_prob": None}, "`hidden_dropout_prob` must be at least 0 and below 1. Received None."),
+        (
+            {"hidden_dropout_prob": None},
+            "`hidden_dropout_prob` must be at least 0 and below 1. Received None.",
+        ),
         ({"num_hidden_groups": 13}, "`num_hidden_groups` must not exceed `num_hidden_layers`"),
         ({"num_hidden_groups": 2, "parameter_sharing": "ffn"}, "`num_hidden_groups` divides layers"),
     ],

@@ -53,7 +53,9 @@ def test_equals_the_numpy_oracle(tiny_config, changes):
     outputs = encoder(inputs, intermediates=True)
     for row in range(B):
         layers, pooled = reference.encoder(
-            config, weights_of(encoder), *(inputs[n][row] for n in ("input_ids", "input_mask", "token_type_ids"))
+            config,
+            weights_of(encoder),
+            *(inputs[n][row] for n in ("input_ids", "input_mask", "token_type_ids")),
         )
         np.testing.assert_allclose(outputs["embedding_output"][row], layers[0], atol=1e-5, rtol=0)
         assert len(outputs["encoder_outputs"]) == config.num_hidden_layers
@@ -145,7 +147,9 @@ def test_initial_weights(tiny_config):
 
 
 def test_too_long_is_refused(tiny_config):
-    with pytest.raises(ValueError, match="must not be longer than `max_position_embeddings`. Received 17 and 16"):
+    with pytest.raises(
+        ValueError, match="must not be longer than `max_position_embeddings`. Received 17 and 16"
+    ):
         AlbertEncoder(tiny_config)({"input_ids": np.zeros((1, 17), "int32")})
 
 

@@ -14,7 +14,9 @@ def test_masked_lm_equals_the_numpy_oracle(tiny_config):
     positions = rng.integers(0, 9, (3, 4)).astype("int32")
     logits = model({**inputs, "masked_lm_positions": positions})["masked_lm_logits"]
     sequence_output = np.asarray(model.encoder(inputs)["sequence_output"], "float64")
-    weights = {v.path.removeprefix("albert_pretrainer/masked_lm/"): v.numpy() for v in model.masked_lm.variables}
+    weights = {
+        v.path.removeprefix("albert_pretrainer/masked_lm/"): v.numpy() for v in model.masked_lm.variables
+    }
     weights["word_embeddings"] = model.encoder.embeddings.word_embeddings.numpy()
     for row in range(3):
         expected = reference.masked_lm_logits(tiny_config, weights, sequence_output[row], positions[row])

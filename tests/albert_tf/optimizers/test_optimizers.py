@@ -6,10 +6,10 @@ from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from tests.reference.optimizers import ReferenceOptimizer, learning_rate
 
 SHAPES = {
-    "layer/kernel": (7, 5),
-    "layer/bias": (5,),
-    "layer/layer_norm/gamma": (5,),
-    "bert/LayerNorm/beta": (5,),
+    "kernel": (7, 5),
+    "bias": (5,),
+    "layer_norm_gamma": (5,),
+    "LayerNorm_beta": (5,),
     "table": (11, 3),
     "zero": (4, 4),  # |w| = 0: the trust ratio is 1
     "still": (3,),  # its gradient is 0
@@ -24,12 +24,7 @@ def make_weights(rng):
 
 
 def make_variables(weights):
-    variables = []
-    for path, array in weights.items():
-        *scopes, name = path.split("/")
-        with keras.name_scope("/".join(scopes)) if scopes else keras.name_scope(""):
-            variables.append(keras.Variable(array, name=name))
-    return variables
+    return [keras.Variable(array, name=name) for name, array in weights.items()]
 
 
 @pytest.mark.parametrize(("optimizer", "trust_ratio"), [(Lamb, True), (AdamW, False)])
@@ -39,7 +34,9 @@ def test_twenty_steps_equal_the_numpy_oracle(optimizer, trust_ratio):
     variables = make_variables(weights)
     schedule = WarmupPolynomialDecay(0.01, num_train_steps=30, num_warmup_steps=5)
     ours = optimizer(schedule)
-    expected = ReferenceOptimizer(weights, lambda step: learning_rate(step, 0.01, 30, 5), trust_ratio=trust_ratio)
+    expected = ReferenceOptimizer(
+        weights, lambda step: learning_rate(step, 0.01, 30, 5), trust_ratio=trust_ratio
+    )
     for _ in range(20):
         gradients = {name: rng.normal(0, 1, shape).astype("float32") for name, shape in SHAPES.items()}
         gradients["still"][:] = 0
@@ -47,12 +44,16 @@ def test_twenty_steps_equal_the_numpy_oracle(optimizer, trust_ratio):
         expected.step(gradients)
         for variable, (name, array) in zip(variables, expected.weights.items(), strict=True):
             np.testing.assert_allclose(variable.numpy(), array, atol=1e-6, rtol=0, err_msg=name)
-    assert np.abs(variables[0].numpy() - weights["layer/kernel"]).max() > 0.01  # it did move
+    assert np.abs(variables[0].numpy() - weights["kernel"]).max() > 0.01  # it did move
 
 
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
 def test_bias_and_layer_norm_are_not_decayed(optimizer):
-    weights = {"kernel": np.ones((2, 2), "float32"), "bias": np.ones(2, "float32"), "layer_norm": np.ones(2, "f")}
+    weights = {
+        "kernel": np.ones((2, 2), "float32"),
+        "bias": np.ones(2, "float32"),
+        "layer_norm": np.ones(2, "f"),
+    }
     variables = make_variables(weights)
     optimizer(0.1).apply([np.zeros_like(array) for array in weights.values()], variables)
     assert (variables[0].numpy() < 1).all()
