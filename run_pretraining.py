@@ -35,6 +35,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     """
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     inputs = PretrainingInputs(settings, config)
+    settings = inputs.settings
     strategy = make_strategy(settings.tpu)
     with strategy.scope():
         model = AlbertPretrainer(config, seed=settings.seed)
@@ -43,7 +44,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         if settings.init_checkpoint:
             load_weights(model, settings.init_checkpoint)
 
-    run = open_run(settings, config, inputs.vocabulary)
+    run = open_run(settings, config, inputs.vocabulary, inputs.manifest)
     checkpoints = RunCheckpoints(run, model, optimizer, settings.keep_checkpoint_max)
     start_step = checkpoints.restore_latest()
     log = RunLog(run, start_step)
@@ -63,13 +64,16 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
             checkpoints.save()
             evaluate_at(step)
 
-        progress.say(inputs.describe(start_step, run))
+        if start_step:
+            progress.say(f"going on at step {start_step} of the run in {run}")
+        if settings.do_eval and not settings.eval_file:
+            progress.say("no evaluation: --do_eval needs --eval_file, since it never reads the training files")
         if settings.do_train and start_step < settings.num_train_steps:
             train(
                 make_train_function(model, optimizer, strategy),
                 iter(inputs.train_batches(strategy, start_step)),
                 start_step=start_step,
-                tokens_per_step=settings.train_batch_size * inputs.max_seq_length,
+                tokens_per_step=settings.train_batch_size * settings.max_seq_length,
                 learning_rate=make_schedule(settings),
                 settings=settings,
                 log=log,

@@ -33,7 +33,6 @@ app = App(
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit status: 2 for the user's mistakes, told in one sentence."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's start-up notes are not for users
     console = Console(stderr=True)
     try:
         app(arguments, exit_on_error=False, print_error=False, console=None, result_action="return_value")
@@ -44,6 +43,22 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("albert: interrupted", style="bold red")
         return 130
     return 0
+
+
+def _import_tensorflow() -> None:
+    """Imports TensorFlow without the notes on CUDA and oneDNN that it writes from C++ while starting."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as silence:
+            os.dup2(silence.fileno(), 2)
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 @app.command
@@ -66,6 +81,7 @@ def prepare(settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
       albert prepare --input_file='text/*.txt' --output_file=data/train.tfrecord \\
           --spm_model_file=vocab/30k.model --max_seq_length=512
     """
+    _import_tensorflow()
     from data_prep.writer import prepare as write_examples
 
     write_examples(settings)
@@ -81,6 +97,7 @@ def pretrain(settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
       albert pretrain --input_file='data/train.tfrecord*' --eval_file='data/heldout.tfrecord*' \\
           --albert_config_file=albert_config.json --output_dir=runs/base --do_train --do_eval
     """
+    _import_tensorflow()
     import run_pretraining
 
     run_pretraining.pretrain(settings)
@@ -97,6 +114,7 @@ def export(*, model_dir: str, output: str) -> None:
       model_dir: the run's folder, what --output_dir was in pretraining.
       output: a new folder, or an earlier export to replace.
     """
+    _import_tensorflow()
     from export.run import export_run
 
     print(export_run(model_dir, output))

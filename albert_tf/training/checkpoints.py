@@ -19,16 +19,20 @@ from albert_tf.training.settings import PretrainingSettings, check_same_run, set
 CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
 VOCABULARY_FILE = "spm.model"
+MANIFEST_FILE = "data_manifest.json"
 CHECKPOINTS = "checkpoints"
 
 
-def open_run(settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None) -> Path:
+def open_run(
+    settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None, manifest: Path | None
+) -> Path:
     """Makes the run's folder, or checks that the one that is there is of the same run.
 
     Args:
       settings: kept as settings.json.
       config: kept as albert_config.json.
-      vocabulary: a SentencePiece model to keep with the run.
+      vocabulary: the SentencePiece model of the examples, kept for export.
+      manifest: the examples' manifest.json, kept as data_manifest.json.
 
     Raises:
       InputError: the folder holds a run with another configuration or other fixed settings.
@@ -43,9 +47,10 @@ def open_run(settings: PretrainingSettings, config: AlbertConfig, vocabulary: Pa
     run.mkdir(parents=True, exist_ok=True)
     config.to_json_file(run / CONFIG_FILE)
     write_text(run / SETTINGS_FILE, settings_json(settings))
-    if vocabulary and not (run / VOCABULARY_FILE).exists():
-        with written_aside(run / VOCABULARY_FILE) as aside:
-            shutil.copyfile(vocabulary, aside)
+    for source, name in ((vocabulary, VOCABULARY_FILE), (manifest, MANIFEST_FILE)):
+        if source:
+            with written_aside(run / name) as aside:
+                shutil.copyfile(source, aside)
     return run
 
 

@@ -1,11 +1,17 @@
-"""The files that a run reads, checked before anything starts."""
+"""The files that a run reads: checked before anything starts, then made into batches."""
 
+import dataclasses
+import json
+from pathlib import Path
 
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.training.settings import PretrainingSettings
 from data_prep.documents import expand_files
+from data_prep.manifest import MANIFEST
+from data_prep.reader import check_features, count_examples, feature_lengths, pretraining_dataset
 
 
 class PretrainingInputs:
@@ -13,22 +19,103 @@ class PretrainingInputs:
 
     Args:
       settings: the run's flags.
-      config: the model that the batches must fit.
+      config: the model that the examples must fit.
+
+    Attributes:
+      settings: the flags, with the lengths that they left to the files.
+      manifest: the training files' manifest.json, None if there is none beside them.
+      vocabulary: the SentencePiece model that the files were made with, None if it is not known or gone.
 
     Raises:
       InputError: a file is missing, cut short, or holds examples that fit neither flags nor configuration.
     """
 
     def __init__(self, settings: PretrainingSettings, config: AlbertConfig):
-        self._settings = settings
         self._train_files = expand_files(settings.input_file)
         self._eval_files = expand_files(settings.eval_file) if settings.eval_file else []
-        both = sorted(
-            {path.resolve() for path in self._train_files} & {p.resolve() for p in self._eval_files}
+        self._check_apart()
+        # Every file is walked through once, so that a shard cut short is told now and not after days.
+        self._train_counts = count_examples(self._train_files)
+        count_examples(self._eval_files)
+        self.settings = _with_lengths(settings, self._train_files[0])
+        T, P = self.settings.max_seq_length, self.settings.max_predictions_per_seq
+        if T > config.max_position_embeddings:
+            raise InputError(
+                f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
+                f"{self._train_files[0]} and {config.max_position_embeddings} in {settings.albert_config_file}."
+            )
+        for file in (*self._train_files, *self._eval_files):
+            check_features(file, T, P, config.vocab_size)
+        manifest = self._train_files[0].parent / MANIFEST
+        self.manifest = manifest if manifest.exists() else None
+        self.vocabulary = self._find_vocabulary()
+
+    @property
+    def num_examples(self) -> int:
+        """How many examples there are to train on."""
+        return sum(self._train_counts)
+
+    def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
+        """Endless batches for `strategy.run`, from where a run that had taken `start_step` steps would be."""
+
+        def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return pretraining_dataset(
+                self._train_files,
+                batch_size=context.get_per_replica_batch_size(self.settings.train_batch_size),
+                shuffle_seed=self.settings.seed,
+                start_example=start_step * self.settings.train_batch_size // context.num_input_pipelines,
+                num_hosts=context.num_input_pipelines,
+                host=context.input_pipeline_id,
+                counts=self._train_counts,
+                **self._lengths,
+            )
+
+        return strategy.distribute_datasets_from_function(per_host)
+
+    def eval_batches(self, strategy: tf.distribute.Strategy):
+        """All evaluation batches once, always the same; the last one may be smaller."""
+        return strategy.experimental_distribute_dataset(
+            pretraining_dataset(
+                self._eval_files,
+                batch_size=self.settings.eval_batch_size,
+                repeat=False,
+                drop_remainder=False,
+                **self._lengths,
+            )
         )
+
+    @property
+    def _lengths(self) -> dict:
+        return {
+            "max_seq_length": self.settings.max_seq_length,
+            "max_predictions_per_seq": self.settings.max_predictions_per_seq,
+        }
+
+    def _check_apart(self) -> None:
+        train = {path.resolve() for path in self._train_files}
+        both = [path for path in self._eval_files if path.resolve() in train]
         if both:
             raise InputError(
-                "Evaluation never reads the training files, but --input_file and --eval_file both name "
-                f"{both[0]}. Give --eval_file examples of other documents."
+                f"Evaluation never reads the training files, but --input_file and --eval_file both name {both[0]}. "
+                "Give --eval_file examples of other documents."
             )
-        ...
+
+    def _find_vocabulary(self) -> Path | None:
+        if self.settings.spm_model_file:
+            path = Path(self.settings.spm_model_file)
+            if not path.is_file():
+                raise InputError(f"--spm_model_file must name a SentencePiece model. There is no file {path}.")
+            return path
+        if self.manifest:
+            path = Path(json.loads(self.manifest.read_text(encoding="utf-8"))["vocabulary"]["file"])
+            return path if path.is_file() else None
+        return None
+
+
+def _with_lengths(settings: PretrainingSettings, file: Path) -> PretrainingSettings:
+    T, P = feature_lengths(file)
+    return dataclasses.replace(
+        settings,
+        max_seq_length=settings.max_seq_length or T,
+        max_predictions_per_seq=settings.max_predictions_per_seq or P,
+    )

@@ -36,6 +36,7 @@ def train(
       progress: likewise.
       save: called with the step where a checkpoint is due.
     """
+    train_steps(batches, tf.constant(0))  # builds the graph and takes no step, so that no rate counts it
     step, window = start_step, Window(start_step)
     while step < settings.num_train_steps:
         target = _next_stop(step, settings)
