@@ -69,7 +69,9 @@ def encoder(config, weights, input_ids, input_mask, token_type_ids):
     layers = [x]
     for layer in range(L):
         group = int(layer / L * G)
-        attention_group = {"all": group, "attention": 0, "ffn": layer, "none": layer}[config.parameter_sharing]
+        attention_group = {"all": group, "attention": 0, "ffn": layer, "none": layer}[
+            config.parameter_sharing
+        ]
         ffn_group = {"all": group, "attention": layer, "ffn": 0, "none": layer}[config.parameter_sharing]
         for inner in range(config.inner_group_num):
             x = attention(

@@ -1,0 +1,73 @@
+"""manifest.json: what `albert prepare` made, from what, and how. It holds no times: same input, same bytes."""
+
+import hashlib
+import json
+from collections import Counter
+from importlib import metadata
+from pathlib import Path
+
+from albert_tf.files import write_text
+from data_prep.tokenizer import AlbertTokenizer
+
+MANIFEST = "manifest.json"
+
+
+def build_manifest(
+    settings: dict,
+    tokenizer: AlbertTokenizer,
+    inputs: list[Path],
+    counts: Counter,
+    shards: list[dict],
+) -> dict:
+    """Puts the manifest together.
+
+    Args:
+      settings: the flags by name, with the values that were used.
+      tokenizer: the vocabulary.
+      inputs: the files that were read.
+      counts: documents, sentences, tokens (of the text, once), examples, example_tokens, masked_tokens and
+        swapped_examples (of the output), dropped_sentences (over all duplicates: the single sentences left
+        over at ends of documents).
+      shards: {"file", "examples", "bytes"} of each shard.
+    """
+    names = (
+        "documents",
+        "sentences",
+        "tokens",
+        "examples",
+        "example_tokens",
+        "masked_tokens",
+        "swapped_examples",
+        "dropped_sentences",
+    )
+    return {
+        "counts": {name: counts[name] for name in names},
+        "settings": settings,
+        "seed": settings["random_seed"],
+        "vocabulary": {
+            "file": str(tokenizer.spm_model_file),
+            "sha256": hashlib.sha256(tokenizer.spm_model_file.read_bytes()).hexdigest(),
+            "size": tokenizer.vocab_size,
+        },
+        "inputs": [{"file": str(path), "bytes": path.stat().st_size} for path in inputs],
+        "shards": shards,
+        "versions": {name: _version(name) for name in ("albert-tf", "numpy", "sentencepiece", "sentencex")},
+    }
+
+
+def write_manifest(folder: Path, manifest: dict) -> None:
+    """Writes FOLDER/manifest.json; one that describes other files there is kept as NAME.manifest.json."""
+    path = folder / MANIFEST
+    if path.is_file():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        kept = [shard["file"] for shard in earlier["shards"]]
+        if not set(kept) & {shard["file"] for shard in manifest["shards"]}:
+            path.replace(folder / f"{kept[0]}.{MANIFEST}")
+    write_text(path, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"

@@ -1,0 +1,240 @@
+"""Pairs to masked examples: n-gram whole-word masking (paper, section 3.1 and equation 1).
+
+SegmentPair --> [CLS] a [SEP] b [SEP] --find_words--> words --choose_words--> positions --> MaskedExample
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from data_prep.segments import SegmentPair
+
+
+@dataclass(frozen=True)
+class MaskingVocabulary:
+    """What masking needs to know of a vocabulary.
+
+    Attributes:
+      cls_id, sep_id, mask_id: ids of the symbols.
+      starts_word: bool [V], whether a piece starts a word.
+      replacements: int32 [R], the ids that a random replacement is drawn from: all but the symbols.
+    """
+
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    starts_word: np.ndarray
+    replacements: np.ndarray
+
+
+@dataclass(frozen=True)
+class MaskingSettings:
+    """How much is masked.
+
+    Attributes:
+      max_predictions_per_seq: P, most tokens that are predicted in one example.
+      masked_lm_prob: share of the tokens, [CLS] and [SEP] counted, that are predicted.
+      ngram: most words in one masked span.
+    """
+
+    max_predictions_per_seq: int
+    masked_lm_prob: float = 0.15
+    ngram: int = 3
+    # [words left in the segment, n - 1]: cumulative probabilities of a span of n words.
+    cumulative: np.ndarray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "cumulative", _cumulative_ngram_probabilities(self.ngram))
+
+
+@dataclass(frozen=True)
+class MaskedExample:
+    """One training example before padding; n tokens, m of them to be predicted.
+
+    Attributes:
+      input_ids: int32 [n], with [MASK] and random replacements in place.
+      segment_ids: int32 [n], 0 for [CLS] a [SEP], 1 for b [SEP].
+      token_boundary: int32 [n], 1 where a word starts and at [CLS] and [SEP].
+      masked_lm_positions: int32 [m], ascending.
+      masked_lm_ids: int32 [m], the ids that were there.
+      swapped: the sentence-order label.
+    """
+
+    input_ids: np.ndarray
+    segment_ids: np.ndarray
+    token_boundary: np.ndarray
+    masked_lm_positions: np.ndarray
+    masked_lm_ids: np.ndarray
+    swapped: bool
+
+
+def masked_example(
+    pair: SegmentPair, vocabulary: MaskingVocabulary, settings: MaskingSettings, rng: np.random.Generator
+) -> MaskedExample:
+    """Puts the symbols around a pair and masks it.
+
+    Args:
+      pair: two segments.
+      vocabulary: the symbols and word starts.
+      settings: how much is masked.
+      rng: source of every draw.
+
+    >>> masked_example(SegmentPair([7, 8], [9], False, 2), vocabulary, settings, rng)
+    MaskedExample(input_ids=[2, 7, 8, 3, 4, 3], segment_ids=[0, 0, 0, 0, 1, 1],
+                  token_boundary=[1, 1, 0, 1, 1, 1], masked_lm_positions=[4], masked_lm_ids=[9], swapped=False)
+    """
+    length_a, length = len(pair.a), len(pair.a) + len(pair.b) + 3
+    ids = np.empty(length, np.int32)
+    ids[0] = vocabulary.cls_id
+    ids[1 : length_a + 1] = pair.a
+    ids[length_a + 1] = ids[-1] = vocabulary.sep_id
+    ids[length_a + 2 : -1] = pair.b
+    separators = np.array([0, length_a + 1, length - 1])
+    segment_ids = np.zeros(length, np.int32)
+    segment_ids[length_a + 2 :] = 1
+
+    boundary = token_boundary(ids, separators, vocabulary.starts_word)
+    masked, positions = mask_tokens(ids, boundary, separators, vocabulary, settings, rng)
+    return MaskedExample(masked, segment_ids, boundary, positions, ids[positions], pair.swapped)
+
+
+def token_boundary(ids: np.ndarray, separators: np.ndarray, starts_word: np.ndarray) -> np.ndarray:
+    """1 where a word starts and at the separators, else 0; int32 [n].
+
+    The first piece after a separator always starts a word: truncation may have cut its own beginning off,
+    and a word must not continue across [SEP].
+
+    >>> token_boundary([CLS, "▁un", "able", SEP, "ly", SEP], [0, 3, 5], starts_word)
+    [1, 1, 0, 1, 1, 1]
+    """
+    boundary = starts_word[ids].astype(np.int32)
+    boundary[separators] = 1
+    boundary[separators[:-1] + 1] = 1
+    return boundary
+
+
+def mask_tokens(
+    ids: np.ndarray,
+    boundary: np.ndarray,
+    separators: np.ndarray,
+    vocabulary: MaskingVocabulary,
+    settings: MaskingSettings,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Masks whole words in spans of 1 to `ngram` words, p(n) proportional to 1 / n.
+
+    Of the chosen tokens 80% become [MASK], 10% stay, 10% become a random piece.
+
+    Args:
+      ids: int32 [n].
+      boundary: int32 [n], 1 where a word starts and at the separators.
+      separators: int64 [s], positions that are never masked and that no span crosses, the last one at the end.
+      vocabulary: the symbols.
+      settings: how much is masked.
+      rng: source of every draw.
+
+    Returns:
+      The masked ids, int32 [n], and the ascending positions that are to be predicted, int32 [m].
+    """
+    begins, ends, words_left = find_words(boundary, separators)
+    budget = prediction_budget(len(ids), settings)
+    chosen = choose_words(begins, ends, words_left, budget, settings, rng)
+    positions = np.flatnonzero(_cover(begins[chosen], ends[chosen], len(ids))).astype(np.int32)
+
+    masked = ids.copy()
+    kind = rng.random(len(positions))
+    masked[positions[kind < 0.8]] = vocabulary.mask_id
+    replaced = positions[kind >= 0.9]
+    masked[replaced] = rng.choice(vocabulary.replacements, size=len(replaced))
+    return masked, positions
+
+
+def prediction_budget(num_tokens: int, settings: MaskingSettings) -> int:
+    """How many tokens of an example may be predicted, [CLS] and [SEP] counted among its tokens.
+
+    >>> prediction_budget(512, MaskingSettings(max_predictions_per_seq=77))
+    77
+    """
+    return min(settings.max_predictions_per_seq, max(1, round(num_tokens * settings.masked_lm_prob)))
+
+
+def find_words(boundary: np.ndarray, separators: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where words begin and end, and how many words, itself among them, are left in a word's segment.
+
+    >>> find_words([1, 1, 0, 1, 1, 1, 1, 1], [0, 4, 7])  # [CLS] ▁un able ▁x [SEP] ▁y ▁z [SEP]
+    ([1, 3, 5, 6], [3, 4, 6, 7], [2, 1, 2, 1])
+    """
+    starts = np.flatnonzero(boundary)
+    is_word = np.ones(len(starts), bool)
+    separator_ranks = np.searchsorted(starts, separators)
+    is_word[separator_ranks] = False
+    ranks = np.flatnonzero(is_word)
+    next_separator = separator_ranks[np.searchsorted(separator_ranks, ranks)]
+    return starts[ranks], starts[ranks + 1], next_separator - ranks
+
+
+def choose_words(
+    begins: np.ndarray,
+    ends: np.ndarray,
+    words_left: np.ndarray,
+    budget: int,
+    settings: MaskingSettings,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Draws spans of words until the budget is spent.
+
+    Every word is tried once as the start of a span, in random order. A start that is covered already is
+    passed over; a span longer than what is left of the budget gets shorter; one that then runs into a
+    covered word is dropped.
+
+    Args:
+      begins: int64 [words], where each word begins.
+      ends: int64 [words], where it ends.
+      words_left: int64 [words], how many words are left in its segment.
+      budget: most tokens.
+      settings: the distribution of n.
+      rng: source of the draws, the same number of them whatever they turn out to be.
+
+    Returns:
+      Numbers of the chosen words, in the order of choosing.
+    """
+    order = rng.permutation(len(begins))
+    probabilities = settings.cumulative[np.minimum(words_left, settings.ngram)]
+    drawn = (rng.random(len(begins))[:, np.newaxis] >= probabilities).sum(axis=1) + 1
+    # Plain Python numbers: this loop touches single elements, where arrays are slow.
+    first, last, sizes = begins.tolist(), ends.tolist(), drawn.tolist()
+    covered = bytearray(len(first))
+    chosen: list[int] = []
+    for start in order.tolist():
+        if covered[start]:
+            continue
+        n = sizes[start]
+        while n and last[start + n - 1] - first[start] > budget:
+            n -= 1
+        if n and 1 not in covered[start : start + n]:
+            covered[start : start + n] = b"\x01" * n
+            chosen.extend(range(start, start + n))
+            budget -= last[start + n - 1] - first[start]
+            if not budget:
+                break
+    return chosen
+
+
+def _cumulative_ngram_probabilities(ngram: int) -> np.ndarray:
+    """Row w: cumulative p(n) for n = 1..ngram where only w words are left; float64 [ngram + 1, ngram].
+
+    >>> _cumulative_ngram_probabilities(3)[2]  # 1/1 and 1/2, renormalised
+    array([0.66666667, 1.        , 1.        ])
+    """
+    weights = np.tril(1.0 / np.arange(1, ngram + 1) * np.ones((ngram + 1, ngram)), k=-1)
+    cumulative = weights.cumsum(axis=1)
+    cumulative[1:] /= cumulative[1:, -1:]
+    return cumulative
+
+
+def _cover(begins: np.ndarray, ends: np.ndarray, length: int) -> np.ndarray:
+    """True at the positions inside any [begin, end); bool [length]."""
+    steps = np.zeros(length + 1, np.int8)
+    steps[begins] += 1
+    steps[ends] -= 1
+    return steps[:-1].cumsum(dtype=np.int8).astype(bool)

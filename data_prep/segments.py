@@ -1,0 +1,131 @@
+"""Documents to pairs of segments, in order or swapped (paper, section 3.1, sentence-order prediction).
+
+sentences --chunks--> [begin, end) --sentence_order_pair--> SegmentPair(a, b, swapped)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class SegmentPair:
+    """Two neighbouring pieces of a document.
+
+    Attributes:
+      a: ids of the first segment, int32 [at least 1].
+      b: ids of the second segment, int32 [at least 1].
+      swapped: True where `b` comes before `a` in the document; the sentence-order label.
+      num_sentences: how many sentences of the document went into the pair.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    swapped: bool
+    num_sentences: int
+
+
+def segment_pairs(
+    document: list[np.ndarray], max_tokens: int, short_seq_prob: float, rng: np.random.Generator
+) -> Iterator[SegmentPair]:
+    """Cuts a document into pairs, from its first sentence to its last.
+
+    A single sentence left over at the end gives no pair, for there is nothing to order it with.
+    (The original pairs it with a random document and labels that "swapped".)
+
+    Args:
+      document: the ids of each sentence, int32 [at least 1].
+      max_tokens: most tokens in a pair, max_seq_length - 3.
+      short_seq_prob: share of chunks that aim at a random shorter length.
+      rng: source of every draw.
+
+    Yields:
+      Pairs with len(a) + len(b) <= max_tokens.
+
+    >>> [(pair.a, pair.b, pair.swapped) for pair in segment_pairs([[7, 8], [9]], 125, 0.1, rng)]
+    [(array([9]), array([7, 8]), True)]
+    """
+    lengths = [len(sentence) for sentence in document]
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
+    for begin, end in chunks(offsets, max_tokens, short_seq_prob, rng):
+        if end - begin >= 2:
+            yield sentence_order_pair(tokens, offsets[begin : end + 1], max_tokens, rng)
+
+
+def chunks(
+    offsets: np.ndarray, max_tokens: int, short_seq_prob: float, rng: np.random.Generator
+) -> Iterator[tuple[int, int]]:
+    """Groups sentences until their tokens reach the target length and there are two of them.
+
+    Args:
+      offsets: where each sentence begins, and the end, int64 [sentences + 1].
+      max_tokens: the usual target.
+      short_seq_prob: share of chunks with a random target in [2, max_tokens] instead.
+      rng: source of the draws.
+
+    Yields:
+      (begin, end) numbers of sentences; only the last chunk may hold a single one.
+
+    >>> list(chunks(np.array([0, 4, 6, 9, 12, 13]), 6, 0.0, rng))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    last = len(offsets) - 1
+    begin = 0
+    while begin < last:
+        target = max_tokens
+        if rng.random() < short_seq_prob:
+            target = int(rng.integers(2, max_tokens + 1))
+        reached = int(np.searchsorted(offsets, offsets[begin] + target))
+        end = min(max(reached, begin + 2), last)
+        yield begin, end
+        begin = end
+
+
+def sentence_order_pair(
+    tokens: np.ndarray, offsets: np.ndarray, max_tokens: int, rng: np.random.Generator
+) -> SegmentPair:
+    """Cuts one chunk at a random sentence boundary, and swaps the two segments half of the time.
+
+    Args:
+      tokens: ids of the document, int32 [tokens].
+      offsets: where each sentence of the chunk begins, and its end, int64 [sentences + 1], sentences >= 2.
+      max_tokens: most tokens in the pair.
+      rng: source of the draws.
+    """
+    num_sentences = len(offsets) - 1
+    cut = offsets[rng.integers(1, num_sentences)]
+    a, b = tokens[offsets[0] : cut], tokens[cut : offsets[-1]]
+    swapped = bool(rng.random() < 0.5)
+    if swapped:
+        a, b = b, a
+    a, b = truncate_pair(a, b, max_tokens, rng)
+    return SegmentPair(a, b, swapped, num_sentences)
+
+
+def truncate_pair(
+    a: np.ndarray, b: np.ndarray, max_tokens: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shortens the longer segment, then both in turn, until the pair fits.
+
+    The original takes one token at a time from the longer segment (`b` where they are equal), from its
+    front or its back with p = .5. So how many each one loses is fixed, and how many of those at the
+    front is binomial.
+
+    >>> truncate_pair(np.arange(6), np.arange(10, 13), 5, rng)  # a loses 3, then b 1
+    (array([2, 3, 4]), array([10, 11]))
+    """
+    excess = len(a) + len(b) - max_tokens
+    if excess <= 0:
+        return a, b
+    difference = len(a) - len(b)
+    alone = min(excess, abs(difference))  # taken from the longer one until they are equal
+    in_turn = excess - alone
+    from_a = in_turn // 2 + (alone if difference > 0 else 0)
+    return _shorten(a, from_a, rng), _shorten(b, excess - from_a, rng)
+
+
+def _shorten(ids: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    front = int(rng.binomial(count, 0.5))
+    return ids[front : len(ids) - (count - front)]

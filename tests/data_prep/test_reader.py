@@ -1,0 +1,234 @@
+import collections
+import gzip
+from itertools import chain
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from data_prep.masking import MaskedExample
+from data_prep.reader import check_features, feature_lengths, pretraining_dataset
+from data_prep.writer import serialize
+
+T, P, V = 10, 3, 1000
+
+
+def record(number: int, max_seq_length=T, predictions=P) -> bytes:
+    """An example whose second token says which one it is."""
+    example = MaskedExample(
+        input_ids=np.array([2, number, 7, 3, 4, 3], np.int32),
+        segment_ids=np.array([0, 0, 0, 0, 1, 1], np.int32),
+        token_boundary=np.ones(6, np.int32),
+        masked_lm_positions=np.array([4], np.int32),
+        masked_lm_ids=np.array([9], np.int32),
+        swapped=bool(number % 2),
+    )
+    return serialize(example, max_seq_length, predictions)
+
+
+def write(path, records, compressed=False):
+    with tf.io.TFRecordWriter(str(path), "GZIP" if compressed else None) as writer:
+        for each in records:
+            writer.write(each)
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Examples 10..16, 20..24 (packed), 30..40: 23 in all."""
+    folder = tmp_path_factory.mktemp("records")
+    numbers = {"a": range(10, 17), "b.gz": range(20, 25), "c": range(30, 41)}
+    return [
+        write(folder / name, map(record, some), compressed=name.endswith(".gz"))
+        for name, some in numbers.items()
+    ]
+
+
+ALL = [*range(10, 17), *range(20, 25), *range(30, 41)]
+
+
+def stream(files, take=None, batch_size=4, window=5, **options):
+    """Numbers of the examples, batch by batch."""
+    dataset = pretraining_dataset(
+        files,
+        batch_size=batch_size,
+        max_seq_length=T,
+        max_predictions_per_seq=P,
+        shuffle_window=window,
+        **options,
+    )
+    return [batch["input_ids"][:, 1].numpy().tolist() for batch in dataset.take(-1 if take is None else take)]
+
+
+def joined(lists):
+    return list(chain.from_iterable(lists))
+
+
+def test_a_batch(files):
+    dataset = pretraining_dataset(files, batch_size=2, max_seq_length=T, max_predictions_per_seq=P)
+    batch = next(iter(dataset))
+    expected = {
+        "input_ids": [[2, 10, 7, 3, 4, 3, 0, 0, 0, 0], [2, 11, 7, 3, 4, 3, 0, 0, 0, 0]],
+        "input_mask": [[1] * 6 + [0] * 4] * 2,
+        "token_type_ids": [[0, 0, 0, 0, 1, 1, 0, 0, 0, 0]] * 2,
+        "masked_lm_positions": [[4, 0, 0]] * 2,
+        "masked_lm_ids": [[9, 0, 0]] * 2,
+        "masked_lm_weights": [[1.0, 0.0, 0.0]] * 2,
+        "sentence_order": [0, 1],
+    }
+    assert {name: values.numpy().tolist() for name, values in batch.items()} == expected
+    for name, spec in dataset.element_spec.items():
+        assert spec.dtype == (tf.float32 if name == "masked_lm_weights" else tf.int32)
+        assert spec.shape == batch[name].shape, "static shapes, which TPUs need"
+
+
+def test_evaluation_reads_everything_once_in_order(files):
+    batches = stream(files, repeat=False, drop_remainder=False)
+    assert [len(batch) for batch in batches] == [4, 4, 4, 4, 4, 3]
+    assert joined(batches) == ALL
+    assert joined(stream(files, repeat=False)) == ALL[:20]
+
+
+def test_epochs_are_permutations(files):
+    numbers = joined(stream(files, take=23, shuffle_seed=1))  # 92 examples are 4 epochs
+    epochs = [numbers[i : i + 23] for i in range(0, 92, 23)]
+    assert all(sorted(epoch) == ALL for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    assert len({epoch[0] // 10 for epoch in epochs}) > 1, "the files change places too"
+
+
+def test_the_order_is_a_pure_function_of_the_seed(files):
+    tf.random.set_seed(1)
+    first = stream(files, take=12, shuffle_seed=5)
+    tf.random.set_seed(2)
+    np.random.seed(3)
+    assert stream(files, take=12, shuffle_seed=5) == first
+    assert stream(files, take=12, shuffle_seed=6) != first
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("window", [5, 1000])
+def test_resuming_goes_on_where_the_stream_was(files, seed, window):
+    batches = stream(files, take=30, shuffle_seed=seed, window=window)
+    for done in (1, 2, 5, 6, 11, 12, 23, 29):
+        resumed = stream(files, take=1, shuffle_seed=seed, window=window, start_example=4 * done)
+        assert resumed == batches[done : done + 1], done
+
+
+def test_hosts_share_the_files(files):
+    for num_hosts in (2, 3):
+        parts = [
+            joined(stream(files, batch_size=1, repeat=False, num_hosts=num_hosts, host=host))
+            for host in range(num_hosts)
+        ]
+        assert sorted(joined(parts)) == ALL
+    # More hosts than files: each takes its own records.
+    parts = [joined(stream(files, batch_size=1, repeat=False, num_hosts=5, host=host)) for host in range(5)]
+    assert sorted(joined(parts)) == ALL
+    assert {len(part) for part in parts} == {4, 5}
+
+
+def test_hosts_resume(files):
+    for num_hosts, host in ((2, 1), (5, 4)):
+        options = {"shuffle_seed": 1, "num_hosts": num_hosts, "host": host, "batch_size": 2}
+        batches = stream(files, take=20, **options)
+        assert stream(files, take=3, start_example=24, **options) == batches[12:15]
+
+
+def test_a_host_without_examples(tmp_path):
+    write(tmp_path / "one", [record(10)])
+    with pytest.raises(InputError, match="none for host 1 of 2"):
+        stream([tmp_path / "one"], num_hosts=2, host=1)
+    with pytest.raises(InputError, match="at least one TFRecord file"):
+        stream([])
+
+
+def as_the_original_writes(number):
+    """A literal imitation of write_instance_to_example_files in google-research/albert."""
+
+    def integers(values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=list(values)))
+
+    features = collections.OrderedDict()
+    features["input_ids"] = integers([2, number, 3, 4, 3] + [0] * (T - 5))
+    features["input_mask"] = integers([1] * 5 + [0] * (T - 5))
+    features["segment_ids"] = integers([0, 0, 0, 1, 1] + [0] * (T - 5))
+    features["token_boundary"] = integers([1] * 5 + [0] * (T - 5))
+    features["masked_lm_positions"] = integers([3] + [0] * (P - 1))
+    features["masked_lm_ids"] = integers([8] + [0] * (P - 1))
+    features["masked_lm_weights"] = tf.train.Feature(
+        float_list=tf.train.FloatList(value=[1.0] + [0.0] * (P - 1))
+    )
+    features["next_sentence_labels"] = integers([1])
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def test_files_of_the_original_read(tmp_path):
+    path = write(tmp_path / "original", map(as_the_original_writes, range(5)))
+    check_features(path, T, P, V)
+    assert feature_lengths(path) == (T, P)
+    assert stream([path], repeat=False, drop_remainder=False) == [[0, 1, 2, 3], [4]]
+
+
+def test_features_that_fit(files):
+    for file in files:
+        check_features(file, T, P, V)
+        assert feature_lengths(file) == (T, P)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            (12, P, V),
+            "`input_ids` must have 12 values, as `max_seq_length` .*has 10. Set `max_seq_length` to 10",
+        ),
+        ((T, 20, V), "`masked_lm_positions` must have 20 values.*has 3. Set `max_predictions_per_seq` to 3"),
+        ((T, P, 10), "`input_ids` must be below `vocab_size`.*has 10 where `vocab_size` is 10"),
+    ],
+)
+def test_features_that_do_not_fit_the_flags(files, flags, message):
+    with pytest.raises(InputError, match=message):
+        check_features(files[0], *flags)
+
+
+def changed(**features):
+    example = tf.train.Example.FromString(record(10))
+    for name, values in features.items():
+        del example.features.feature[name]
+        if values is not None:
+            kind = "float_list" if isinstance(values[0], float) else "int64_list"
+            getattr(example.features.feature[name], kind).value.extend(values)
+    return example.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (changed(segment_ids=None), "must have the feature `segment_ids`"),
+        (changed(masked_lm_weights=[1, 0, 0]), "`masked_lm_weights` must be of type float_list"),
+        (
+            changed(masked_lm_positions=[10, 0, 0]),
+            "`masked_lm_positions` must be below `max_seq_length`.*has 10",
+        ),
+        (changed(masked_lm_ids=[-1, 0, 0]), "has -1"),
+        (changed(next_sentence_labels=[1, 0]), "must have 1 values, as `the format` says"),
+        (b"\xff\xff not protobuf", "must hold tf.train.Examples"),
+        (b"", "must hold tf.train.Examples"),
+    ],
+)
+def test_other_features(tmp_path, raw, message):
+    path = write(tmp_path / "other", [raw])
+    with pytest.raises(InputError, match=message):
+        check_features(path, T, P, V)
+
+
+def test_a_file_cut_off(files, tmp_path):
+    raw = files[0].read_bytes()
+    (tmp_path / "cut").write_bytes(raw[:-1])
+    with pytest.raises(InputError, match="cut off"):
+        stream([tmp_path / "cut"])
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(raw)[:-1])
+    with pytest.raises(InputError, match="damaged GZIP"):
+        check_features(tmp_path / "cut.gz", T, P, V)

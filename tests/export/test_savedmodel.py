@@ -1,0 +1,198 @@
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from export.savedmodel import save_model
+from tests.albert_tf.test_models import random_batch
+
+DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """(model, batch, folder of the SavedModel); the model has dropout and a vocabulary."""
+    folder = tmp_path_factory.mktemp("export")
+    config = AlbertConfig(
+        vocab_size=50,
+        embedding_size=10,
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=3,
+        intermediate_size=36,
+        max_position_embeddings=16,
+        **DROPOUT,
+    )
+    model = AlbertPretrainer(config, seed=1)
+    config.to_json_file(folder / "albert_config.json")
+    (folder / "spm.model").write_bytes(b"a vocabulary")
+    save_model(
+        model,
+        folder / "saved",
+        config_file=folder / "albert_config.json",
+        vocabulary=folder / "spm.model",
+        do_lower_case=False,
+    )
+    return model, random_batch(config), folder / "saved"
+
+
+def hub_inputs(batch) -> dict:
+    names = {"input_word_ids": "input_ids", "input_mask": "input_mask", "input_type_ids": "token_type_ids"}
+    return {name: tf.constant(batch[ours]) for name, ours in names.items()}
+
+
+def v1_inputs(batch) -> dict:
+    return dict(zip(("input_ids", "input_mask", "segment_ids"), hub_inputs(batch).values(), strict=True))
+
+
+def test_call_equals_the_model(exported):
+    model, batch, folder = exported
+    outputs = tf.saved_model.load(folder)(hub_inputs(batch))
+    expected = model.encoder(batch, intermediates=True)
+    assert set(outputs) == {"default", "pooled_output", "sequence_output", "encoder_outputs"}
+    for name in ("pooled_output", "sequence_output"):
+        np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
+    np.testing.assert_array_equal(outputs["default"], outputs["pooled_output"])
+    assert len(outputs["encoder_outputs"]) == 3
+    for ours, layer in zip(outputs["encoder_outputs"], expected["encoder_outputs"], strict=True):
+        np.testing.assert_allclose(ours, layer, atol=1e-5)
+
+
+def test_heads_equal_the_model(exported):
+    model, batch, folder = exported
+    loaded = tf.saved_model.load(folder)
+    expected = model(batch)
+    masked = loaded.mlm({**hub_inputs(batch), "masked_lm_positions": tf.constant(batch["masked_lm_positions"])})
+    np.testing.assert_allclose(masked["mlm_logits"], expected["masked_lm_logits"], atol=1e-5)
+    order = loaded.sop(hub_inputs(batch))
+    np.testing.assert_allclose(order["sop_logits"], expected["sentence_order_logits"], atol=1e-5)
+
+
+def test_signatures_equal_the_model(exported):
+    model, batch, folder = exported
+    signatures = tf.saved_model.load(folder).signatures
+    assert set(signatures) == {"serving_default", "tokens", "mlm", "sop", "tokenization_info"}
+    expected, encoded = model(batch), model.encoder(batch)
+    tokens = signatures["tokens"](**v1_inputs(batch))
+    assert set(tokens) == {"pooled_output", "sequence_output"}
+    np.testing.assert_allclose(tokens["sequence_output"], encoded["sequence_output"], atol=1e-5)
+    masked = signatures["mlm"](**v1_inputs(batch), mlm_positions=tf.constant(batch["masked_lm_positions"]))
+    np.testing.assert_allclose(masked["mlm_logits"], expected["masked_lm_logits"], atol=1e-5)
+    order = signatures["sop"](**v1_inputs(batch))
+    np.testing.assert_allclose(
+        order["sop_log_probs"], tf.nn.log_softmax(expected["sentence_order_logits"]), atol=1e-5
+    )
+    serving = signatures["serving_default"](**hub_inputs(batch))
+    np.testing.assert_allclose(serving["pooled_output"], encoded["pooled_output"], atol=1e-5)
+    assert serving["encoder_outputs"].shape == (3, *encoded["sequence_output"].shape)
+
+
+def test_any_batch_size_and_length(exported):
+    model, _, folder = exported
+    loaded = tf.saved_model.load(folder)
+    for shape in ((1, 2), (2, 16), (5, 7)):
+        ids = np.random.default_rng(0).integers(0, 50, shape).astype("int32")
+        inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
+        outputs = loaded({name: tf.constant(value) for name, value in inputs.items()})
+        expected = model.encoder({"input_ids": ids})
+        np.testing.assert_allclose(outputs["sequence_output"], expected["sequence_output"], atol=1e-5)
+
+
+def test_assets_and_tokenization_info(exported):
+    _, _, folder = exported
+    assert sorted(path.name for path in (folder / "assets").iterdir()) == ["albert_config.json", "spm.model"]
+    info = tf.saved_model.load(folder).signatures["tokenization_info"]()
+    assert tf.io.read_file(info["vocab_file"]) == b"a vocabulary"
+    assert not bool(info["do_lower_case"])
+
+
+def test_trains_again_after_loading(exported):
+    _, batch, folder = exported
+    loaded = tf.saved_model.load(folder)
+    inputs, target = hub_inputs(batch), tf.constant([[1.0], [0.0], [0.0]])
+
+    def loss(training):
+        return tf.reduce_mean((loaded(inputs, training=training)["pooled_output"][:, :1] - target) ** 2)
+
+    with tf.GradientTape() as tape:
+        value = loss(training=True)
+    gradients = tape.gradient(value, loaded.trainable_variables)
+    used = sum(gradient is not None for gradient in gradients)
+    assert used == len(loaded.trainable_variables) - 7  # all but the masked-LM and the sentence-order head
+    assert list(loaded.regularization_losses) == []
+    before = float(loss(training=False))
+    for _ in range(10):
+        with tf.GradientTape() as tape:
+            value = loss(training=False)
+        for variable, gradient in zip(
+            loaded.trainable_variables, tape.gradient(value, loaded.trainable_variables), strict=True
+        ):
+            if gradient is not None:
+                variable.assign_sub(0.5 * tf.convert_to_tensor(gradient))
+    assert float(loss(training=False)) < before / 2
+
+
+def test_dropout_is_on_in_training_only(exported):
+    _, batch, folder = exported
+    loaded = tf.saved_model.load(folder)
+    first, second = (loaded(hub_inputs(batch), training=True)["pooled_output"] for _ in range(2))
+    assert not np.array_equal(first, second)
+    first, second = (loaded(hub_inputs(batch), training=False)["pooled_output"] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+PROCESS = """
+    import importlib.abc, sys
+    import numpy as np
+
+    class Refuse(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in ("albert_tf", "data_prep", "export", "keras"):
+                raise ModuleNotFoundError(name)
+
+    import tensorflow as tf
+    sys.meta_path.insert(0, Refuse())
+    assert "albert_tf" not in sys.modules
+    arrays = np.load("inputs.npz")
+    outputs = tf.saved_model.load("saved")({name: tf.constant(arrays[name]) for name in arrays})
+    np.savez("outputs.npz", pooled=outputs["pooled_output"], sequence=outputs["sequence_output"])
+"""
+
+
+def test_loads_in_a_process_without_this_package(exported):
+    model, batch, folder = exported
+    np.savez(folder.parent / "inputs.npz", **{name: value.numpy() for name, value in hub_inputs(batch).items()})
+    process = [sys.executable, "-I", "-c", textwrap.dedent(PROCESS)]
+    subprocess.run(process, cwd=folder.parent, check=True, capture_output=True)
+    outputs, expected = np.load(folder.parent / "outputs.npz"), model.encoder(batch)
+    np.testing.assert_allclose(outputs["pooled"], expected["pooled_output"], atol=1e-5)
+    np.testing.assert_allclose(outputs["sequence"], expected["sequence_output"], atol=1e-5)
+
+
+def test_without_a_vocabulary(exported, tmp_path):
+    model, batch, folder = exported
+    save_model(model, tmp_path / "saved", config_file=folder.parent / "albert_config.json")
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    assert "tokenization_info" not in loaded.signatures
+    assert loaded(hub_inputs(batch))["pooled_output"].shape == (3, 24)
+
+
+def test_replaces_an_export_but_nothing_else(exported, tmp_path):
+    model, _, folder = exported
+    config_file = folder.parent / "albert_config.json"
+    for _ in range(2):
+        save_model(model, tmp_path / "saved", config_file=config_file)
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="--output must be a new or empty folder"):
+        save_model(model, tmp_path / "mine", config_file=config_file)
+    with pytest.raises(InputError, match="--output must be a folder"):
+        save_model(model, tmp_path / "mine" / "thesis.tex", config_file=config_file)
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
