@@ -67,7 +67,9 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         if start_step:
             progress.say(f"going on at step {start_step} of the run in {run}")
         if settings.do_eval and not settings.eval_file:
-            progress.say("no evaluation: --do_eval needs --eval_file, since it never reads the training files")
+            progress.say(
+                "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
+            )
         if settings.do_train and start_step < settings.num_train_steps:
             train(
                 make_train_function(model, optimizer, strategy),

@@ -32,10 +32,15 @@ app = App(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line and returns its exit status: 2 for the user's mistakes, told in one sentence."""
+    """Runs the `albert` command and returns its exit status."""
+    return run(app, arguments)
+
+
+def run(program: App, arguments: list[str] | None = None) -> int:
+    """Runs a command line; status 2 for the user's mistakes, told in one sentence, 130 for Ctrl-C."""
     console = Console(stderr=True)
     try:
-        app(arguments, exit_on_error=False, print_error=False, console=None, result_action="return_value")
+        program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
         console.print(f"albert: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         return 2

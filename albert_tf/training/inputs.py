@@ -104,7 +104,9 @@ class PretrainingInputs:
         if self.settings.spm_model_file:
             path = Path(self.settings.spm_model_file)
             if not path.is_file():
-                raise InputError(f"--spm_model_file must name a SentencePiece model. There is no file {path}.")
+                raise InputError(
+                    f"--spm_model_file must name a SentencePiece model. There is no file {path}."
+                )
             return path
         if self.manifest:
             path = Path(json.loads(self.manifest.read_text(encoding="utf-8"))["vocabulary"]["file"])

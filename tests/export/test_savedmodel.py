@@ -68,7 +68,9 @@ def test_heads_equal_the_model(exported):
     model, batch, folder = exported
     loaded = tf.saved_model.load(folder)
     expected = model(batch)
-    masked = loaded.mlm({**hub_inputs(batch), "masked_lm_positions": tf.constant(batch["masked_lm_positions"])})
+    masked = loaded.mlm(
+        {**hub_inputs(batch), "masked_lm_positions": tf.constant(batch["masked_lm_positions"])}
+    )
     np.testing.assert_allclose(masked["mlm_logits"], expected["masked_lm_logits"], atol=1e-5)
     order = loaded.sop(hub_inputs(batch))
     np.testing.assert_allclose(order["sop_logits"], expected["sentence_order_logits"], atol=1e-5)
@@ -98,7 +100,11 @@ def test_any_batch_size_and_length(exported):
     loaded = tf.saved_model.load(folder)
     for shape in ((1, 2), (2, 16), (5, 7)):
         ids = np.random.default_rng(0).integers(0, 50, shape).astype("int32")
-        inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
+        inputs = {
+            "input_word_ids": ids,
+            "input_mask": np.ones_like(ids),
+            "input_type_ids": np.zeros_like(ids),
+        }
         outputs = loaded({name: tf.constant(value) for name, value in inputs.items()})
         expected = model.encoder({"input_ids": ids})
         np.testing.assert_allclose(outputs["sequence_output"], expected["sequence_output"], atol=1e-5)
@@ -167,7 +173,9 @@ PROCESS = """
 
 def test_loads_in_a_process_without_this_package(exported):
     model, batch, folder = exported
-    np.savez(folder.parent / "inputs.npz", **{name: value.numpy() for name, value in hub_inputs(batch).items()})
+    np.savez(
+        folder.parent / "inputs.npz", **{name: value.numpy() for name, value in hub_inputs(batch).items()}
+    )
     process = [sys.executable, "-I", "-c", textwrap.dedent(PROCESS)]
     subprocess.run(process, cwd=folder.parent, check=True, capture_output=True)
     outputs, expected = np.load(folder.parent / "outputs.npz"), model.encoder(batch)
