@@ -75,7 +75,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
                 make_train_function(model, optimizer, strategy),
                 iter(inputs.train_batches(strategy, start_step)),
                 start_step=start_step,
-                tokens_per_step=settings.train_batch_size * settings.max_seq_length,
+                tokens_per_step=inputs.tokens_per_step,
                 learning_rate=make_schedule(settings),
                 settings=settings,
                 log=log,

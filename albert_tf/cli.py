@@ -6,6 +6,7 @@ Heavy imports wait until a command runs: `albert --help` and a mistyped flag ans
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import cyclopts
@@ -56,7 +57,7 @@ def _import_tensorflow() -> None:
     sys.stderr.flush()
     saved = os.dup(2)
     try:
-        with open(os.devnull, "wb") as silence:
+        with Path(os.devnull).open("wb") as silence:
             os.dup2(silence.fileno(), 2)
         import tensorflow as tf
 

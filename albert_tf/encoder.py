@@ -191,10 +191,9 @@ class AlbertEncoder(keras.Model):
         self.build()
 
     def build(self, input_shape=None):
-        if self.built:
-            return
-        for layer in (self.embeddings, *itertools.chain(*self.attentions, *self.ffns)):
-            layer.build()
+        self.embeddings.build()
+        for part in itertools.chain[keras.layers.Layer](*self.attentions, *self.ffns):
+            part.build()
         self.pooler.build((None, self.config.hidden_size))
         self.built = True
 

@@ -34,8 +34,6 @@ class AlbertPretrainer(keras.Model):
         self.build()
 
     def build(self, input_shape=None):
-        if self.built:
-            return
         self.masked_lm.build()
         self.sentence_order.build()
         self.built = True

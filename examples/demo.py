@@ -134,10 +134,7 @@ class Paths:
 
 def make_corpus(text: Path | None, folder: Path) -> Corpus:
     """Reads the user's text or docstrings, and holds some documents out."""
-    if text is None:
-        documents = docstring_documents(show_progress=True)
-    else:
-        documents = read_user_text(text)
+    documents = docstring_documents(show_progress=True) if text is None else read_user_text(text)
     return write_corpus(at_most(MAX_SENTENCES, documents), folder, HELDOUT_SHARE)
 
 

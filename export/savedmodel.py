@@ -5,6 +5,7 @@ The interface is TF-Hub's for TF2 text encoders; the signatures have the names o
 
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
@@ -18,7 +19,7 @@ V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the 
 
 def build_export(
     model: AlbertPretrainer,
-    assets: list[Path] = (),
+    assets: Sequence[Path] = (),
     vocabulary: Path | None = None,
     do_lower_case: bool = True,
 ) -> tuple[tf.train.Checkpoint, dict]:

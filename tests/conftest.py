@@ -1,6 +1,8 @@
 """What all tests share."""
 
 import os
+from dataclasses import dataclass
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported anywhere
 
@@ -20,4 +22,74 @@ def tiny_config() -> AlbertConfig:
         num_attention_heads=3,
         intermediate_size=36,
         max_position_embeddings=16,
+    )
+
+
+@dataclass(frozen=True)
+class PretrainingFiles:
+    """Everything a tiny pretraining run needs, made from text by this library."""
+
+    train: str
+    heldout: str
+    spm_model_file: Path
+    albert_config_file: Path
+
+    def flags(self, output_dir: Path, **changes) -> list[str]:
+        """A command line of a run of 12 short steps."""
+        flags = {
+            "input_file": self.train,
+            "eval_file": self.heldout,
+            "albert_config_file": self.albert_config_file,
+            "output_dir": output_dir,
+            "do_train": True,
+            "do_eval": True,
+            "train_batch_size": 4,
+            "eval_batch_size": 8,
+            "num_train_steps": 12,
+            "num_warmup_steps": 3,
+            "save_checkpoints_steps": 4,
+            "log_steps": 3,
+            "learning_rate": 0.01,
+            **changes,
+        }
+        return ["pretrain", *(f"--{name}={value}" for name, value in flags.items() if value is not None)]
+
+
+@pytest.fixture(scope="session")
+def pretraining_files(tmp_path_factory) -> PretrainingFiles:
+    """Two training shards and a held-out file, T=32, with a vocabulary and a configuration with dropout."""
+    from data_prep.vocabulary import VocabularySettings, train_vocabulary
+    from data_prep.writer import PrepareSettings, prepare
+    from tests.data_prep.conftest import write_story
+
+    folder = tmp_path_factory.mktemp("pretraining")
+    text, heldout = write_story(folder / "text.txt"), write_story(folder / "heldout.txt", 3, 25, seed=1)
+    model = train_vocabulary(VocabularySettings(str(text), str(folder / "spm"), vocab_size=100))
+    for source, output, num_shards in ((text, "train/train.tfrecord", 2), (heldout, "heldout.tfrecord", 1)):
+        settings = PrepareSettings(
+            str(source),
+            str(folder / output),
+            str(model),
+            num_shards=num_shards,
+            max_seq_length=32,
+            dupe_factor=2,
+        )
+        prepare(settings, show_progress=False)
+    config = AlbertConfig(
+        vocab_size=100,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    config.to_json_file(folder / "albert_config.json")
+    return PretrainingFiles(
+        f"{folder}/train/train.tfrecord*",
+        f"{folder}/heldout.tfrecord",
+        model,
+        folder / "albert_config.json",
     )

@@ -23,6 +23,7 @@ class PretrainingInputs:
 
     Attributes:
       settings: the flags, with the lengths that they left to the files.
+      tokens_per_step: positions in a training batch, padding included.
       manifest: the training files' manifest.json, None if there is none beside them.
       vocabulary: the SentencePiece model that the files were made with, None if it is not known or gone.
 
@@ -37,15 +38,18 @@ class PretrainingInputs:
         # Every file is walked through once, so that a shard cut short is told now and not after days.
         self._train_counts = count_examples(self._train_files)
         count_examples(self._eval_files)
-        self.settings = _with_lengths(settings, self._train_files[0])
-        T, P = self.settings.max_seq_length, self.settings.max_predictions_per_seq
+        T, P = feature_lengths(self._train_files[0])
+        T, P = settings.max_seq_length or T, settings.max_predictions_per_seq or P
+        self._T, self._P = T, P
+        self.settings = dataclasses.replace(settings, max_seq_length=T, max_predictions_per_seq=P)
+        self.tokens_per_step = settings.train_batch_size * T
+        for file in (*self._train_files, *self._eval_files):
+            check_features(file, T, P, config.vocab_size)
         if T > config.max_position_embeddings:
             raise InputError(
                 f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
                 f"{self._train_files[0]} and {config.max_position_embeddings} in {settings.albert_config_file}."
             )
-        for file in (*self._train_files, *self._eval_files):
-            check_features(file, T, P, config.vocab_size)
         manifest = self._train_files[0].parent / MANIFEST
         self.manifest = manifest if manifest.exists() else None
         self.vocabulary = self._find_vocabulary()
@@ -67,7 +71,8 @@ class PretrainingInputs:
                 num_hosts=context.num_input_pipelines,
                 host=context.input_pipeline_id,
                 counts=self._train_counts,
-                **self._lengths,
+                max_seq_length=self._T,
+                max_predictions_per_seq=self._P,
             )
 
         return strategy.distribute_datasets_from_function(per_host)
@@ -80,24 +85,18 @@ class PretrainingInputs:
                 batch_size=self.settings.eval_batch_size,
                 repeat=False,
                 drop_remainder=False,
-                **self._lengths,
+                max_seq_length=self._T,
+                max_predictions_per_seq=self._P,
             )
         )
-
-    @property
-    def _lengths(self) -> dict:
-        return {
-            "max_seq_length": self.settings.max_seq_length,
-            "max_predictions_per_seq": self.settings.max_predictions_per_seq,
-        }
 
     def _check_apart(self) -> None:
         train = {path.resolve() for path in self._train_files}
         both = [path for path in self._eval_files if path.resolve() in train]
         if both:
             raise InputError(
-                f"Evaluation never reads the training files, but --input_file and --eval_file both name {both[0]}. "
-                "Give --eval_file examples of other documents."
+                "Evaluation never reads the training files, but --input_file and --eval_file both name "
+                f"{both[0]}. Give --eval_file examples of other documents."
             )
 
     def _find_vocabulary(self) -> Path | None:
@@ -112,12 +111,3 @@ class PretrainingInputs:
             path = Path(json.loads(self.manifest.read_text(encoding="utf-8"))["vocabulary"]["file"])
             return path if path.is_file() else None
         return None
-
-
-def _with_lengths(settings: PretrainingSettings, file: Path) -> PretrainingSettings:
-    T, P = feature_lengths(file)
-    return dataclasses.replace(
-        settings,
-        max_seq_length=settings.max_seq_length or T,
-        max_predictions_per_seq=settings.max_predictions_per_seq or P,
-    )

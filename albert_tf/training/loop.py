@@ -8,7 +8,6 @@ import tensorflow as tf
 from albert_tf.models import pretraining_metrics
 from albert_tf.training.run_log import RunLog, TrainingProgress
 from albert_tf.training.settings import PretrainingSettings
-from albert_tf.training.steps import SUMS
 
 
 def train(
@@ -37,50 +36,29 @@ def train(
       save: called with the step where a checkpoint is due.
     """
     train_steps(batches, tf.constant(0))  # builds the graph and takes no step, so that no rate counts it
-    step, window = start_step, Window(start_step)
+    step = start_step
     while step < settings.num_train_steps:
         target = _next_stop(step, settings)
         began = time.monotonic()
         sums = train_steps(batches, tf.constant(target - step))
+        metrics = {name: float(value) for name, value in pretraining_metrics(sums).items()}
+        tokens_per_second = (target - step) * tokens_per_step / (time.monotonic() - began)
         step = target
-        window.add(sums, time.monotonic() - began)
-        if _due(step, settings.log_steps, settings):
-            values = {
-                **window.means(),
-                "learning_rate": float(learning_rate(step - 1)),
-                "tokens_per_second": (step - window.start) * tokens_per_step / window.seconds,
-            }
-            log.write(step, values)
-            seconds_left = (settings.num_train_steps - step) * tokens_per_step / values["tokens_per_second"]
-            progress.update(step, values, seconds_left)
-            window = Window(step)
-        if _due(step, settings.save_checkpoints_steps, settings):
+        values = {
+            **metrics,
+            "learning_rate": float(learning_rate(step - 1)),
+            "tokens_per_second": tokens_per_second,
+        }
+        log.write(step, values)
+        progress.update(step, values, (settings.num_train_steps - step) * tokens_per_step / tokens_per_second)
+        if step % settings.save_checkpoints_steps == 0 or step == settings.num_train_steps:
             save(step)
 
 
-class Window:
-    """Sums over the steps since the last logged one, and the seconds that the steps alone took."""
-
-    def __init__(self, start: int):
-        self.start = start
-        self.seconds = 0.0
-        self._sums = dict.fromkeys(SUMS, 0.0)
-
-    def add(self, sums: dict, seconds: float) -> None:
-        """Adds what one call of `train_steps` returned, and how long it took."""
-        self._sums = {name: value + float(sums[name]) for name, value in self._sums.items()}
-        self.seconds += seconds
-
-    def means(self) -> dict[str, float]:
-        """`pretraining_metrics` of the window."""
-        return pretraining_metrics(self._sums)
-
-
 def _next_stop(step: int, settings: PretrainingSettings) -> int:
-    """The next step at which the host has something to do."""
+    """The next step to log: the end, a multiple of `log_steps`, or a checkpoint.
+
+    A checkpoint is logged too, so that the means of a resumed run are over the same steps.
+    """
     intervals = (settings.log_steps, settings.save_checkpoints_steps)
     return min(settings.num_train_steps, *((step // interval + 1) * interval for interval in intervals))
-
-
-def _due(step: int, interval: int, settings: PretrainingSettings) -> bool:
-    return step % interval == 0 or step == settings.num_train_steps

@@ -1,5 +1,6 @@
 """Learning curves of runs as a picture."""
 
+import itertools
 from pathlib import Path
 
 import matplotlib
@@ -19,8 +20,8 @@ def plot_runs(runs: list[Path], path: Path) -> None:
     """Draws loss and accuracies against steps, training as lines and evaluation as dots, to a PNG."""
     figure = Figure(figsize=(13, 4), layout="constrained")
     axes = figure.subplots(1, len(PANELS))
-    colors = matplotlib.colormaps["tab10"].colors
-    for run, color in zip(runs, colors * (1 + len(runs) // len(colors)), strict=False):
+    colors = itertools.cycle(matplotlib.color_sequences["tab10"])
+    for run, color in zip(runs, colors, strict=False):
         lines = read_metrics(run)
         for axis, name in zip(axes, PANELS, strict=True):
             train = [(line["step"], line[name]) for line in lines if name in line]

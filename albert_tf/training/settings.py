@@ -35,7 +35,7 @@ class PretrainingSettings:
       save_checkpoints_steps: steps between checkpoints.
       keep_checkpoint_max: checkpoints to keep.
       max_eval_steps: at most so many batches an evaluation.
-      log_steps: steps between lines in metrics.jsonl.
+      log_steps: steps between lines in metrics.jsonl, which has one for each checkpoint too.
       seed: seeds initial weights, order of examples and dropout.
       tpu: a TPU's name, grpc:// address or "local".
     """
