@@ -23,7 +23,20 @@ from data_prep.documents import Document
 from data_prep.sentences import split_paragraph
 
 STANDARD_LIBRARY = "stdlib"
-PACKAGES = ("tensorflow", "numpy", "keras", STANDARD_LIBRARY)
+# What requirements.txt brings along, as far as it has prose.
+PACKAGES = (
+    "tensorflow",
+    "keras",
+    "numpy",
+    "matplotlib",
+    "tensorflow_datasets",
+    "tensorflow_text",
+    "tensorboard",
+    "fontTools",
+    "rich",
+    "absl",
+    STANDARD_LIBRARY,
+)
 
 _SKIPPED_FOLDERS = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages"})
 _FENCE = re.compile(r"\s*(```|~~~)")

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 from cyclopts import App, Parameter
@@ -28,7 +27,6 @@ from data_prep.corpus import Corpus, read_user_text, write_corpus
 from data_prep.docstrings import docstring_documents
 
 MARKER = "demo.json"
-STEPS = 2400
 BATCH = 64
 T = 64
 HELDOUT_SHARE = 0.05
@@ -45,9 +43,7 @@ app = App(help_format="plaintext", default_parameter=Parameter(name_transform=la
 
 
 @app.default
-def demo(
-    *, output: Annotated[Path, Parameter(help="Folder for all that is made.")], text: Path | None = None
-):
+def demo(*, output: Path, text: Path | None = None, steps: int = 2400) -> None:
     """Run the main job from text to filled-in masks, in one folder.
 
     Example:
@@ -56,17 +52,19 @@ def demo(
     Args:
       output: a new folder, or that of an earlier demo, which is replaced.
       text: a .txt or .md file or a folder of them; without it, docstrings of the installed packages.
+      steps: how long to train; fewer for a quicker look.
     """
     began = time.monotonic()
     paths = Paths(output)
-    paths.start(text)
+    paths.check()
     say(1, f"Text: {text or 'the docstrings of the installed packages'}")
     corpus = make_corpus(text, paths.corpus)
+    paths.start(text)
     console.print(
         f"{corpus.num_bytes / 1e6:.1f} MB, {corpus.sentences:,} sentences; {corpus.train_documents:,} documents "
         f"to train on, {corpus.heldout_documents} held out for evaluation"
     )
-    vocab_size = max(500, min(8000, corpus.num_bytes // 1000))
+    vocab_size = max(100, min(8000, corpus.num_bytes // 500))
     say(2, f"Vocabulary of {vocab_size:,} pieces")
     albert("vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size)
 
@@ -76,7 +74,7 @@ def demo(
     albert("prepare", input_file=corpus.train, output_file=paths.train, num_shards=4, dupe_factor=3, **common)
     albert("prepare", input_file=corpus.heldout, output_file=paths.heldout, dupe_factor=2, **common)
 
-    say(4, f"Pretraining: {STEPS:,} steps of {BATCH} examples, LAMB")
+    say(4, f"Pretraining: {steps:,} steps of {BATCH} examples, LAMB")
     make_config(vocab_size).to_json_file(paths.config)
     albert(
         "pretrain",
@@ -87,11 +85,11 @@ def demo(
         do_train=True,
         do_eval=True,
         train_batch_size=BATCH,
-        num_train_steps=STEPS,
-        num_warmup_steps=STEPS // 10,
+        num_train_steps=steps,
+        num_warmup_steps=steps // 10,
         learning_rate=0.003,
-        save_checkpoints_steps=STEPS // 4,
-        log_steps=STEPS // 60,
+        save_checkpoints_steps=-(-steps // 4),
+        log_steps=-(-steps // 60),
         max_eval_steps=1000,
     )
     report_evaluation(paths)
@@ -117,8 +115,8 @@ class Paths:
         self.saved_model = root / "saved_model"
         self.plot = root / "learning_curve.png"
 
-    def start(self, text: Path | None) -> None:
-        """Makes the folder, without what an earlier demo left there; refuses a folder of anything else."""
+    def check(self) -> None:
+        """Refuses a folder of anything but an earlier demo."""
         if self.root.exists() and not self.root.is_dir():
             raise InputError(f"--output must be a folder. Received {self.root}, which is a file.")
         if self.root.exists() and any(self.root.iterdir()) and not (self.root / MARKER).exists():
@@ -126,10 +124,12 @@ class Paths:
                 f"--output must be a new or empty folder, or that of an earlier demo. Received {self.root}, "
                 "which holds other files."
             )
-        for folder in ("corpus", "vocabulary", "examples", "run", "saved_model"):
-            shutil.rmtree(self.root / folder, ignore_errors=True)
-        self.root.mkdir(parents=True, exist_ok=True)
+
+    def start(self, text: Path | None) -> None:
+        """Marks the folder as a demo's and removes what an earlier one made of its text."""
         write_text(self.root / MARKER, json.dumps({"text": str(text) if text else None}) + "\n")
+        for folder in ("vocabulary", "examples", "run", "saved_model"):
+            shutil.rmtree(self.root / folder, ignore_errors=True)
 
 
 def make_corpus(text: Path | None, folder: Path) -> Corpus:

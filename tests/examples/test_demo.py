@@ -1,0 +1,52 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.data_prep.conftest import write_story
+
+ROOT = Path(__file__).parents[2]
+
+
+def demo(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "examples.demo", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_the_whole_journey_on_the_users_text(tmp_path):
+    (tmp_path / "text").mkdir()
+    write_story(tmp_path / "text" / "story.txt", documents=60)
+    for _ in range(2):  # the second one replaces what the first one made
+        result = demo(f"--text={tmp_path}/text", f"--output={tmp_path}/demo", "--steps=20")
+        assert result.returncode == 0, result.stderr
+    assert "sentence-order accuracy" in result.stdout
+    assert result.stdout.count("[MASK]") == 3
+    made = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert made >= {"corpus", "vocabulary", "examples", "run", "learning_curve.png", "saved_model"}
+    assert (tmp_path / "demo" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_bad_input(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    (tmp_path / "one.txt").write_text("Only one sentence.")
+    for arguments, message in (
+        ((f"--output={tmp_path}/mine",), "--output must be a new or empty folder"),
+        ((f"--output={tmp_path}/demo", f"--text={tmp_path}/none.txt"), "There is no input file"),
+        ((f"--output={tmp_path}/demo", f"--text={tmp_path}/one.txt"), "of two sentences or more"),
+        ((f"--output={tmp_path}/demo", "--txt=a"), "Did you mean --text?"),
+    ):
+        result = demo(*arguments)
+        assert result.returncode == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+    assert not (tmp_path / "demo").exists()
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"

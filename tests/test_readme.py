@@ -1,0 +1,66 @@
+"""What the README tells people to paste works."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf import cli
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = [
+    shlex.split(command)
+    for block in re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)
+    for command in re.sub(r"\\\n\s*", "", block).strip().split("\n")
+]
+
+
+@pytest.fixture(scope="module")
+def folder(pretraining_files, tmp_path_factory):
+    """A folder with runs/base and saved_model, as after the README's earlier steps."""
+    folder = tmp_path_factory.mktemp("readme")
+    assert cli.main(pretraining_files.flags(folder / "runs" / "base", num_train_steps=1)) == 0
+    export = ["export", f"--model_dir={folder}/runs/base", f"--output={folder}/saved_model"]
+    assert cli.main(export) == 0
+    return folder
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_python(snippet, folder, monkeypatch):
+    # The fixture's model is for sequences of 32.
+    names: dict = {}
+    monkeypatch.chdir(folder)
+    exec(snippet.replace("128", "32"), names)
+    if "model" in names:
+        x = {name: np.ones((4, 32), "int32") for name in names["names"]}
+        history = names["model"].fit(x, np.zeros(4), verbose=0).history
+        assert set(history) == {"accuracy", "loss"}
+        names["model"].save(folder / "model.keras")
+        loaded = keras.models.load_model(folder / "model.keras")
+        np.testing.assert_array_equal(loaded.predict(x, verbose=0), names["model"].predict(x, verbose=0))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
+def test_commands(command, tmp_path, monkeypatch):
+    """Every `albert` command parses; `python -c` runs; make and pip are CI's own first steps."""
+    if command[:2] == ["python", "run_pretraining.py"]:
+        command = ["albert", "pretrain", *command[2:]]
+    if command[0] == "albert":
+        cli.app.parse_args(command[1:], exit_on_error=False, print_error=False)
+    elif command[:2] == ["python", "-c"]:
+        monkeypatch.chdir(tmp_path)
+        exec(command[2])
+        assert (tmp_path / "albert_config.json").exists()
+    else:
+        assert command[0] in ("make", "pip")
+        assert shutil.which("make")
+
+
+def test_there_is_something_to_paste():
+    assert len(SNIPPETS) == 2
+    assert len([command for command in COMMANDS if command[0] == "albert"]) >= 4
