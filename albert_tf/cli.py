@@ -3,6 +3,7 @@
 Heavy imports wait until a command runs: `albert --help` and a mistyped flag answer at once.
 """
 
+import difflib
 import json
 import os
 import sys
@@ -29,6 +30,7 @@ app = App(
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,
 )
 
 
@@ -43,12 +45,31 @@ def run(program: App, arguments: list[str] | None = None) -> int:
     try:
         program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
-        console.print(f"albert: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"albert: {_message(error)}", style="bold red", markup=False, highlight=False, soft_wrap=True
+        )
         return 2
     except KeyboardInterrupt:
         console.print("albert: interrupted", style="bold red")
         return 130
     return 0
+
+
+def _message(error: Exception) -> str:
+    """What to tell of an error; a misspelt flag comes before the flags that are missing."""
+    if isinstance(error, cyclopts.MissingArgumentError) and error.app and error.command_chain is not None:
+        command = error.app
+        known = [
+            name
+            for argument in command.assemble_argument_collection(default_parameter=_FLAGS)
+            for name in argument.names
+        ]
+        for token in error.unused_tokens or ():
+            flag = token.split("=")[0]
+            if flag.startswith("--") and flag not in known:
+                (nearest,) = difflib.get_close_matches(flag, known, n=1, cutoff=0.0)
+                return f"Unknown option: {flag}. Did you mean {nearest}?"
+    return str(error)
 
 
 def _import_tensorflow() -> None:
@@ -68,11 +89,12 @@ def _import_tensorflow() -> None:
 
 
 @app.command
-def vocab(settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
+def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     """Train a SentencePiece vocabulary with ALBERT's symbols.
 
-    Example:
-      albert vocab --input_file='text/*.txt' --output_prefix=vocab/30k --vocab_size=30000
+    For example:
+
+      albert vocab --input_file='text/*.txt' --output_prefix=vocab/30k
     """
     from data_prep.vocabulary import train_vocabulary
 
@@ -80,12 +102,13 @@ def vocab(settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
 
 
 @app.command
-def prepare(settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
+def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
     """Write SOP and masked-LM examples of a text as TFRecord shards with a manifest.json.
 
-    Example:
-      albert prepare --input_file='text/*.txt' --output_file=data/train.tfrecord \\
-          --spm_model_file=vocab/30k.model --max_seq_length=512
+    For example:
+
+      albert prepare --input_file='text/*.txt' --max_seq_length=512 \\
+          --spm_model_file=vocab/30k.model --output_file=data/train.tfrecord
     """
     _import_tensorflow()
     from data_prep.writer import prepare as write_examples
@@ -94,14 +117,16 @@ def prepare(settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
 
 
 @app.command
-def pretrain(settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
+def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
     """Pretrain an ALBERT with masked-LM and sentence-order losses.
 
     The same command again goes on with an interrupted run.
 
-    Example:
-      albert pretrain --input_file='data/train.tfrecord*' --eval_file='data/heldout.tfrecord*' \\
-          --albert_config_file=albert_config.json --output_dir=runs/base --do_train --do_eval
+    For example:
+
+      albert pretrain --do_train --input_file='data/train.tfrecord*' \\
+          --do_eval --eval_file='heldout_data/heldout.tfrecord*' \\
+          --albert_config_file=albert_config.json --output_dir=runs/base
     """
     _import_tensorflow()
     import run_pretraining
@@ -113,7 +138,8 @@ def pretrain(settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
 def export(*, model_dir: str, output: str) -> None:
     """Write a run's model as a SavedModel.
 
-    Example:
+    For example:
+
       albert export --model_dir=runs/base --output=saved_model
 
     Args:
@@ -127,10 +153,11 @@ def export(*, model_dir: str, output: str) -> None:
 
 
 @app.command
-def params(*, json_: Annotated[bool, Parameter(name="--json")] = False) -> None:
+def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
     """Print exact parameter counts of all models in the paper's Tables 1, 3 and 4.
 
-    Example:
+    For example:
+
       albert params --json
 
     Args:

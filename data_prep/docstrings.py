@@ -81,7 +81,7 @@ def docstring_documents(
       packages: names of packages; "stdlib" is the standard library.
       workers: processes that parse.
       show_progress: a progress bar on the terminal.
-      min_sentences: modules with fewer are left out.
+      min_sentences: docstrings with fewer are left out; a module's one-liners do not follow from each other.
 
     Yields:
       Documents; their source is the module's name: "numpy/linalg/_linalg.py".
@@ -93,10 +93,15 @@ def docstring_documents(
         texts = pool.map(module_docstrings, [path for _, path in modules], chunksize=32)
         shown = track(texts, "reading docstrings", len(modules), disable=not show_progress, transient=True)
         for (name, _), found in zip(modules, shown, strict=True):
-            paragraphs = [p for docstring in found if _is_new(docstring, seen) for p in docstring]
-            sentences = [s for paragraph in paragraphs for s in split_paragraph(paragraph) if is_prose(s)]
-            if len(sentences) >= min_sentences:
+            docstrings = (sentences_of(docstring) for docstring in found if _is_new(docstring, seen))
+            sentences = [s for docstring in docstrings if len(docstring) >= min_sentences for s in docstring]
+            if sentences:
                 yield Document(tuple(sentences), name)
+
+
+def sentences_of(docstring: list[str]) -> list[str]:
+    """The sentences of a docstring's paragraphs that are prose."""
+    return [s for paragraph in docstring for s in split_paragraph(paragraph) if is_prose(s)]
 
 
 def module_docstrings(path: Path) -> list[list[str]]:

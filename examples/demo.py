@@ -39,14 +39,19 @@ MASKED = (
 )
 
 console = Console(highlight=False, soft_wrap=True)
-app = App(help_format="plaintext", default_parameter=Parameter(name_transform=lambda name: name))
+app = App(
+    help_format="plaintext",
+    default_parameter=Parameter(name_transform=lambda name: name),
+    suppress_keyboard_interrupt=False,
+)
 
 
 @app.default
 def demo(*, output: Path, text: Path | None = None, steps: int = 2400) -> None:
     """Run the main job from text to filled-in masks, in one folder.
 
-    Example:
+    For example:
+
       python -m examples.demo --output=demo --text=books/
 
     Args:
