@@ -41,8 +41,8 @@ PACKAGES = (
 _SKIPPED_FOLDERS = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages"})
 _FENCE = re.compile(r"\s*(```|~~~)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\. |In \[\d+\]:|\$ )")
-# "- item", "2. item", "axis: What it is", "axis : int": each begins a paragraph of its own.
-_ITEM = re.compile(r"\s*([-*•]\s|\d+[.)]\s|[`*\w][`*\w.,/ ]{0,40}? ?:(\s|$))")
+# "Args: x: What it is", "Parameters ---------- x : int", "- item": a list, whose items are no sentences.
+_LIST = re.compile(r"\w[\w ]{0,30}(:\s| -{3,})|`?\w+`? : |[-*•]\s")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -100,8 +100,13 @@ def docstring_documents(
 
 
 def sentences_of(docstring: list[str]) -> list[str]:
-    """The sentences of a docstring's paragraphs that are prose."""
-    return [s for paragraph in docstring for s in split_paragraph(paragraph) if is_prose(s)]
+    """The sentences of a docstring's paragraphs; a list, such as the arguments, stays in one piece.
+
+    >>> sentences_of(["Adds. Twice.", "Args: x: The first. y: The second."])
+    ['Adds.', 'Twice.', 'Args: x: The first. y: The second.']
+    """
+    pieces = ([p] if _LIST.match(p) else split_paragraph(p) for p in docstring)
+    return [piece for paragraph in pieces for piece in paragraph if is_prose(piece)]
 
 
 def module_docstrings(path: Path) -> list[list[str]]:
@@ -120,7 +125,7 @@ def module_docstrings(path: Path) -> list[list[str]]:
 
 
 def prose_paragraphs(docstring: str) -> Iterator[str]:
-    """Takes a docstring apart into paragraphs and list items, without code and doctests.
+    """Takes a docstring apart into paragraphs, without code and doctests.
 
     >>> list(prose_paragraphs("Adds.\\n\\n  >>> add(1)\\n  2\\n\\n  Args:\\n    x: The first,\\n      a number."))
     ['Adds.', 'Args: x: The first, a number.']
@@ -130,18 +135,14 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
     for line in [*inspect.cleandoc(docstring).split("\n"), ""]:
         if _FENCE.match(line):
             fenced = not fenced
-        if not line.strip() or fenced or _FENCE.match(line) or skipping or _PROMPT.match(line):
-            # What a doctest prints goes on to the next blank line.
-            skipping = bool(line.strip()) and (skipping or bool(_PROMPT.match(line)))
-            ends, kept = True, []
-        else:
-            # A heading stays with its first item: "Args: x: The first".
-            headed = bool(paragraph) and paragraph[-1].endswith(":")
-            ends, kept = bool(_ITEM.match(line)) and not headed, [line.strip()]
-        if ends and paragraph:
+        if line.strip() and not (fenced or _FENCE.match(line) or skipping or _PROMPT.match(line)):
+            paragraph.append(line)
+            continue
+        # What a doctest prints goes on to the next blank line.
+        skipping = bool(line.strip()) and (skipping or bool(_PROMPT.match(line)))
+        if paragraph:
             yield " ".join(" ".join(paragraph).split())
             paragraph = []
-        paragraph += kept
 
 
 def is_prose(sentence: str) -> bool:

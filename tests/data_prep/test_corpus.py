@@ -2,7 +2,13 @@ import pytest
 
 from albert_tf.errors import InputError
 from data_prep.corpus import read_user_text, write_corpus
-from data_prep.docstrings import docstring_documents, is_prose, module_docstrings, prose_paragraphs
+from data_prep.docstrings import (
+    docstring_documents,
+    is_prose,
+    module_docstrings,
+    prose_paragraphs,
+    sentences_of,
+)
 from data_prep.documents import Document, read_documents
 
 DOCSTRING = """Adds numbers.
@@ -97,10 +103,17 @@ def test_prose_of_a_docstring():
     assert list(prose_paragraphs(DOCSTRING)) == [
         "Adds numbers.",
         "Wrapped over two lines. And `more`.",
-        "Args: x: The first number.",
-        "y: The second one.",
-        "Parameters ----------",
-        "axis : int Where to add.",
+        "Args: x: The first number. y: The second one.",
+        "Parameters ---------- axis : int Where to add.",
+    ]
+
+
+def test_a_list_is_not_split_into_sentences():
+    paragraphs = ["Adds numbers. Any of them.", "Args: x: The first. y: The second.", "y = f(x[0], 2) + g(1)"]
+    assert sentences_of(paragraphs) == [
+        "Adds numbers.",
+        "Any of them.",
+        "Args: x: The first. y: The second.",
     ]
 
 
