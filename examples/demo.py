@@ -27,8 +27,8 @@ from data_prep.corpus import Corpus, read_user_text, write_corpus
 from data_prep.docstrings import docstring_documents
 
 MARKER = "demo.json"
-BATCH = 64
-T = 64
+BATCH = 16
+T = 128
 HELDOUT_SHARE = 0.05
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
@@ -47,7 +47,7 @@ app = App(
 
 
 @app.default
-def demo(*, output: Path, text: Path | None = None, steps: int = 2400) -> None:
+def demo(*, output: Path, text: Path | None = None, steps: int = 7000) -> None:
     """Run the main job from text to filled-in masks, in one folder.
 
     For example:
@@ -69,14 +69,14 @@ def demo(*, output: Path, text: Path | None = None, steps: int = 2400) -> None:
         f"{corpus.num_bytes / 1e6:.1f} MB, {corpus.sentences:,} sentences; {corpus.train_documents:,} documents "
         f"to train on, {corpus.heldout_documents} held out for evaluation"
     )
-    vocab_size = max(100, min(8000, corpus.num_bytes // 500))
+    vocab_size = max(100, min(4000, corpus.num_bytes // 500))
     say(2, f"Vocabulary of {vocab_size:,} pieces")
     albert("vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size)
 
     say(3, "Examples: two segments, in order or swapped, 15% of the words masked")
     spm_model_file = f"{paths.vocabulary}.model"
     common = {"spm_model_file": spm_model_file, "max_seq_length": T}
-    albert("prepare", input_file=corpus.train, output_file=paths.train, num_shards=4, dupe_factor=3, **common)
+    albert("prepare", input_file=corpus.train, output_file=paths.train, num_shards=4, dupe_factor=4, **common)
     albert("prepare", input_file=corpus.heldout, output_file=paths.heldout, dupe_factor=2, **common)
 
     say(4, f"Pretraining: {steps:,} steps of {BATCH} examples, LAMB")
@@ -91,10 +91,10 @@ def demo(*, output: Path, text: Path | None = None, steps: int = 2400) -> None:
         do_eval=True,
         train_batch_size=BATCH,
         num_train_steps=steps,
-        num_warmup_steps=steps // 10,
+        num_warmup_steps=steps // 20,
         learning_rate=0.003,
         save_checkpoints_steps=-(-steps // 4),
-        log_steps=-(-steps // 60),
+        log_steps=-(-steps // 40),
         max_eval_steps=1000,
     )
     report_evaluation(paths)
@@ -159,12 +159,12 @@ def make_config(vocab_size: int) -> AlbertConfig:
     return AlbertConfig(
         vocab_size=vocab_size,
         embedding_size=64,
-        hidden_size=128,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=512,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=256,
         max_position_embeddings=T,
-        initializer_range=0.05,
+        initializer_range=0.07,
     )
 
 
@@ -243,7 +243,7 @@ def fill_masks(paths: Paths, spm_model_file: str, sentences) -> None:
         )
         probabilities = tf.nn.softmax(outputs["mlm_logits"][0, 0]).numpy()
         best = np.argsort(-probabilities)[:5]
-        guesses = ", ".join(f"{tokenizer.pieces[i].lstrip('▁')} {probabilities[i]:.0%}" for i in best)
+        guesses = ", ".join(f"{tokenizer.pieces[i].lstrip('▁') or '▁'} {probabilities[i]:.0%}" for i in best)
         console.print(f"{sentence}\n   {guesses}", markup=False)
 
 
