@@ -47,7 +47,7 @@ app = App(
 
 
 @app.default
-def demo(*, output: Path, text: Path | None = None, steps: int = 7000) -> None:
+def demo(*, output: Path, text: Path | None = None, steps: int = 8000) -> None:
     """Run the main job from text to filled-in masks, in one folder.
 
     For example:
