@@ -86,7 +86,6 @@ def prepare(settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
       albert prepare --input_file='text/*.txt' --output_file=data/train.tfrecord \\
           --spm_model_file=vocab/30k.model --max_seq_length=512
     """
-    _import_tensorflow()
     from data_prep.writer import prepare as write_examples
 
     write_examples(settings)
