@@ -40,6 +40,10 @@ from data_prep.workers import Workers, available_cores
 MAX_DOCUMENT_CHARACTERS = 1_000_000
 # What a worker makes of one stretch of the text and holds in memory, about.
 _PART_BYTES = 32 << 20
+_OTHER_TEXT = (
+    "A run goes on with the text that it began with. Received an unfinished run and other text: {}; "
+    "put the first text back, or delete the folder to start over."
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     total = settings.dupe_factor * sum(path.stat().st_size for path in inputs)
     with (
         _full_disk_in_one_sentence(folder),
-        unfinished_folder(folder / f".{outputs[0].name}.scratch", _plan(used, tokenizer)) as work,
+        unfinished_folder(_work_folder(settings.output_file), _plan(used, tokenizer)) as work,
         Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
@@ -123,6 +127,8 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
             counts += of_part
             num_parts += 1
             progress.show(counts)
+        if Part(work, num_parts).summary():
+            raise InputError(_OTHER_TEXT.format("the text has got shorter since"))
         if counts["examples"]:
             progress.step("shuffling")
             drop_manifest(folder, outputs)
@@ -317,6 +323,12 @@ class _ShardJob:
     output: Path
 
 
+def _work_folder(output_file: str) -> Path:
+    """Hidden beside the output; the same whatever `num_shards` is, so that another number is noticed."""
+    first = shard_names(output_file, num_shards=1)[0]
+    return first.with_name(f".{first.name}.scratch")
+
+
 def _plan(settings: dict, tokenizer: AlbertTokenizer) -> dict:
     """All that decides the bytes except the text, which is compared part by part."""
     plan = {name: value for name, value in settings.items() if name not in ("input_file", "spm_model_file")}
@@ -340,10 +352,7 @@ def _make_part(job: _PartJob) -> Counter:
         digest.update("\n".join((*document.sentences, "\n")).encode("utf-8", "surrogatepass"))
     earlier = job.part.summary()
     if earlier and earlier["text"] != digest.hexdigest():
-        raise InputError(
-            "A run goes on with the text that it began with. The unfinished work was made from another text (from "
-            f"{job.documents[0].source} on); put that text back, or delete the folder to start over."
-        )
+        raise InputError(_OTHER_TEXT.format(f"it was another one from {job.documents[0].source} on"))
     if earlier:
         return Counter(earlier["counts"])
     settings = job.settings
