@@ -47,6 +47,8 @@ def varints(values: np.ndarray) -> bytes:
     >>> varints(np.array([5, 127, 128, 300])).hex(" ")
     '05 7f 80 01 ac 02'
     """
+    if values.dtype == bool:
+        return values.tobytes()
     most = int(values.max(initial=0))
     if most < 128:
         return values.astype(np.uint8).tobytes()

@@ -245,13 +245,13 @@ def serialize(example: MaskedExample, max_seq_length: int, max_predictions_per_s
     """
     values = {
         "input_ids": example.input_ids,
-        "input_mask": np.ones(len(example.input_ids), np.uint8),
+        "input_mask": np.ones(len(example.input_ids), bool),
         "segment_ids": example.segment_ids,
         "token_boundary": example.token_boundary,
         "masked_lm_positions": example.masked_lm_positions,
         "masked_lm_ids": example.masked_lm_ids,
         "masked_lm_weights": np.ones(len(example.masked_lm_ids), np.float32),
-        "next_sentence_labels": np.array([example.swapped], np.uint8),
+        "next_sentence_labels": np.array([example.swapped], bool),
     }
     return serialize_example(pretraining_features(max_seq_length, max_predictions_per_seq), values)
 
