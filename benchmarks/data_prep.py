@@ -274,7 +274,7 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
             )
             made = step(
                 "serialize",
-                lambda e=examples: [framed(serialize(x, settings.max_seq_length, predictions)) for x in e],
+                lambda e=examples: map(framed, serialize(e, settings.max_seq_length, predictions)),
             )
             for example, record in zip(examples, made, strict=True):
                 sizes = (len(record), len(example.input_ids), len(example.masked_lm_ids), example.swapped)

@@ -206,12 +206,12 @@ def choose_words(
     for start in order.tolist():
         if covered[start]:
             continue
-        n = sizes[start]
-        while n and last[start + n - 1] - first[start] > budget:
-            n -= 1
-        if n and 1 not in covered[start : start + n]:
-            covered[start : start + n] = b"\x01" * n
-            budget -= last[start + n - 1] - first[start]
+        stop, begin = start + sizes[start], first[start]
+        while stop > start and last[stop - 1] - begin > budget:
+            stop -= 1
+        if stop > start and 1 not in covered[start:stop]:
+            covered[start:stop] = b"\x01" * (stop - start)
+            budget -= last[stop - 1] - begin
             if not budget:
                 break
     return np.flatnonzero(np.frombuffer(covered, bool))

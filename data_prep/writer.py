@@ -13,9 +13,10 @@ import dataclasses
 import errno
 import functools
 import hashlib
+import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from data_prep.progress import PrepareProgress
 from data_prep.records import framed
 from data_prep.schema import pretraining_features
 from data_prep.segments import segment_pairs
-from data_prep.serialization import serialize_example
+from data_prep.serialization import serialize_examples
 from data_prep.tokenizer import AlbertTokenizer
 from data_prep.unfinished import unfinished_folder
 from data_prep.workers import Workers, available_cores
@@ -40,6 +41,7 @@ from data_prep.workers import Workers, available_cores
 MAX_DOCUMENT_CHARACTERS = 1_000_000
 # What a worker makes of one stretch of the text and holds in memory, about.
 _PART_BYTES = 32 << 20
+_SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
 _OTHER_TEXT = (
     "A run goes on with the text that it began with. Received an unfinished run and other text: {}; "
     "put the first text back, or delete the folder to start over."
@@ -174,7 +176,7 @@ def document_examples(
         paired = 0
         for pair in segment_pairs(sentences, settings.max_seq_length - 3, settings.short_seq_prob, rng):
             example = masked_example(pair, vocabulary, masking, rng)
-            yield int(rng.integers(1 << 64, dtype=np.uint64)), example
+            yield rng.bit_generator.random_raw(), example
             paired += pair.num_sentences
             counts["examples"] += 1
             counts["example_tokens"] += len(example.input_ids)
@@ -232,28 +234,30 @@ def document_generator(document: Document, seed: int, duplicate: int) -> np.rand
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key.digest(), "little")))
 
 
-def serialize(example: MaskedExample, max_seq_length: int, max_predictions_per_seq: int) -> bytes:
-    """Pads an example and writes it as a tf.train.Example with the features of `schema.py`.
+def serialize(
+    examples: Sequence[MaskedExample], max_seq_length: int, max_predictions_per_seq: int
+) -> list[bytes]:
+    """Pads examples and writes each as a tf.train.Example with the features of `schema.py`.
 
     Args:
-      example: n <= max_seq_length tokens, m <= max_predictions_per_seq predictions.
+      examples: each of n <= max_seq_length tokens, m <= max_predictions_per_seq predictions.
       max_seq_length: T.
       max_predictions_per_seq: P.
 
     Returns:
-      The record; the same bytes for the same example.
+      The records; the same bytes for the same example.
     """
-    values = {
-        "input_ids": example.input_ids,
-        "input_mask": np.ones(len(example.input_ids), bool),
-        "segment_ids": example.segment_ids,
-        "token_boundary": example.token_boundary,
-        "masked_lm_positions": example.masked_lm_positions,
-        "masked_lm_ids": example.masked_lm_ids,
-        "masked_lm_weights": np.ones(len(example.masked_lm_ids), np.float32),
-        "next_sentence_labels": np.array([example.swapped], bool),
+    columns = {
+        "input_ids": [example.input_ids for example in examples],
+        "input_mask": [np.ones(len(example.input_ids), bool) for example in examples],
+        "segment_ids": [example.segment_ids for example in examples],
+        "token_boundary": [example.token_boundary for example in examples],
+        "masked_lm_positions": [example.masked_lm_positions for example in examples],
+        "masked_lm_ids": [example.masked_lm_ids for example in examples],
+        "masked_lm_weights": [np.ones(len(example.masked_lm_ids), np.float32) for example in examples],
+        "next_sentence_labels": [np.array([example.swapped]) for example in examples],
     }
-    return serialize_example(pretraining_features(max_seq_length, max_predictions_per_seq), values)
+    return serialize_examples(pretraining_features(max_seq_length, max_predictions_per_seq), columns)
 
 
 def check_settings(settings: PrepareSettings) -> int:
@@ -360,11 +364,19 @@ def _make_part(job: _PartJob) -> Counter:
     counts: Counter = Counter()
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []
-    for document in job.documents:
-        for key, example in document_examples(document, tokenizer, job.predictions, settings, counts):
-            records.append(framed(serialize(example, settings.max_seq_length, job.predictions)))
-            sizes = (len(records[-1]), len(example.input_ids), len(example.masked_lm_positions))
-            rows.append((key, *sizes, example.swapped))
+    keyed = (
+        one
+        for document in job.documents
+        for one in document_examples(document, tokenizer, job.predictions, settings, counts)
+    )
+    while batch := list(itertools.islice(keyed, _SERIALIZED_TOGETHER)):
+        examples = [example for _, example in batch]
+        serialized = serialize(examples, settings.max_seq_length, job.predictions)
+        records += map(framed, serialized)
+        rows += [
+            (key, len(record), len(example.input_ids), len(example.masked_lm_positions), example.swapped)
+            for (key, example), record in zip(batch, records[-len(batch) :], strict=True)
+        ]
     summary = {"text": digest.hexdigest(), "counts": counts}
     job.part.write(records, np.array(rows, INDEX), job.num_shards, summary)
     return counts

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.schema import Feature, pretraining_features
-from data_prep.serialization import serialize_example, varints
+from data_prep.serialization import serialize_examples, varints
 
 integers = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 40_000), max_size=40)
 
@@ -27,26 +27,34 @@ def test_equals_tensorflow(numbers, floats, padding):
         "é" * 70: Feature("int64", 1, ""),
     }
     values = {"numbers": np.array(numbers, np.int64), "a": np.array(floats), "é" * 70: np.array([1])}
-    assert serialize_example(features, values) == by_tensorflow(features, values)
+    assert serialize_examples(features, {name: [row] for name, row in values.items()}) == [
+        by_tensorflow(features, values)
+    ]
 
 
 @pytest.mark.parametrize(("tokens", "predictions"), [(512, 77), (128, 20), (5, 1)])
 @pytest.mark.parametrize("largest", [99, 29_999, 2_000_000])
 def test_pretraining_examples(tokens, predictions, largest):
-    """Rows of several sizes, so that every length of a length occurs."""
+    """Rows of several sizes, so that every length of a length occurs, with large numbers here and there."""
     rng = np.random.default_rng(0)
     features = pretraining_features(tokens, predictions)
-    for size in (0, 1, tokens // 2, tokens):
-        values = {
-            name: rng.integers(largest, size=min(size, feature.length), dtype=np.int32)
+    examples = [
+        {
+            name: rng.integers(limit, size=min(size, feature.length), dtype=np.int32)
             for name, feature in features.items()
         }
-        assert serialize_example(features, values) == by_tensorflow(features, values)
+        for size in (0, 1, tokens // 2, tokens)
+        for limit in (2, largest)
+    ]
+    columns = {name: [example[name] for example in examples] for name in features}
+    assert serialize_examples(features, columns) == [by_tensorflow(features, one) for one in examples]
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
 def test_varints_of_any_type(dtype):
-    values = np.array([0, 1, 100, 127], dtype)
-    assert varints(values) == bytes(values.tolist())
-    largest = np.array([np.iinfo(dtype).max], dtype)
-    assert tf.io.decode_raw(varints(largest), tf.uint8).numpy()[-1] < 128
+    values = np.array([0, 1, 100, 127, np.iinfo(dtype).max], dtype)
+    content, offsets = varints(values)
+    assert content[:4] == bytes([0, 1, 100, 127])
+    assert offsets[:5].tolist() == [0, 1, 2, 3, 4]
+    assert offsets[-1] == len(content)
+    assert sum((byte & 127) << 7 * i for i, byte in enumerate(content[4:])) == values[-1]
