@@ -35,7 +35,7 @@ from data_prep.parts import INDEX, Part, merge_shard
 from data_prep.records import framed, read_records
 from data_prep.segments import segment_pairs
 from data_prep.tokenizer import AlbertTokenizer
-from data_prep.writer import PrepareSettings, check_settings, document_generator, serialize
+from data_prep.writer import PrepareSettings, check_settings, document_generator, serialize_batch
 
 ROOT = Path(__file__).parents[1]
 
@@ -274,7 +274,7 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
             )
             made = step(
                 "serialize",
-                lambda e=examples: map(framed, serialize(e, settings.max_seq_length, predictions)),
+                lambda e=examples: map(framed, serialize_batch(e, settings.max_seq_length, predictions)),
             )
             for example, record in zip(examples, made, strict=True):
                 sizes = (len(record), len(example.input_ids), len(example.masked_lm_ids), example.swapped)

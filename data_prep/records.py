@@ -149,7 +149,7 @@ def _masked_crc(data: bytes) -> bytes:
 
 
 def masked_crc32c(rows: np.ndarray) -> np.ndarray:
-    """The checksum of TFRecord files, of many short byte strings at once.
+    """The checksum of TFRecord files, of many short byte strings at once: faster than a call for each.
 
     Args:
       rows: uint8 [rows, bytes].

@@ -234,7 +234,12 @@ def document_generator(document: Document, seed: int, duplicate: int) -> np.rand
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key.digest(), "little")))
 
 
-def serialize(
+def serialize(example: MaskedExample, max_seq_length: int, max_predictions_per_seq: int) -> bytes:
+    """One record; see `serialize_batch`."""
+    return serialize_batch([example], max_seq_length, max_predictions_per_seq)[0]
+
+
+def serialize_batch(
     examples: Sequence[MaskedExample], max_seq_length: int, max_predictions_per_seq: int
 ) -> list[bytes]:
     """Pads examples and writes each as a tf.train.Example with the features of `schema.py`.
@@ -371,7 +376,7 @@ def _make_part(job: _PartJob) -> Counter:
     )
     while batch := list(itertools.islice(keyed, _SERIALIZED_TOGETHER)):
         examples = [example for _, example in batch]
-        serialized = serialize(examples, settings.max_seq_length, job.predictions)
+        serialized = serialize_batch(examples, settings.max_seq_length, job.predictions)
         records += map(framed, serialized)
         rows += [
             (key, len(record), len(example.input_ids), len(example.masked_lm_positions), example.swapped)
