@@ -110,7 +110,6 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
       albert prepare --input_file='text/*.txt' --max_seq_length=512 \\
           --spm_model_file=vocab/30k.model --output_file=data/train.tfrecord
     """
-    _import_tensorflow()
     from data_prep.writer import prepare as write_examples
 
     write_examples(settings)
