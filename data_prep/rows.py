@@ -64,10 +64,11 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
                 continue
             try:
                 # The byte order mark of Windows editors is none of JSON's.
-                row = json.loads(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+                row = json.loads(line.strip().removeprefix(b"\xef\xbb\xbf" if number == 1 else b""))
             except (ValueError, RecursionError) as error:
+                reason = str(error).replace(": line 1 column", " column")  # it is told one line only
                 raise InputError(
-                    f"Every line of a .jsonl file must be a JSON object. {source} is not: {error}."
+                    f"Every line of a .jsonl file must be a JSON object. {source} is not: {reason}."
                 ) from None
             if not isinstance(row, dict):
                 raise InputError(
