@@ -73,9 +73,14 @@ def vocab(settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     Example:
       albert vocab --input_file='text/*.txt' --output_prefix=vocab/30k --vocab_size=30000
     """
-    from data_prep.vocabulary import train_vocabulary
+    if "tfds:" in f"{settings.input_file},{settings.eval_file}":
+        _import_tensorflow()  # tensorflow-datasets will
+    from data_prep.vocabulary import read_report, train_vocabulary
+    from data_prep.vocabulary_report import report_table
 
-    print(train_vocabulary(settings))
+    model_file = train_vocabulary(settings)
+    Console(stderr=True).print(report_table(read_report(model_file)))
+    print(model_file)
 
 
 @app.command
