@@ -212,8 +212,8 @@ def _explained(message: str, settings: VocabularySettings) -> str | None:
         )
     if "required_chars" in message:
         return (
-            f"`vocab_size` must have room for the text's characters. Received {settings.vocab_size}; raise it, "
-            f"or lower `character_coverage` from {settings.character_coverage} (0.9995 suits Chinese and Japanese)."
+            f"`vocab_size` must have room for the text's characters. Received {settings.vocab_size}; raise "
+            f"it, or lower `character_coverage` from {settings.character_coverage} (Chinese and Japanese: 0.9995)."
         )
     return None
 
