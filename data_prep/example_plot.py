@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from albert_tf.files import written_aside
 from data_prep.example_stats import ExampleStats
@@ -18,6 +19,9 @@ def plot_stats(stats: ExampleStats, path: Path) -> None:
     figure.suptitle(f"{stats.examples:,} examples, {stats.tokens:,} tokens")
     lengths, shares, runs, replaced, labels, empty = figure.subplots(2, 3).ravel()
     empty.axis("off")
+    empty.legend(handles=[Patch(color=_FOUND), Patch(color=_RULE, label="rule")], loc="center left")
+    note = "Runs: n-grams that touch are one run,\nso the rule (1/n) fits where there is room between them."
+    empty.text(0.02, 0.25, note)
 
     bins = min(50, stats.max_seq_length)
     tokens = np.arange(len(stats.lengths))
@@ -26,9 +30,8 @@ def plot_stats(stats: ExampleStats, path: Path) -> None:
 
     used = max(20, int(np.flatnonzero(stats.masked_shares).max(initial=0)) + 2)
     shares.bar(np.arange(used), stats.masked_shares[:used], width=1, color=_FOUND)
-    shares.axvline(15, color=_RULE, label="rule: 15%")
+    shares.axvline(15, color=_RULE)
     shares.set(title="masked share of an example", xlabel="% of its tokens", ylabel="examples")
-    shares.legend()
 
     rules = [6 / 11, 3 / 11, 2 / 11, 0]
     _bars(
@@ -43,8 +46,8 @@ def plot_stats(stats: ExampleStats, path: Path) -> None:
 def _bars(axis: Axes, names: list[str], counts: np.ndarray, rules: list[float], title: str) -> None:
     places = np.arange(len(names))
     found = counts / max(1, counts.sum())
-    bars = axis.bar(places - 0.2, found, width=0.4, color=_FOUND, label="found")
-    axis.bar(places + 0.2, rules, width=0.4, color=_RULE, label="rule")
+    bars = axis.bar(places - 0.2, found, width=0.4, color=_FOUND)
+    axis.bar(places + 0.2, rules, width=0.4, color=_RULE)
     axis.bar_label(bars, [f"{share:.1%}" for share in found], fontsize="small")
     axis.set(title=title, xticks=places, xticklabels=names, ylabel="share")
-    axis.legend(fontsize="small")
+    axis.margins(y=0.1)
