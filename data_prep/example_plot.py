@@ -19,7 +19,9 @@ def plot_stats(stats: ExampleStats, path: Path) -> None:
     figure.suptitle(f"{stats.examples:,} examples, {stats.tokens:,} tokens")
     lengths, shares, runs, replaced, labels, empty = figure.subplots(2, 3).ravel()
     empty.axis("off")
-    empty.legend(handles=[Patch(color=_FOUND), Patch(color=_RULE, label="rule")], loc="center left")
+    empty.legend(
+        handles=[Patch(color=_FOUND, label="found"), Patch(color=_RULE, label="rule")], loc="center left"
+    )
     note = "Runs: n-grams that touch are one run,\nso the rule (1/n) fits where there is room between them."
     empty.text(0.02, 0.25, note)
 
@@ -34,9 +36,7 @@ def plot_stats(stats: ExampleStats, path: Path) -> None:
     shares.set(title="masked share of an example", xlabel="% of its tokens", ylabel="examples")
 
     rules = [6 / 11, 3 / 11, 2 / 11, 0]
-    _bars(
-        runs, ["1", "2", "3", "4+"], stats.runs[1:], rules, "runs of masked words (touching n-grams are one)"
-    )
+    _bars(runs, ["1", "2", "3", "4+"], stats.runs[1:], rules, "words in a run of masked words")
     _bars(replaced, ["[MASK]", "kept", "random"], stats.replaced, [0.8, 0.1, 0.1], "masked tokens become")
     _bars(labels, ["in order", "swapped"], stats.labels, [0.5, 0.5], "sentence order")
     with written_aside(path) as aside:

@@ -1,9 +1,14 @@
+import gzip
+import io
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from albert_tf.cli import main
 from albert_tf.errors import InputError
 from data_prep.tokenizer import AlbertTokenizer
 from data_prep.vocabulary import Reservoir, VocabularySettings, read_report, train_vocabulary
@@ -186,3 +191,40 @@ def test_text_without_sentences(tmp_path, text):
         train_vocabulary(
             VocabularySettings(str(tmp_path / "blank.txt"), str(tmp_path / "bad"), vocab_size=100)
         )
+
+
+def test_the_command(tmp_path, story, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(story.read_bytes())))
+    assert main(["vocab", "--input_file=-", f"--output_prefix={tmp_path}/v", "--vocab_size=100"]) == 0
+    output, error = capsys.readouterr()
+    assert output == f"{tmp_path}/v.model\n"
+    assert "character coverage" in error
+    assert json.loads((tmp_path / "v.report.json").read_text("utf-8"))["vocab_size"] == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("a.txt.gz", gzip.compress(b"One sentence.\n" * 5000)[:-9], "a.txt.gz is not a whole .gz file"),
+        ("a.txt", b"One.\nTw\xff.\n", "must be UTF-8"),
+        ("a.jsonl", b'{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl, line 2 has no 'text', only: txt"),
+        ("a.tfrecord", b"no records", "no record at byte 0"),
+        ("a.parquet", b"no table", "not a whole Parquet file"),
+        ("a.txt", b"", "is empty"),
+    ],
+)
+def test_bad_inputs_end_the_command_in_one_line(tmp_path, capsys, name, raw, message):
+    (tmp_path / name).write_bytes(raw)
+    arguments = [f"--input_file={tmp_path}/{name}", f"--output_prefix={tmp_path}/new/v", "--vocab_size=50"]
+    assert main(["vocab", *arguments]) == 2
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert message in error
+    assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_command_fails_clearly_for_unknown_datasets(tmp_path, capsys):
+    files = "tfds:no_such_dataset:train"
+    assert main(["vocab", f"--input_file={files}", f"--output_prefix={tmp_path}/v", "--vocab_size=50"]) == 2
+    assert "no dataset 'no_such_dataset'" in capsys.readouterr().err
