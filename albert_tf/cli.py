@@ -17,16 +17,18 @@ from rich.table import Table
 
 from albert_tf.errors import InputError
 from albert_tf.training.settings import PretrainingSettings
+from data_prep.inspection_settings import InspectSettings
 from data_prep.vocabulary import VocabularySettings
 from data_prep.writer import PrepareSettings
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 _FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
 _SETTINGS = Parameter(name="*")
+_INSPECT = InspectSettings()
 
 app = App(
     name="albert",
-    help="ALBERT from raw text to a SavedModel: vocab, prepare, pretrain, export.",
+    help="ALBERT from raw text to a SavedModel: vocab, prepare, inspect, pretrain, export.",
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
@@ -96,9 +98,14 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
 
       albert vocab --input_file='text/*.txt' --output_prefix=vocab/30k
     """
-    from data_prep.vocabulary import train_vocabulary
+    if "tfds:" in f"{settings.input_file},{settings.eval_file}":
+        _import_tensorflow()  # tensorflow-datasets will
+    from data_prep.vocabulary import read_report, train_vocabulary
+    from data_prep.vocabulary_report import report_table
 
-    print(train_vocabulary(settings))
+    model_file = train_vocabulary(settings)
+    Console(stderr=True).print(report_table(read_report(model_file)))
+    print(model_file)
 
 
 @app.command
@@ -113,6 +120,23 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
     from data_prep.writer import prepare as write_examples
 
     write_examples(settings)
+
+
+@app.command
+def inspect(*files: str, settings: Annotated[InspectSettings, _SETTINGS] = _INSPECT) -> None:
+    """Show what is in files of pretraining examples; count it; check that they are whole.
+
+    For example:
+
+      albert inspect data/train.tfrecord-* --stats --verify
+
+    Args:
+      files: TFRecord files that `albert prepare` or the original wrote, plain or GZIP; globs allowed.
+    """
+    _import_tensorflow()
+    from data_prep.inspection import inspect as inspect_files
+
+    inspect_files(list(files), settings, Console())
 
 
 @app.command
