@@ -1,0 +1,163 @@
+"""Text to the plain text that SentencePiece sees, and where each of its characters came from.
+
+Folding looks at one character at a time, so the whole rule but one is a table: code point -> characters. The
+one is lower case's final sigma (ΟΔΟΣ -> οδος). The graph (preprocessing.py) is compiled from these tables.
+"""
+
+import re
+import sys
+import unicodedata
+from typing import NamedTuple
+
+import numpy as np
+
+SIGMA = "Σ"
+_WORD = re.compile(r"\S+")  # its white space is str.split's
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
+
+
+def normalize(text: str, do_lower_case: bool = True) -> str:
+    """What ALBERT does to text before SentencePiece sees it.
+
+    White space collapses to single spaces, NFKD takes characters apart, combining marks go, and case.
+
+    Args:
+      text: any text.
+      do_lower_case: False for a cased vocabulary.
+
+    Returns:
+      The plain text.
+
+    >>> normalize("  Café\\t№ 5 ")
+    'cafe no 5'
+    """
+    text = " ".join(text.split())
+    if not text.isascii():  # ASCII is its own decomposition
+        text = _fold(text)
+    return text.lower() if do_lower_case else text
+
+
+class PlainText(NamedTuple):
+    """Plain text of N characters and the span of the original that each of them stands for.
+
+    Attributes:
+      text: the plain text, as `normalize` gives it.
+      begins, ends: int32 [N], positions in the original, in characters (code points).
+    """
+
+    text: str
+    begins: np.ndarray
+    ends: np.ndarray
+
+
+def normalize_with_spans(text: str, do_lower_case: bool = True) -> PlainText:
+    """Normalizes and remembers: a combining mark belongs to the character before it.
+
+    Args:
+      text: any text.
+      do_lower_case: False for a cased vocabulary.
+
+    Returns:
+      The plain text and the span of each of its characters.
+
+    >>> plain = normalize_with_spans("e\\u0301 ﬁ")
+    >>> plain.text, plain.begins.tolist(), plain.ends.tolist()
+    ('e fi', [0, 2, 3, 3], [2, 3, 4, 4])
+    """
+    plain = normalize(text, do_lower_case)
+    if text.isascii() and len(plain) == len(text):
+        begins = np.arange(len(text), dtype=np.int32)
+        return PlainText(plain, begins, begins + 1)
+    kept = _collapsed_positions(text)
+    lengths = np.array([1 if text[i].isascii() else len(_folded(text[i])) for i in kept], np.int32)
+    # A character ends where the last of its marks does, just before the next one that is no mark.
+    whole = np.flatnonzero(lengths)
+    last_marks = np.append(whole, len(kept))[1:] - 1
+    positions = np.array(kept, np.int32)
+    begins = np.repeat(positions[whole], lengths[whole])
+    return PlainText(plain, begins, np.repeat(positions[last_marks] + 1, lengths[whole]))
+
+
+def encodable(text: str) -> str:
+    """Lone surrogates (broken JSON escapes) have no UTF-8; each becomes U+FFFD, as in a text editor."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+class FoldingTable(NamedTuple):
+    """`normalize` of one character at a time, for gather operations.
+
+    Attributes:
+      rows: int32 [code points], the row of `values` that stands for a code point; code points beyond the
+        table and those in row 0 stand for themselves, those in row 1 go.
+      splits: int32 [rows + 1], `values[splits[i]:splits[i + 1]]` is row i.
+      values: int32, code points; row 0 has one 0, to be filled in.
+    """
+
+    rows: np.ndarray
+    splits: np.ndarray
+    values: np.ndarray
+
+
+def folding_table(do_lower_case: bool = True) -> FoldingTable:
+    """Compiles `normalize`; lower case leaves Σ as it is, for what it becomes depends on its neighbours.
+
+    White space becomes a space; collapsing is left to the reader of the table.
+    """
+    rows = np.zeros(_FOLDING_ENDS, np.int32)
+    replacements = {"\0": 0, "": 1}
+    for i in range(_FOLDING_ENDS):
+        character = chr(i)
+        folded = " " if character.isspace() else _folded(character)
+        if do_lower_case:
+            folded = SIGMA.join(part.lower() for part in folded.split(SIGMA))
+        if folded != character:
+            rows[i] = replacements.setdefault(folded, len(replacements))
+    splits = np.cumsum([0, *map(len, replacements)], dtype=np.int32)
+    return FoldingTable(rows, splits, code_points("".join(replacements)))
+
+
+class CaseKinds:
+    """What a character is to the rule of the final sigma."""
+
+    NEITHER, CASED, IGNORED = 0, 1, 2
+
+
+def case_kinds() -> np.ndarray:
+    """The kind of every code point, uint8; those beyond the table are NEITHER.
+
+    Python does not tell these properties, but `lower` does: after a cased character and any ignored ones, a
+    Σ that ends a word is ς.
+    """
+    # The one character whose lower case is longer; its kind is that of I.
+    characters = "".join(map(chr, range(sys.maxunicode + 1))).replace("İ", "I")
+    after_it = "".join([c + SIGMA + "\n" for c in characters]).lower()[1::3]
+    after_cased_and_it = "".join(["A" + c + SIGMA + "\n" for c in characters]).lower()[2::4]
+    cased = code_points(after_it) == ord("ς")
+    cased_or_ignored = code_points(after_cased_and_it) == ord("ς")
+    kinds = np.where(cased, CaseKinds.CASED, np.where(cased_or_ignored, CaseKinds.IGNORED, CaseKinds.NEITHER))
+    return kinds[: np.flatnonzero(kinds)[-1] + 1].astype(np.uint8)
+
+
+def code_points(text: str) -> np.ndarray:
+    """The text's code points, int32 [number of characters]."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
+
+
+def _fold(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join([c for c in decomposed if not unicodedata.combining(c)])
+
+
+def _folded(character: str) -> str:
+    return character if character.isascii() else _fold(character)
+
+
+def _collapsed_positions(text: str) -> list[int]:
+    """Where the characters of " ".join(text.split()) come from: words, each with a space after it but the last."""
+    words = (match.span() for match in _WORD.finditer(text))
+    return [i for begin, end in words for i in range(begin, end + 1)][:-1]
