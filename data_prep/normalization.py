@@ -93,10 +93,13 @@ class FoldingTable(NamedTuple):
 
     Attributes:
       rows: int32 [code points], the row of `values` that stands for a code point; code points beyond the
-        table and those in row 0 stand for themselves, those in row 1 go.
+        table and those in row ITSELF stand for themselves, those in row GONE leave nothing.
       splits: int32 [rows + 1], `values[splits[i]:splits[i + 1]]` is row i.
-      values: int32, code points; row 0 has one 0, to be filled in.
+      values: int32, code points; the row ITSELF holds a 0 to be filled in.
     """
+
+    ITSELF = 0
+    GONE = 1
 
     rows: np.ndarray
     splits: np.ndarray

@@ -43,6 +43,7 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
 
 
 def locate_pieces(
+    originals: Sequence[str],
     texts: Sequence[PlainText],
     encoded: Sequence[bytes],
     rewriting: DigitCommaTable,
@@ -52,7 +53,8 @@ def locate_pieces(
     """Ids and offsets of a batch from what SentencePiece says of its plain texts.
 
     Args:
-      texts: B texts with the spans of their characters.
+      originals: B texts as the user wrote them.
+      texts: the same as plain text with the spans of its characters.
       encoded: B serialized SentencePieceText messages, what the model made of them.
       rewriting: the digit-comma rule.
       visible: from `visible_characters`.
@@ -88,7 +90,7 @@ def locate_pieces(
     # A piece without a visible character lies, empty, before the next one.
     span_begins = np.concatenate([*[text.begins for text in texts], [0]])[np.append(is_visible, True)]
     span_ends = np.concatenate([text.ends for text in texts])[is_visible]
-    text_ends = np.array([text.ends.max(initial=0) for text in texts])
+    text_ends = np.array([len(text) for text in originals])
     offsets = np.empty((len(parts), 2), np.int32)
     offsets[:, 0] = np.where(begins < last[text_of], span_begins[begins], text_ends[text_of])
     offsets[:, 1] = np.where(begins < ends, span_ends[ends - 1], offsets[:, 0])

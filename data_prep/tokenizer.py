@@ -155,7 +155,7 @@ class AlbertTokenizer:
             [text.text for text in plain], out_type="serialized_proto", num_threads=1
         )
         space_id = self._model.piece_to_id(SPACE)
-        ids, offsets, splits = locate_pieces(plain, encoded, self.digit_comma, self.visible, space_id)
+        ids, offsets, splits = locate_pieces(texts, plain, encoded, self.digit_comma, self.visible, space_id)
         return [
             Encoding(ids[begin:end], offsets[begin:end])
             for begin, end in zip(splits[:-1].tolist(), splits[1:].tolist(), strict=True)
