@@ -1,7 +1,8 @@
-"""Text to the plain text that SentencePiece sees, and where each of its characters came from.
+"""Text to the plain text that SentencePiece sees.
 
 Folding looks at one character at a time, so the whole rule but one is a table: code point -> characters. The
-one is lower case's final sigma (ΟΔΟΣ -> οδος). The graph (preprocessing.py) is compiled from these tables.
+one is lower case's final sigma (ΟΔΟΣ -> οδος). Offsets and the graph
+(offsets.py, preprocessing.py) are made from it.
 """
 
 import re
@@ -12,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 SIGMA = "Σ"
-_WORD = re.compile(r"\S+")  # its white space is str.split's
 _SURROGATE = re.compile("[\ud800-\udfff]")
+WHITE_SPACE = np.array([chr(i).isspace() for i in range(0x3002)])  # str.split's; U+3000 is the last
 _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
 
 
@@ -38,47 +39,6 @@ def normalize(text: str, do_lower_case: bool = True) -> str:
     return text.lower() if do_lower_case else text
 
 
-class PlainText(NamedTuple):
-    """Plain text of N characters and the span of the original that each of them stands for.
-
-    Attributes:
-      text: the plain text, as `normalize` gives it.
-      begins, ends: int32 [N], positions in the original, in characters (code points).
-    """
-
-    text: str
-    begins: np.ndarray
-    ends: np.ndarray
-
-
-def normalize_with_spans(text: str, do_lower_case: bool = True) -> PlainText:
-    """Normalizes and remembers: a combining mark belongs to the character before it.
-
-    Args:
-      text: any text.
-      do_lower_case: False for a cased vocabulary.
-
-    Returns:
-      The plain text and the span of each of its characters.
-
-    >>> plain = normalize_with_spans("e\\u0301 ﬁ")
-    >>> plain.text, plain.begins.tolist(), plain.ends.tolist()
-    ('e fi', [0, 2, 3, 3], [2, 3, 4, 4])
-    """
-    plain = normalize(text, do_lower_case)
-    if text.isascii() and len(plain) == len(text):
-        begins = np.arange(len(text), dtype=np.int32)
-        return PlainText(plain, begins, begins + 1)
-    kept = _collapsed_positions(text)
-    lengths = np.array([1 if text[i].isascii() else len(_folded(text[i])) for i in kept], np.int32)
-    # A character ends where the last of its marks does, just before the next one that is no mark.
-    whole = np.flatnonzero(lengths)
-    last_marks = np.append(whole, len(kept))[1:] - 1
-    positions = np.array(kept, np.int32)
-    begins = np.repeat(positions[whole], lengths[whole])
-    return PlainText(plain, begins, np.repeat(positions[last_marks] + 1, lengths[whole]))
-
-
 def encodable(text: str) -> str:
     """Lone surrogates (broken JSON escapes) have no UTF-8; each becomes U+FFFD, as in a text editor."""
     try:
@@ -89,7 +49,7 @@ def encodable(text: str) -> str:
 
 
 class FoldingTable(NamedTuple):
-    """`normalize` of one character at a time, for gather operations.
+    """`normalize` of one character at a time, for array and graph operations.
 
     Attributes:
       rows: int32 [code points], the row of `values` that stands for a code point; code points beyond the
@@ -104,6 +64,10 @@ class FoldingTable(NamedTuple):
     rows: np.ndarray
     splits: np.ndarray
     values: np.ndarray
+
+    def lengths(self, codes: np.ndarray) -> np.ndarray:
+        """How many characters stand for each code point: 0 for a combining mark, most often 1."""
+        return np.diff(self.splits)[self.rows[np.minimum(codes, len(self.rows) - 1)]]
 
 
 def folding_table(do_lower_case: bool = True) -> FoldingTable:
@@ -158,9 +122,3 @@ def _fold(text: str) -> str:
 
 def _folded(character: str) -> str:
     return character if character.isascii() else _fold(character)
-
-
-def _collapsed_positions(text: str) -> list[int]:
-    """Where the characters of " ".join(text.split()) come from: words, each with a space after it but the last."""
-    words = (match.span() for match in _WORD.finditer(text))
-    return [i for begin, end in words for i in range(begin, end + 1)][:-1]

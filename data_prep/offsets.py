@@ -11,13 +11,14 @@ batch, and its offsets are the begin of its first and the end of its last visibl
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from data_prep.digit_comma import SPACE, DigitCommaTable
-from data_prep.normalization import PlainText, code_points
+from data_prep.normalization import WHITE_SPACE, FoldingTable, code_points
 
 _SEPARATOR = "\ue000"  # a character of private use: no rule combines it with another
 
@@ -42,59 +43,134 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
     return visible
 
 
-def locate_pieces(
-    originals: Sequence[str],
-    texts: Sequence[PlainText],
-    encoded: Sequence[bytes],
-    rewriting: DigitCommaTable,
-    visible: np.ndarray,
-    space_id: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids and offsets of a batch from what SentencePiece says of its plain texts.
+class Locator:
+    """Finds the pieces of plain texts in the texts that they were made of.
 
     Args:
-      originals: B texts as the user wrote them.
-      texts: the same as plain text with the spans of its characters.
-      encoded: B serialized SentencePieceText messages, what the model made of them.
+      model: the SentencePiece model.
+      folding: how characters become plain text.
       rewriting: the digit-comma rule.
-      visible: from `visible_characters`.
-      space_id: the piece '▁', which has no visible character.
 
-    Returns:
-      ids, int32 [pieces of all texts]; their offsets, int32 [pieces of all texts, 2]; and where each text's
-      pieces begin and end, int64 [B + 1].
+    Attributes:
+      visible: bool [code points], from `visible_characters`.
     """
+
+    def __init__(
+        self,
+        model: sentencepiece.SentencePieceProcessor,
+        folding: FoldingTable,
+        rewriting: DigitCommaTable,
+    ):
+        self._folding = folding
+        self._rewriting = rewriting
+        self.visible = visible_characters(model)
+        self._space_id = model.piece_to_id(SPACE)
+
+    def locate(
+        self, originals: Sequence[str], plain: Sequence[str], encoded: Sequence[bytes]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ids and offsets of a batch.
+
+        Args:
+          originals: B texts as the user wrote them.
+          plain: the same, normalized.
+          encoded: B serialized SentencePieceText messages, what the model made of the plain texts.
+
+        Returns:
+          ids, int32 [pieces of all texts]; their offsets, int32 [pieces of all texts, 2]; and where each
+          text's pieces begin and end, int64 [B + 1].
+        """
+        codes = code_points("".join(plain))
+        is_visible = self.visible[np.minimum(codes, len(self.visible) - 1)]
+        span_begins, span_ends = self._spans(originals, is_visible)
+
+        pieces = _parse(encoded)
+        begins, ends, last = self._visible_ranges(plain, codes, is_visible, pieces)
+        parts, counts = self._rewriting.expand(pieces.ids)
+        text_of, begins, ends = (np.repeat(values, counts) for values in (pieces.text_of, begins, ends))
+        begins, ends = (
+            np.minimum(begins + places[parts], ends)
+            for places in (self._rewriting.begins, self._rewriting.ends)
+        )
+
+        # A piece without a visible character lies, empty, before the next one.
+        text_ends = np.array([len(text) for text in originals])
+        offsets = np.empty((len(parts), 2), np.int32)
+        offsets[:, 0] = np.where(
+            begins < last[text_of], np.append(span_begins, 0)[begins], text_ends[text_of]
+        )
+        offsets[:, 1] = np.where(begins < ends, np.append(span_ends, 0)[ends - 1], offsets[:, 0])
+        return self._rewriting.ids[parts], offsets, _count_before(counts)[pieces.splits]
+
+    def _spans(self, originals: Sequence[str], is_visible: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Begins and ends, in the original, of each visible character."""
+        codes = code_points("".join(originals))
+        sizes = [len(text) for text in originals]
+        splits = _count_before(sizes)
+        lengths = self._folding.lengths(codes)
+        # A character ends where the next one that is no mark begins, or the text ends.
+        is_whole = lengths > 0
+        next_wholes = np.append(np.flatnonzero(is_whole), len(codes))[1:]
+
+        kept = np.where(_is_superfluous(codes, splits), 0, lengths)
+        sources = np.repeat(np.arange(len(codes)), kept)[is_visible]
+        text_begins = np.repeat(splits[:-1], sizes)[sources]
+        text_ends = np.repeat(splits[1:], sizes)[sources]
+        ends = np.minimum(next_wholes[_count_before(is_whole)[sources]], text_ends)
+        return sources - text_begins, ends - text_begins
+
+    def _visible_ranges(self, plain: Sequence[str], codes, is_visible, pieces: "_Pieces"):
+        """Begins and ends of the pieces, [P], and of the texts, [B], in visible characters of the batch."""
+        visible_before = _count_before(is_visible)
+        widths = _utf8_widths(codes)
+        visible_before_byte = np.repeat(visible_before, np.append(widths, 1))
+        text_splits = _count_before([len(text) for text in plain])
+        first_byte = _count_before(widths)[text_splits][pieces.text_of]
+        begins = visible_before_byte[first_byte + pieces.begins]
+        ends = visible_before_byte[first_byte + pieces.ends]
+        last = visible_before[text_splits[1:]]
+        # Where the model's own rules make one character several (ß, ss), the pieces share it.
+        has_visible = pieces.ids != self._space_id
+        return begins, np.maximum(ends, np.minimum(begins + has_visible, last[pieces.text_of])), last
+
+
+class _Pieces(NamedTuple):
+    """P pieces of B texts."""
+
+    ids: np.ndarray  # int32 [P]
+    begins: np.ndarray  # int64 [P], bytes in the plain text
+    ends: np.ndarray  # int64 [P]
+    splits: np.ndarray  # int64 [B + 1], where each text's pieces begin and end
+    text_of: np.ndarray  # int64 [P]
+
+
+def _parse(encoded: Sequence[bytes]) -> _Pieces:
     messages = [sentencepiece_pb2.SentencePieceText.FromString(message).pieces for message in encoded]
     pieces = list(chain.from_iterable(messages))
-    ids = np.array([piece.id for piece in pieces], np.int32)
-    piece_splits = _count_before([len(message) for message in messages])
-    text_of = np.repeat(np.arange(len(texts)), np.diff(piece_splits))
+    sizes = [len(message) for message in messages]
+    return _Pieces(
+        ids=np.array([piece.id for piece in pieces], np.int32),
+        begins=np.array([piece.begin for piece in pieces], np.int64),
+        ends=np.array([piece.end for piece in pieces], np.int64),
+        splits=_count_before(sizes),
+        text_of=np.repeat(np.arange(len(messages)), sizes),
+    )
 
-    # From bytes of one text to characters and on to visible characters, of the whole batch.
-    plain = "".join([text.text for text in texts])
-    raw = np.frombuffer(plain.encode("utf-8"), np.uint8)
-    is_visible = visible[np.minimum(code_points(plain), len(visible) - 1)]
-    visible_before = _count_before(is_visible)
-    visible_before_byte = visible_before[_count_before((raw & 0xC0) != 0x80)]
-    first_byte = _count_before([len(text.text.encode("utf-8")) for text in texts])[text_of]
-    begins = visible_before_byte[first_byte + np.array([piece.begin for piece in pieces], np.int64)]
-    ends = visible_before_byte[first_byte + np.array([piece.end for piece in pieces], np.int64)]
-    last = visible_before[_count_before([len(text.text) for text in texts])[1:]]
-    # Where the model's own rules make one character several (ß, ss), the pieces share it.
-    ends = np.maximum(ends, np.minimum(begins + (ids != space_id), last[text_of]))
 
-    parts, counts = rewriting.expand(ids)
-    ids, text_of, begins, ends = (np.repeat(values, counts) for values in (ids, text_of, begins, ends))
-    begins, ends = (np.minimum(begins + places[parts], ends) for places in (rewriting.begins, rewriting.ends))
+def _is_superfluous(codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
+    """White space at either end of a text, and all but the last of a run inside."""
+    is_space = WHITE_SPACE[np.minimum(codes, len(WHITE_SPACE) - 1)]
+    words_before = _count_before(~is_space)
+    at_splits = words_before[splits]
+    sizes = np.diff(splits)
+    after_a_word = words_before[:-1] > np.repeat(at_splits[:-1], sizes)
+    before_a_word = words_before[:-1] < np.repeat(at_splits[1:], sizes)
+    next_is_space = np.append(is_space, True)[1:]
+    return is_space & ~(after_a_word & before_a_word & ~next_is_space)
 
-    # A piece without a visible character lies, empty, before the next one.
-    span_begins = np.concatenate([*[text.begins for text in texts], [0]])[np.append(is_visible, True)]
-    span_ends = np.concatenate([text.ends for text in texts])[is_visible]
-    text_ends = np.array([len(text) for text in originals])
-    offsets = np.empty((len(parts), 2), np.int32)
-    offsets[:, 0] = np.where(begins < last[text_of], span_begins[begins], text_ends[text_of])
-    offsets[:, 1] = np.where(begins < ends, span_ends[ends - 1], offsets[:, 0])
-    return rewriting.ids[parts], offsets, _count_before(counts)[piece_splits]
+
+def _utf8_widths(codes: np.ndarray) -> np.ndarray:
+    return 1 + sum((codes >= first).astype(np.int64) for first in (0x80, 0x800, 0x10000))
 
 
 def _count_before(counts) -> np.ndarray:

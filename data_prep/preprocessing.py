@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from data_prep.digit_comma import SPACE
-from data_prep.normalization import SIGMA, CaseKinds, FoldingTable, case_kinds, folding_table
+from data_prep.normalization import SIGMA, WHITE_SPACE, CaseKinds, FoldingTable, case_kinds
 from data_prep.tokenizer import AlbertTokenizer
 
 _TEXTS = [tf.TensorSpec([None], tf.string)]
@@ -65,13 +65,13 @@ class GraphTokenizer(tf.Module):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
-        table = folding_table(tokenizer.do_lower_case)
+        table = tokenizer.folding
         self._do_lower_case = tokenizer.do_lower_case
         self._folding_rows = tf.constant(table.rows)
         self._folding = tf.RaggedTensor.from_row_splits(table.values, table.splits.astype(np.int64))
-        self._is_space = tf.constant([chr(i).isspace() for i in range(0x3002)])  # U+3000 is the last
+        self._is_space = tf.constant(WHITE_SPACE)
         self._case_kinds = tf.constant(np.append(case_kinds(), np.uint8(CaseKinds.NEITHER)))
-        self._visible = tf.constant(tokenizer.visible)
+        self._visible = tf.constant(tokenizer.locator.visible)
         self._model = tf_text.SentencepieceTokenizer(model=tokenizer.serialized_model)
         self._space_id = tokenizer.pieces.index(SPACE) if SPACE in tokenizer.pieces else tokenizer.unk_id
         rewriting = tokenizer.digit_comma

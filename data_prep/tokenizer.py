@@ -5,7 +5,7 @@ text --normalize--> "plain text" --SentencePiece--> ids --digit-comma table--> i
 
 import os
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +15,11 @@ import sentencepiece
 from albert_tf.errors import InputError
 from data_prep.digit_comma import SPACE, DigitCommaTable
 from data_prep.masking import MaskingVocabulary
-from data_prep.normalization import encodable, normalize, normalize_with_spans
-from data_prep.offsets import locate_pieces, visible_characters
+from data_prep.normalization import FoldingTable, encodable, folding_table, normalize
+from data_prep.offsets import Locator
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
+_CHUNK = 256  # texts whose offsets are found at once: few enough for the processor's cache
 
 # The original's list: ASCII punctuation without ' < = >, and the two currency signs of its vocabulary.
 _PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
@@ -94,9 +95,14 @@ class AlbertTokenizer:
         return self._model.serialized_model_proto()
 
     @cached_property
-    def visible(self) -> np.ndarray:
-        """Which characters of plain text can have offsets, bool [code points] (offsets.py)."""
-        return visible_characters(self._model)
+    def folding(self) -> FoldingTable:
+        """`normalize` as a table, made when offsets or a graph first need it."""
+        return folding_table(self.do_lower_case)
+
+    @cached_property
+    def locator(self) -> Locator:
+        """What finds pieces in the user's text, made when offsets are first asked for."""
+        return Locator(self._model, self.folding, self.digit_comma)
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol.
@@ -121,7 +127,7 @@ class AlbertTokenizer:
         parts, counts = self.digit_comma.expand(np.fromiter(chain.from_iterable(encoded), np.int32))
         ends = np.append(0, np.cumsum(counts))[ends].tolist()
         ids = self.digit_comma.ids[parts]
-        return [ids[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        return [ids[begin:end] for begin, end in pairwise([0, *ends])]
 
     def encode_with_offsets(self, text: str) -> Encoding:
         """The ids of one text and where each piece lies in it.
@@ -149,17 +155,16 @@ class AlbertTokenizer:
         Returns:
           For each text what `encode_with_offsets` gives.
         """
-        plain = [normalize_with_spans(text, self.do_lower_case) for text in texts]
-        plain = [text._replace(text=encodable(text.text)) for text in plain]
-        encoded = self._model.encode(
-            [text.text for text in plain], out_type="serialized_proto", num_threads=1
-        )
-        space_id = self._model.piece_to_id(SPACE)
-        ids, offsets, splits = locate_pieces(texts, plain, encoded, self.digit_comma, self.visible, space_id)
-        return [
-            Encoding(ids[begin:end], offsets[begin:end])
-            for begin, end in zip(splits[:-1].tolist(), splits[1:].tolist(), strict=True)
-        ]
+        encodings: list[Encoding] = []
+        for first in range(0, len(texts), _CHUNK):
+            encodings += self._encode_with_offsets(texts[first : first + _CHUNK])
+        return encodings
+
+    def _encode_with_offsets(self, texts: list[str]) -> list[Encoding]:
+        plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
+        encoded = self._model.encode(plain, out_type="serialized_proto", num_threads=1)
+        ids, offsets, splits = self.locator.locate(texts, plain, encoded)
+        return [Encoding(ids[begin:end], offsets[begin:end]) for begin, end in pairwise(splits.tolist())]
 
     def decode(self, ids) -> str:
         """The plain text of ids; control symbols leave nothing behind.
