@@ -8,11 +8,13 @@ one is lower case's final sigma (ΟΔΟΣ -> οδος). Offsets and the graph
 import re
 import sys
 import unicodedata
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 SIGMA = "Σ"
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 WHITE_SPACE = np.array([chr(i).isspace() for i in range(0x3002)])  # str.split's; U+3000 is the last
 _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
@@ -34,8 +36,7 @@ def normalize(text: str, do_lower_case: bool = True) -> str:
     'cafe no 5'
     """
     text = " ".join(text.split())
-    if not text.isascii():  # ASCII is its own decomposition
-        text = _fold(text)
+    text = _NOT_ASCII.sub(_fold, text)  # ASCII is its own decomposition
     return text.lower() if do_lower_case else text
 
 
@@ -48,7 +49,8 @@ def encodable(text: str) -> str:
     return text
 
 
-class FoldingTable(NamedTuple):
+@dataclass(frozen=True)
+class FoldingTable:
     """`normalize` of one character at a time, for array and graph operations.
 
     Attributes:
@@ -58,8 +60,8 @@ class FoldingTable(NamedTuple):
       values: int32, code points; the row ITSELF holds a 0 to be filled in.
     """
 
-    ITSELF = 0
-    GONE = 1
+    ITSELF: ClassVar[int] = 0
+    GONE: ClassVar[int] = 1
 
     rows: np.ndarray
     splits: np.ndarray
@@ -79,7 +81,7 @@ def folding_table(do_lower_case: bool = True) -> FoldingTable:
     replacements = {"\0": 0, "": 1}
     for i in range(_FOLDING_ENDS):
         character = chr(i)
-        folded = " " if character.isspace() else _folded(character)
+        folded = " " if character.isspace() else normalize(character, do_lower_case=False)
         if do_lower_case:
             folded = SIGMA.join(part.lower() for part in folded.split(SIGMA))
         if folded != character:
@@ -115,10 +117,5 @@ def code_points(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
 
 
-def _fold(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join([c for c in decomposed if not unicodedata.combining(c)])
-
-
-def _folded(character: str) -> str:
-    return character if character.isascii() else _fold(character)
+def _fold(run: re.Match[str]) -> str:
+    return "".join([c for c in unicodedata.normalize("NFKD", run[0]) if not unicodedata.combining(c)])
