@@ -111,8 +111,8 @@ class Locator:
         is_whole = lengths > 0
         next_wholes = np.append(np.flatnonzero(is_whole), len(codes))[1:]
 
-        kept = np.where(_is_superfluous(codes, splits), 0, lengths)
-        sources = np.repeat(np.arange(len(codes)), kept)[is_visible]
+        lengths[_superfluous_spaces(codes, splits)] = 0
+        sources = np.repeat(np.arange(len(codes)), lengths)[is_visible]
         text_begins = np.repeat(splits[:-1], sizes)[sources]
         text_ends = np.repeat(splits[1:], sizes)[sources]
         ends = np.minimum(next_wholes[_count_before(is_whole)[sources]], text_ends)
@@ -156,16 +156,16 @@ def _parse(encoded: Sequence[bytes]) -> _Pieces:
     return _Pieces(ids, begins, ends, _count_before(sizes), np.repeat(np.arange(len(sizes)), sizes))
 
 
-def _is_superfluous(codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
-    """White space at either end of a text, and all but the last of a run inside."""
-    is_space = WHITE_SPACE[np.minimum(codes, len(WHITE_SPACE) - 1)]
-    words_before = _count_before(~is_space)
-    at_splits = words_before[splits]
-    sizes = np.diff(splits)
-    after_a_word = words_before[:-1] > np.repeat(at_splits[:-1], sizes)
-    before_a_word = words_before[:-1] < np.repeat(at_splits[1:], sizes)
-    next_is_space = np.append(is_space, True)[1:]
-    return is_space & ~(after_a_word & before_a_word & ~next_is_space)
+def _superfluous_spaces(codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
+    """Where white space lies at either end of a text or before more of it."""
+    spaces = np.flatnonzero(WHITE_SPACE[np.minimum(codes, len(WHITE_SPACE) - 1)])
+    words_before = spaces - np.arange(len(spaces))  # characters of words, in all texts before it
+    words_at_splits = splits - np.searchsorted(spaces, splits)
+    text = np.searchsorted(splits, spaces, side="right") - 1
+    after_a_word = words_before > words_at_splits[text]
+    before_a_word = words_before < words_at_splits[text + 1]
+    before_a_space = np.append(spaces, -1)[1:] == spaces + 1
+    return spaces[~(after_a_word & before_a_word & ~before_a_space)]
 
 
 def _utf8_widths(codes: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ class _Plain(NamedTuple):
 
     codes: tf.Tensor  # int32 [N]
     splits: tf.Tensor  # int64 [B + 1]
-    sources: tf.Tensor  # int64 [N]
+    sources: tf.Tensor  # int32 [N]
 
 
 class _Pieces(NamedTuple):
@@ -45,7 +45,7 @@ class _Pieces(NamedTuple):
 
     ids: tf.Tensor  # int32 [P]
     splits: tf.Tensor  # int64 [B + 1]
-    texts: tf.Tensor  # int64 [P], the text of each piece
+    texts: tf.Tensor  # int32 [P], the text of each piece
     begins: tf.Tensor  # int64 [P]
     ends: tf.Tensor  # int64 [P]
     lasts: tf.Tensor  # int64 [P], where the visible characters of the piece's text end
@@ -129,7 +129,7 @@ class GraphTokenizer(tf.Module):
         begins = tf.where(
             pieces.begins < pieces.lasts,
             tf.gather(_padded(span_begins), pieces.begins),
-            tf.gather(_byte_lengths(texts), pieces.texts),
+            tf.cast(tf.gather(tf.strings.length(texts), pieces.texts), tf.int64),
         )
         ends = tf.where(
             pieces.begins < pieces.ends,
@@ -142,30 +142,33 @@ class GraphTokenizer(tf.Module):
 
     def _fold(self, texts: tf.RaggedTensor) -> _Plain:
         """Code points to the code points of plain text: one ragged gather, and the final sigma."""
-        rows = tf.where(self._is_superfluous(texts), FoldingTable.GONE, self._folding_row(texts.values))
+        superfluous = self._superfluous_spaces(texts.values, texts.row_splits)
+        gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.GONE)
+        rows = tf.tensor_scatter_nd_update(self._folding_row(texts.values), superfluous, gone)
         folded = tf.gather(self._folding, rows)
-        sources = tf.repeat(tf.range(_size(rows)), folded.row_lengths())
+        sources = _row_of_values(folded.row_splits)
         itself = tf.gather(texts.values, sources)
         codes = tf.where(folded.values == FoldingTable.ITSELF, itself, folded.values)
         splits = tf.gather(folded.row_splits, texts.row_splits)
         if self._do_lower_case:
-            codes = self._lower_sigmas(codes, splits)
+            has_sigma = tf.reduce_any(codes == ord(SIGMA))
+            codes = tf.cond(has_sigma, lambda: self._lower_sigmas(codes, splits), lambda: codes)
         return _Plain(codes, splits, sources)
 
     def _folding_row(self, codes: tf.Tensor) -> tf.Tensor:
         return tf.gather(self._folding_rows, tf.minimum(codes, _last(self._folding_rows)))
 
-    def _is_superfluous(self, texts: tf.RaggedTensor) -> tf.Tensor:
-        """White space at either end of a text, and all but the last of a run inside."""
-        is_space = tf.gather(self._is_space, tf.minimum(texts.values, _last(self._is_space)))
-        is_word = tf.logical_not(is_space)
-        words_before = _count_before(is_word)
-        at_splits = tf.gather(words_before, texts.row_splits)
-        lengths = texts.row_lengths()
-        after_a_word = words_before[:-1] > tf.repeat(at_splits[:-1], lengths)
-        before_a_word = words_before[:-1] < tf.repeat(at_splits[1:], lengths)
-        next_is_space = tf.concat([is_space, [True]], 0)[1:]
-        return is_space & ~(after_a_word & before_a_word & ~next_is_space)
+    def _superfluous_spaces(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
+        """Where white space lies at either end of a text or before more of it, int64 [spaces, 1]."""
+        spaces = tf.where(tf.gather(self._is_space, tf.minimum(codes, _last(self._is_space))))[:, 0]
+        words_before = spaces - tf.range(_size(spaces))  # characters of words, in all texts before it
+        words_at_splits = splits - tf.searchsorted(spaces, splits, out_type=tf.int64)
+        text = tf.searchsorted(splits, spaces, side="right") - 1
+        after_a_word = words_before > tf.gather(words_at_splits, text)
+        before_a_word = words_before < tf.gather(words_at_splits, text + 1)
+        before_a_space = tf.concat([spaces, [-1]], 0)[1:] == spaces + 1
+        inside = after_a_word & before_a_word & ~before_a_space
+        return tf.boolean_mask(spaces, ~inside)[:, tf.newaxis]
 
     def _lower_sigmas(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
         """Σ to ς after a cased character where no cased one follows, else to σ; ignored ones do not count."""
@@ -185,12 +188,13 @@ class GraphTokenizer(tf.Module):
     def _pieces(self, plain: _Plain) -> _Pieces:
         """Tokenizes plain text; from bytes to characters and on to visible ones; the digit-comma rule."""
         ids, starts, limits = self._model.tokenize_with_offsets(_encode(plain))
-        texts = tf.repeat(tf.range(ids.nrows()), ids.row_lengths())
+        texts = _row_of_values(ids.row_splits)
 
         visible_before = _count_before(self._is_visible(plain.codes))
         widths = _utf8_widths(plain.codes)
-        visible_before_byte = tf.repeat(visible_before, tf.concat([widths, [1]], 0))
-        first_byte = tf.gather(tf.gather(_count_before(widths), plain.splits), texts)
+        byte_splits = _count_before(tf.concat([widths, [1]], 0))
+        visible_before_byte = tf.gather(visible_before, _row_of_values(byte_splits))
+        first_byte = tf.gather(tf.gather(byte_splits, plain.splits), texts)
         begins = tf.gather(visible_before_byte, first_byte + tf.cast(starts.values, tf.int64))
         ends = tf.gather(visible_before_byte, first_byte + tf.cast(limits.values, tf.int64))
         lasts = tf.gather(tf.gather(visible_before, plain.splits[1:]), texts)
@@ -198,9 +202,8 @@ class GraphTokenizer(tf.Module):
         ends = tf.maximum(ends, tf.minimum(begins + has_visible, lasts))
 
         parts = tf.gather(self._parts, ids.values)
-        texts, begins, ends, lasts = (
-            tf.repeat(flat, parts.row_lengths()) for flat in (texts, begins, ends, lasts)
-        )
+        piece = _row_of_values(parts.row_splits)
+        texts, begins, ends, lasts = (tf.gather(flat, piece) for flat in (texts, begins, ends, lasts))
         return _Pieces(
             ids=tf.gather(self._part_ids, parts.values),
             splits=tf.gather(parts.row_splits, ids.row_splits),
@@ -215,16 +218,16 @@ class GraphTokenizer(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The bytes, begin and end, that each visible character of plain text comes from."""
         is_whole = self._folding_row(originals.values) != FoldingTable.GONE  # the others are marks
-        lengths = _byte_lengths(texts)
-        text_begins = tf.repeat(_count_before(lengths)[:-1], originals.row_lengths())
-        text_lengths = tf.repeat(lengths, originals.row_lengths())
+        byte_splits = _count_before(tf.strings.length(texts))
+        text = _row_of_values(originals.row_splits)
         # A character ends where the next one that is no mark begins, or the text ends.
-        wholes = tf.boolean_mask(byte_begins.values + text_begins, is_whole)
-        next_wholes = tf.concat([wholes, [tf.reduce_sum(lengths)]], 0)[1:]
+        wholes = tf.boolean_mask(byte_begins.values + tf.gather(byte_splits, text), is_whole)
+        next_wholes = tf.concat([wholes, byte_splits[-1:]], 0)[1:]
 
         sources = tf.boolean_mask(plain.sources, self._is_visible(plain.codes))
         next_whole = tf.gather(next_wholes, tf.gather(_count_before(is_whole), sources))
-        ends = tf.minimum(next_whole - tf.gather(text_begins, sources), tf.gather(text_lengths, sources))
+        text = tf.gather(text, sources)
+        ends = tf.minimum(next_whole, tf.gather(byte_splits, text + 1)) - tf.gather(byte_splits, text)
         return tf.gather(byte_begins.values, sources), ends
 
     def _is_visible(self, codes: tf.Tensor) -> tf.Tensor:
@@ -235,10 +238,6 @@ def _encode(plain: _Plain) -> tf.Tensor:
     return tf.strings.unicode_encode(tf.RaggedTensor.from_row_splits(plain.codes, plain.splits), "UTF-8")
 
 
-def _byte_lengths(texts: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.strings.length(texts), tf.int64)
-
-
 def _utf8_widths(codes: tf.Tensor) -> tf.Tensor:
     return 1 + sum(tf.cast(codes >= first, tf.int64) for first in (0x80, 0x800, 0x10000))
 
@@ -246,6 +245,13 @@ def _utf8_widths(codes: tf.Tensor) -> tf.Tensor:
 def _count_before(counts: tf.Tensor) -> tf.Tensor:
     """[0, a, a + b, ...] of [a, b, ...]."""
     return tf.concat([[0], tf.cumsum(tf.cast(counts, tf.int64))], 0)
+
+
+def _row_of_values(splits: tf.Tensor) -> tf.Tensor:
+    """[0, 0, 2, 2, 2] of [0, 2, 2, 5]; tf.repeat would take rows times the longest row."""
+    total = tf.cast(splits[-1], tf.int32)
+    starts = tf.math.bincount(tf.cast(splits[1:-1], tf.int32), minlength=total, maxlength=total)
+    return tf.cumsum(starts)
 
 
 def _size(values: tf.Tensor) -> tf.Tensor:
