@@ -99,12 +99,12 @@ def tokenize(
       pieces: print the pieces rather than their ids.
       offsets: print [begin, end] of each piece in its line, in characters (code points).
     """
-    from data_prep.token_stream import load_tokenizer, tokenize_stream
+    from data_prep.token_stream import Output, load_tokenizer, tokenize_stream
 
     if pieces and offsets:
         raise InputError("`pieces` and `offsets` are two ways to print. Received both; name one.")
     tokenizer = load_tokenizer(spm_model_file, vocab_file, do_lower_case)
-    output = "pieces" if pieces else "offsets" if offsets else "ids"
+    output: Output = "pieces" if pieces else "offsets" if offsets else "ids"
     try:
         tokenize_stream(tokenizer, sys.stdin.buffer, sys.stdout.buffer, output)
     except BrokenPipeError:  # `| head` has seen enough; nor is there anyone to flush for at exit
