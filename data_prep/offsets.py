@@ -84,27 +84,28 @@ class Locator:
         span_begins, span_ends = self._spans(originals, is_visible)
 
         pieces = _parse(encoded)
-        begins, ends, last = self._visible_ranges(plain, codes, is_visible, pieces)
+        begins, ends, splits = self._visible_ranges(plain, codes, is_visible, pieces)
         parts, counts = self._rewriting.expand(pieces.ids)
-        text_of, begins, ends = (np.repeat(values, counts) for values in (pieces.text_of, begins, ends))
+        text, begins, ends = (np.repeat(values, counts) for values in (pieces.text_of, begins, ends))
         begins, ends = (
             np.minimum(begins + places[parts], ends)
             for places in (self._rewriting.begins, self._rewriting.ends)
         )
 
-        # A piece without a visible character lies, empty, before the next one.
-        text_ends = np.array([len(text) for text in originals])
-        offsets = np.empty((len(parts), 2), np.int32)
-        offsets[:, 0] = np.where(
-            begins < last[text_of], np.append(span_begins, 0)[begins], text_ends[text_of]
+        # A piece without a visible character lies, empty, before the next one; between two that come from the
+        # same character of the original (ﷺ is four words), it is that character too.
+        after = np.where(
+            begins < splits[text + 1], np.append(span_begins, 0)[begins], _sizes(originals)[text]
         )
-        offsets[:, 1] = np.where(begins < ends, np.append(span_ends, 0)[ends - 1], offsets[:, 0])
-        return self._rewriting.ids[parts], offsets, _count_before(counts)[pieces.splits]
+        before = np.where(begins > splits[text], np.append(span_ends, 0)[begins - 1], 0)
+        own = np.append(span_ends, 0)[ends - 1]
+        offsets = np.stack([after, np.where(begins < ends, own, np.maximum(before, after))], axis=1)
+        return self._rewriting.ids[parts], offsets.astype(np.int32), _count_before(counts)[pieces.splits]
 
     def _spans(self, originals: Sequence[str], is_visible: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Begins and ends, in the original, of each visible character."""
         codes = code_points("".join(originals))
-        sizes = [len(text) for text in originals]
+        sizes = _sizes(originals)
         splits = _count_before(sizes)
         lengths = self._folding.lengths(codes)
         # A character ends where the next one that is no mark begins, or the text ends.
@@ -119,18 +120,18 @@ class Locator:
         return sources - text_begins, ends - text_begins
 
     def _visible_ranges(self, plain: Sequence[str], codes, is_visible, pieces: "_Pieces"):
-        """Begins and ends of the pieces, [P], and of the texts, [B], in visible characters of the batch."""
+        """Begins and ends of the pieces, [P], and splits of the texts, [B + 1], in visible characters."""
         visible_before = _count_before(is_visible)
         widths = _utf8_widths(codes)
         visible_before_byte = np.repeat(visible_before, np.append(widths, 1))
-        text_splits = _count_before([len(text) for text in plain])
+        text_splits = _count_before(_sizes(plain))
         first_byte = _count_before(widths)[text_splits][pieces.text_of]
         begins = visible_before_byte[first_byte + pieces.begins]
         ends = visible_before_byte[first_byte + pieces.ends]
-        last = visible_before[text_splits[1:]]
+        splits = visible_before[text_splits]
         # Where the model's own rules make one character several (ß, ss), the pieces share it.
-        has_visible = pieces.ids != self._space_id
-        return begins, np.maximum(ends, np.minimum(begins + has_visible, last[pieces.text_of])), last
+        at_least = np.minimum(begins + (pieces.ids != self._space_id), splits[pieces.text_of + 1])
+        return begins, np.maximum(ends, at_least), splits
 
 
 class _Pieces(NamedTuple):
@@ -170,6 +171,10 @@ def _superfluous_spaces(codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
 
 def _utf8_widths(codes: np.ndarray) -> np.ndarray:
     return np.searchsorted([0x80, 0x800, 0x10000], codes, side="right") + 1
+
+
+def _sizes(texts: Sequence[str]) -> np.ndarray:
+    return np.array([len(text) for text in texts], np.int64)
 
 
 def _count_before(counts) -> np.ndarray:

@@ -48,7 +48,8 @@ class _Pieces(NamedTuple):
     texts: tf.Tensor  # int32 [P], the text of each piece
     begins: tf.Tensor  # int64 [P]
     ends: tf.Tensor  # int64 [P]
-    lasts: tf.Tensor  # int64 [P], where the visible characters of the piece's text end
+    firsts: tf.Tensor  # int64 [P], where the visible characters of the piece's text begin
+    lasts: tf.Tensor  # int64 [P], and where they end
 
 
 class GraphTokenizer(tf.Module):
@@ -125,17 +126,15 @@ class GraphTokenizer(tf.Module):
         plain = self._fold(originals)
         pieces = self._pieces(plain)
         span_begins, span_ends = self._visible_spans(texts, originals, byte_begins, plain)
-        # A piece without a visible character lies, empty, before the next one.
-        begins = tf.where(
-            pieces.begins < pieces.lasts,
-            tf.gather(_padded(span_begins), pieces.begins),
-            tf.cast(tf.gather(tf.strings.length(texts), pieces.texts), tf.int64),
-        )
-        ends = tf.where(
-            pieces.begins < pieces.ends,
-            tf.gather(_padded(span_ends), tf.maximum(pieces.ends - 1, 0)),
-            begins,
-        )
+        # A piece without a visible character lies, empty, before the next one; between two that come from the
+        # same character of the original (ﷺ is four words), it is that character too.
+        text_ends = tf.cast(tf.gather(tf.strings.length(texts), pieces.texts), tf.int64)
+        after = tf.gather(_padded(span_begins), pieces.begins)
+        begins = tf.where(pieces.begins < pieces.lasts, after, text_ends)
+        before = tf.gather(_padded(span_ends), tf.maximum(pieces.begins - 1, 0))
+        before = tf.where(pieces.begins > pieces.firsts, before, 0)
+        own = tf.gather(_padded(span_ends), tf.maximum(pieces.ends - 1, 0))
+        ends = tf.where(pieces.begins < pieces.ends, own, tf.maximum(before, begins))
         return RaggedEncoding(
             *(tf.RaggedTensor.from_row_splits(flat, pieces.splits) for flat in (pieces.ids, begins, ends))
         )
@@ -197,19 +196,23 @@ class GraphTokenizer(tf.Module):
         first_byte = tf.gather(tf.gather(byte_splits, plain.splits), texts)
         begins = tf.gather(visible_before_byte, first_byte + tf.cast(starts.values, tf.int64))
         ends = tf.gather(visible_before_byte, first_byte + tf.cast(limits.values, tf.int64))
-        lasts = tf.gather(tf.gather(visible_before, plain.splits[1:]), texts)
+        visible_splits = tf.gather(visible_before, plain.splits)
+        firsts, lasts = tf.gather(visible_splits, texts), tf.gather(visible_splits, texts + 1)
         has_visible = tf.cast(ids.values != self._space_id, tf.int64)
         ends = tf.maximum(ends, tf.minimum(begins + has_visible, lasts))
 
         parts = tf.gather(self._parts, ids.values)
         piece = _row_of_values(parts.row_splits)
-        texts, begins, ends, lasts = (tf.gather(flat, piece) for flat in (texts, begins, ends, lasts))
+        texts, begins, ends, firsts, lasts = (
+            tf.gather(flat, piece) for flat in (texts, begins, ends, firsts, lasts)
+        )
         return _Pieces(
             ids=tf.gather(self._part_ids, parts.values),
             splits=tf.gather(parts.row_splits, ids.row_splits),
             texts=texts,
             begins=tf.minimum(begins + tf.gather(self._part_begins, parts.values), ends),
             ends=tf.minimum(begins + tf.gather(self._part_ends, parts.values), ends),
+            firsts=firsts,
             lasts=lasts,
         )
 

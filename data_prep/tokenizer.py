@@ -123,7 +123,7 @@ class AlbertTokenizer:
         """
         plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
         encoded: list[list[int]] = self._model.encode(plain, num_threads=1)
-        ends = np.cumsum([len(ids) for ids in encoded])
+        ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
         parts, counts = self.digit_comma.expand(np.fromiter(chain.from_iterable(encoded), np.int32))
         ends = np.append(0, np.cumsum(counts))[ends].tolist()
         ids = self.digit_comma.ids[parts]
