@@ -9,6 +9,7 @@ import re
 import sys
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -72,6 +73,7 @@ class FoldingTable:
         return np.diff(self.splits)[self.rows[np.minimum(codes, len(self.rows) - 1)]]
 
 
+@cache  # a constant of Unicode
 def folding_table(do_lower_case: bool = True) -> FoldingTable:
     """Compiles `normalize`; lower case leaves Σ as it is, for what it becomes depends on its neighbours.
 
@@ -96,6 +98,7 @@ class CaseKinds:
     NEITHER, CASED, IGNORED = 0, 1, 2
 
 
+@cache
 def case_kinds() -> np.ndarray:
     """The kind of every code point, uint8; those beyond the table are NEITHER.
 
