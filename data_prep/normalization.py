@@ -37,17 +37,14 @@ def normalize(text: str, do_lower_case: bool = True) -> str:
     'cafe no 5'
     """
     text = " ".join(text.split())
-    text = _NOT_ASCII.sub(_fold, text)  # ASCII is its own decomposition
+    if not text.isascii():
+        text = _NOT_ASCII.sub(_fold, text)  # ASCII is its own decomposition
     return text.lower() if do_lower_case else text
 
 
 def encodable(text: str) -> str:
     """Lone surrogates (broken JSON escapes) have no UTF-8; each becomes U+FFFD, as in a text editor."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text)
-    return text
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,12 @@ class WordPieceTokenizer:
         self._longest_piece = max(map(len, self.pieces))
         self._pieces_of = lru_cache(maxsize=1 << 16)(self._split)  # text repeats its words
 
+    def __reduce__(self):
+        return WordPieceTokenizer, (
+            self.vocab_file,
+            self.do_lower_case,
+        )  # for worker processes; no cache goes along
+
     @property
     def masking_vocabulary(self) -> MaskingVocabulary:
         """What masking needs to know of the vocabulary."""

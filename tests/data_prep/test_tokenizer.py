@@ -1,4 +1,5 @@
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -226,6 +227,14 @@ def test_no_text_has_no_pieces(tokenizer):
     assert tokenizer.encode_batch([]) == tokenizer.encode_batch_with_offsets([]) == []
     assert tokenizer.encode("") == []
     assert tokenizer.encode_with_offsets("").offsets.shape == (0, 2)
+
+
+def test_goes_to_worker_processes(tokenizer):
+    tokenizer.encode_with_offsets("café")  # with the tables that offsets need
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    assert copy.encode_with_offsets("cafés").offsets.tolist() == (
+        tokenizer.encode_with_offsets("cafés").offsets.tolist()
+    )
 
 
 def test_a_line_of_five_megabytes(tokenizer):

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -120,6 +122,10 @@ def test_offers_what_the_sentencepiece_class_does(tokenizer):
     assert not any(piece.startswith("##") for piece in starts)
     assert tokenizer.masking_vocabulary.replacements.tolist() == list(range(5, tokenizer.vocab_size))
     assert [ids.dtype for ids in tokenizer.encode_batch(["a", ""])] == [np.int32] * 2
+
+
+def test_goes_to_worker_processes(tokenizer):
+    assert pickle.loads(pickle.dumps(tokenizer)).encode("我 cafés") == tokenizer.encode("我 cafés")
 
 
 def test_decode(tokenizer):
