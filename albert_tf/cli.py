@@ -28,7 +28,7 @@ _INSPECT = InspectSettings()
 
 app = App(
     name="albert",
-    help="ALBERT from raw text to a SavedModel: vocab, prepare, inspect, pretrain, export.",
+    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, export.",
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
@@ -106,6 +106,40 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     model_file = train_vocabulary(settings)
     Console(stderr=True).print(report_table(read_report(model_file)))
     print(model_file)
+
+
+@app.command
+def tokenize(
+    *,
+    spm_model_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool = True,
+    pieces: bool = False,
+    offsets: bool = False,
+) -> None:
+    """Turn lines of text on standard input into JSON arrays of ids, one a line, without [CLS] and [SEP].
+
+    For example:
+
+      albert tokenize --spm_model_file=vocab/30k.model < text.txt
+
+    Args:
+      spm_model_file: a SentencePiece model.
+      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, in place of a SentencePiece model.
+      do_lower_case: --nodo_lower_case for a cased vocabulary.
+      pieces: print the pieces rather than their ids.
+      offsets: print [begin, end] of each piece in its line, in characters (code points).
+    """
+    from data_prep.token_stream import Output, load_tokenizer, tokenize_stream
+
+    if pieces and offsets:
+        raise InputError("`pieces` and `offsets` are two ways to print. Received both; name one.")
+    tokenizer = load_tokenizer(spm_model_file, vocab_file, do_lower_case)
+    output: Output = "pieces" if pieces else "offsets" if offsets else "ids"
+    try:
+        tokenize_stream(tokenizer, sys.stdin.buffer, sys.stdout.buffer, output)
+    except BrokenPipeError:  # `| head` has seen enough; nor is there anyone to flush for at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command

@@ -28,6 +28,7 @@ FLOORS = {  # longest prefix wins
     "data_prep.example_files": 2,
     "data_prep.inspection": 2,
     "data_prep.inspection_settings": 1,
+    "data_prep.preprocessing": 2,
     "data_prep.reader": 2,
     "data_prep.verification": 2,
     "data_prep.writer": 2,
