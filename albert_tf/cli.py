@@ -157,15 +157,15 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
 
 
 @app.command
-def inspect(*files: str, settings: Annotated[InspectSettings, _SETTINGS] = _INSPECT) -> None:
+def inspect(
+    *files: Annotated[str, Parameter(help="TFRecord files of examples, plain or GZIP; globs allowed.")],
+    settings: Annotated[InspectSettings, _SETTINGS] = _INSPECT,
+) -> None:
     """Show what is in files of pretraining examples; count it; check that they are whole.
 
     For example:
 
       albert inspect data/train.tfrecord-* --stats --verify
-
-    Args:
-      files: TFRecord files that `albert prepare` or the original wrote, plain or GZIP; globs allowed.
     """
     _import_tensorflow()
     from data_prep.inspection import inspect as inspect_files

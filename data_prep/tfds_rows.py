@@ -104,4 +104,4 @@ def _check_text(tfds: Any, builder: Any, text_field: str, name: str | Path) -> N
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().split("\n")[0]
+    return (str(error) or type(error).__name__).strip().split("\n")[0].rstrip(".:")

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -83,12 +84,12 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
 
     model_file = Path(f"{settings.output_prefix}.model")
     model_file.parent.mkdir(parents=True, exist_ok=True)
+    report_text = json.dumps(dataclasses.asdict(report), indent=2, ensure_ascii=False) + "\n"
+    write_text(f"{settings.output_prefix}.vocab", _vocab_listing(model))
+    write_text(report_file(model_file), report_text)
+    # Last: where the model is, the other two are.
     with written_aside(model_file) as aside:
         aside.write_bytes(model)
-    write_text(f"{settings.output_prefix}.vocab", _vocab_listing(model))
-    write_text(
-        report_file(model_file), json.dumps(dataclasses.asdict(report), indent=2, ensure_ascii=False) + "\n"
-    )
     return model_file
 
 
@@ -230,3 +231,14 @@ def _check(settings: VocabularySettings) -> None:
     for name in ("max_sentences", "max_eval_sentences"):
         if getattr(settings, name) < 1:
             raise InputError(f"`{name}` must be at least 1. Received {getattr(settings, name)}.")
+    _check_output(settings.output_prefix)
+
+
+def _check_output(prefix: str) -> None:
+    """Before reading and training for hours, not after."""
+    if not prefix or prefix.endswith("/"):
+        raise InputError(f'`output_prefix` must end with a name, such as "vocab/30k". Received {prefix!r}.')
+    folder = next(parent for parent in Path(prefix).absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        problem = "cannot be written to" if folder.is_dir() else "is a file"
+        raise InputError(f"`output_prefix` must lie in a folder that can be written to. {folder} {problem}.")

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -210,6 +211,19 @@ def test_verify_compares_with_the_manifest(folder, capsys, change, message):
     assert re.search(f"WRONG .*(?:{message})", lines)
     assert error.startswith("albert: Of ")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_checksums_in_the_manifest(folder, right):
+    path = folder / "train.tfrecord-00000-of-00002"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["shards"][0]["crc32c"] = f"{google_crc32c.value(path.read_bytes()) ^ (not right):08x}"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    if right:
+        assert "ok " in inspected(path, verify=True)
+        return
+    with pytest.raises(InputError, match="Of 1 files 1 are damaged"):
+        inspected(path, verify=True)
 
 
 def test_damaged_records_are_found_without_a_manifest(folder):

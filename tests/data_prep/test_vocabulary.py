@@ -175,6 +175,8 @@ def test_real_text_of_other_languages(tmp_path, language):
         ({"max_eval_sentences": 0}, "`max_eval_sentences` must be at least 1"),
         ({"eval_file": "/nowhere.txt"}, "no input file /nowhere.txt"),
         ({"input_file": "/nowhere.txt"}, "no input file"),
+        ({"output_prefix": "vocab/"}, "`output_prefix` must end with a name.*Received 'vocab/'"),
+        ({"output_prefix": f"{__file__}/v"}, "must lie in a folder.*test_vocabulary.py is a file"),
     ],
 )
 def test_bad_settings(story, tmp_path, change, message):
