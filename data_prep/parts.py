@@ -19,7 +19,7 @@ import numpy as np
 from albert_tf.files import write_text, written_aside
 
 # About how many bytes of records are sorted at a time: "the document pool". The order does not depend on it.
-POOL_BYTES = 64 << 20
+POOL_BYTES = 16 << 20
 
 # One row a record; what is not needed for sorting is summed up for the manifest.
 INDEX = np.dtype(
@@ -131,9 +131,14 @@ def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = PO
     totals = np.zeros(4, np.int64)
     with path.open("wb") as file:
         for last_key in _range_ends(num_bytes, pool_bytes):
-            indices, chunks = zip(*(source.read(last_key) for source in sources), strict=True)
+            indices = []
+            pool = bytearray()
+            for source in sources:
+                rows, chunk = source.read(last_key)
+                indices.append(rows)
+                pool += chunk
             index = np.concatenate(indices)
-            records = _sorted_records(index, b"".join(chunks))
+            records = _sorted_records(index, pool)
             file.write(records)
             crc = google_crc32c.extend(crc, records)
             names = ("example_tokens", "masked_tokens", "swapped")
@@ -161,7 +166,7 @@ def _range_ends(num_bytes: int, pool_bytes: int) -> list[int]:
     return [((i + 1) << 64) // number - 1 for i in range(number)]
 
 
-def _sorted_records(index: np.ndarray, records: bytes) -> bytes:
+def _sorted_records(index: np.ndarray, records: bytearray) -> bytes:
     """Records that stand one behind the other, in the order of their keys; equal keys keep their order."""
     ends = np.cumsum(index["size"], dtype=np.int64)
     order = np.argsort(index["key"], kind="stable")

@@ -39,7 +39,8 @@ from data_prep.workers import Workers, available_cores
 
 # A longer document is cut between two sentences, so that one book of a gigabyte is no more to hold than many.
 MAX_DOCUMENT_CHARACTERS = 1_000_000
-# What a worker makes of one stretch of the text and holds in memory, about.
+# What a worker makes of one stretch of the text and holds in memory, about. (A stretch is no longer than
+# the longest document either: a few of them wait in memory for a worker.)
 _PART_BYTES = 32 << 20
 _SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
 _OTHER_TEXT = (
@@ -349,7 +350,8 @@ def _part_jobs(
 ) -> Iterator[_PartJob]:
     vocabulary = file_sha256(Path(settings.spm_model_file))
     # A character of text comes to about 1.6 bytes of records in every duplicate.
-    stretches = text_stretches(documents, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
+    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
+    stretches = text_stretches(documents, size)
     for number, stretch in enumerate(stretches):
         yield _PartJob(Part(work, number), stretch, settings, predictions, num_shards, vocabulary)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.schema import Feature, pretraining_features
@@ -19,6 +19,7 @@ def by_tensorflow(features, values) -> bytes:
     return record.SerializeToString(deterministic=True)
 
 
+@settings(deadline=None)  # the first example pays for TensorFlow
 @given(integers, st.lists(st.floats(width=32, allow_nan=False), max_size=40), st.integers(1, 300))
 def test_equals_tensorflow(numbers, floats, padding):
     features = {
