@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text as tf_text
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -55,6 +55,7 @@ def test_pieces_by_hand(tokenizer, text, expected):
     assert spelled(tokenizer, text) == expected
 
 
+@settings(deadline=None)
 @given(st.one_of(texts(), st.text()), st.booleans())
 def test_pieces_are_the_original_rules(vocab_file, text, do_lower_case):
     tokenizer = WordPieceTokenizer(vocab_file, do_lower_case)
@@ -87,6 +88,7 @@ def test_pieces_are_those_of_tensorflow_text(tokenizer, vocab_file):
         assert tokenizer.encode(line) == [i for pieces in words for i in pieces], line
 
 
+@settings(deadline=None)
 @given(texts())
 def test_offsets(tokenizer, text):
     encoding = tokenizer.encode_with_offsets(text)
