@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from albert_tf.files import write_text
+from data_prep.documents import input_size
 from data_prep.tokenizer import AlbertTokenizer
 
 MANIFEST = "manifest.json"
@@ -50,7 +51,7 @@ def build_manifest(
             "sha256": file_sha256(tokenizer.spm_model_file),
             "size": tokenizer.vocab_size,
         },
-        "inputs": [{"file": str(path), "bytes": path.stat().st_size} for path in inputs],
+        "inputs": [{"file": str(path), "bytes": input_size(path)} for path in inputs],
         "shards": shards,
         "versions": package_versions(),
     }

@@ -24,7 +24,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
-from data_prep.documents import Document, InputFormat, expand_files, read_documents
+from data_prep.documents import Document, InputFormat, expand_files, input_size, read_documents
 from data_prep.manifest import build_manifest, drop_manifest, file_sha256, package_versions, write_manifest
 from data_prep.masking import MaskedExample, MaskingSettings, masked_example
 from data_prep.parts import INDEX, Part, merge_shard
@@ -54,13 +54,14 @@ class PrepareSettings:
     """The flags of `albert prepare`; the original's names mean what they mean there.
 
     Attributes:
-      input_file: text files; globs and commas allowed.
+      input_file: text, plain or compressed, .jsonl, .tfrecord, .parquet; globs and commas; tfds:NAME:SPLIT; or -.
       output_file: the TFRecord file to write, or several, separated by commas. One name with
         `num_shards` N > 1 gives NAME-00000-of-0000N and so on. A manifest.json is written beside it.
       spm_model_file: the SentencePiece model, from `albert vocab`.
       input_format: "lines" (one sentence a line, blank lines between documents) or "prose" (one document
         a file, blank lines between paragraphs).
       language: language of prose, for the sentence breaker.
+      text_field: where the text is in JSON lines, TFRecords, Parquet and tfds datasets.
       num_shards: how many files to write.
       max_seq_length: T, tokens in an example, [CLS] and [SEP] among them.
       max_predictions_per_seq: P, most masked tokens in an example. Without it masked_lm_prob * T, rounded
@@ -79,6 +80,7 @@ class PrepareSettings:
     spm_model_file: str
     input_format: InputFormat = "lines"
     language: str = "en"
+    text_field: str = "text"
     num_shards: int = 1
     max_seq_length: int = 512
     max_predictions_per_seq: int | None = None
@@ -115,14 +117,14 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
 
     used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
     del used["workers"]
-    total = settings.dupe_factor * sum(path.stat().st_size for path in inputs)
+    total = settings.dupe_factor * sum(map(input_size, inputs))
     with (
         _full_disk_in_one_sentence(folder),
         unfinished_folder(_work_folder(settings.output_file), _plan(used, tokenizer)) as work,
         Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
-        documents = read_documents(inputs, settings.input_format, settings.language)
+        documents = read_documents(inputs, settings.input_format, settings.language, settings.text_field)
         jobs = _part_jobs(documents, work, settings, predictions, len(outputs))
         counts: Counter = Counter()
         num_parts = 0
