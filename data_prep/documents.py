@@ -1,22 +1,38 @@
-"""Text files to documents: the first step of every item's journey.
+"""Inputs to documents: the first step of every item's journey.
 
-files --expand_files--> paths --read_documents--> Document(sentences) ...
+    files --expand_files--> paths --read_documents--> Document(sentences) ...
+
+What can be read, known by its name:
+
+    book.txt            text, any name that is not one of these; `input_format` says how it is laid out
+    wiki.jsonl          one JSON object a line, *.ndjson too ─┐
+    wiki.tfrecord       tf.train.Examples, *.tfrecords too    ├ every row is a document of prose; `text_field`
+    wiki.parquet        a table                               │ names the field that holds its text
+    tfds:imdb_reviews:train  a dataset of tensorflow-datasets ─┘
+    -                   text from standard input
+
+All but .parquet may end in .gz, .bz2, .xz or .zst. Documents come one at a time, and a very long one is cut
+(MAX_SENTENCES), so memory does not grow with the files.
 """
 
 import glob
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
 from albert_tf.errors import InputError
+from data_prep.rows import rows_reader
 from data_prep.sentences import split_paragraph
+from data_prep.sources import STANDARD_INPUT, UnpackedFile
+from data_prep.tfds_rows import is_tfds
 
 InputFormat = Literal["lines", "prose"]
 
-_BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
+MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
+_MAX_PARAGRAPH = 1_000_000  # characters; a longer paragraph is cut at the end of a line
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)[\s#]*$")
 
 
@@ -27,7 +43,7 @@ class Document:
     Attributes:
       sentences: in their order, each without white space at its ends and never empty.
       source: where the document begins, for messages: "books/emma.txt, line 12".
-      num_bytes: how much of the input it took up, for progress.
+      num_bytes: how much of the input it took up, packed as that is, for progress.
     """
 
     sentences: tuple[str, ...]
@@ -36,16 +52,17 @@ class Document:
 
 
 def expand_files(patterns: str) -> list[Path]:
-    """The files that a flag such as `--input_file` names.
+    """The inputs that a flag such as `--input_file` names.
 
     Args:
-      patterns: paths and globs, separated by commas: "books/*.txt,extra.txt".
+      patterns: paths and globs, separated by commas: "books/*.txt,extra.jsonl.gz"; also "-" and
+        "tfds:NAME/CONFIG:SPLIT".
 
     Returns:
-      Each file once: in the order of the patterns, and sorted inside each pattern.
+      Each input once: in the order of the patterns, and sorted inside each pattern.
 
     Raises:
-      InputError: a pattern matches nothing, or names a folder.
+      InputError: a pattern matches nothing, or names a folder or a remote file.
 
     >>> expand_files("books/*.txt")
     [PosixPath('books/emma.txt'), PosixPath('books/ulysses.txt')]
@@ -54,34 +71,39 @@ def expand_files(patterns: str) -> list[Path]:
     parts = [patterns] if Path(patterns).is_file() else [part.strip() for part in patterns.split(",")]
     files: dict[Path, None] = {}
     for part in filter(None, parts):
-        # A path that exists as it is written is no pattern. (Path.glob takes no absolute patterns.)
-        found = [part] if Path(part).exists() else sorted(glob.glob(part, recursive=True))  # noqa: PTH207
-        matches = [Path(name) for name in found if Path(name).is_file()]
-        if not matches:
-            raise InputError(_no_match(part))
-        files.update(dict.fromkeys(matches))
+        files.update(dict.fromkeys(_matches(part)))
     if not files:
         raise InputError("At least one input file must be named. Received an empty list.")
     return list(files)
 
 
+def input_size(path: Path) -> int:
+    """Bytes of an input, which its documents' `num_bytes` add up to; 0 where nobody can know before reading."""
+    return path.stat().st_size if path.is_file() else 0
+
+
 def read_documents(
-    paths: Iterable[Path], input_format: InputFormat = "lines", language: str = "en"
+    paths: Iterable[Path],
+    input_format: InputFormat = "lines",
+    language: str = "en",
+    text_field: str = "text",
 ) -> Iterator[Document]:
     """Reads documents one after the other; no more than one is in memory.
 
     Args:
-      paths: UTF-8 text files.
-      input_format: "lines": one sentence a line, blank lines between documents, as the original's
-        create_pretraining_data.py reads them. "prose": one document a file, blank lines between
-        paragraphs, which are split into sentences; Markdown headings are paragraphs of their own.
+      paths: inputs, of the kinds above.
+      input_format: how text files are laid out. "lines": one sentence a line, blank lines between
+        documents, as the original's create_pretraining_data.py reads them. "prose": one document a file,
+        blank lines between paragraphs, which are split into sentences; Markdown headings are paragraphs
+        of their own. Rows are always prose.
       language: the language of prose, an ISO 639 code, for the sentence breaker.
+      text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
 
     Yields:
-      Documents with at least one sentence.
+      Documents with at least one sentence, and not many more than MAX_SENTENCES.
 
     Raises:
-      InputError: a file is missing, a folder, empty, or not UTF-8.
+      InputError: an input is missing, a folder, empty, damaged, not UTF-8, or has no such field.
 
     >>> list(read_documents([Path("two.txt")]))  # "One.\\nTwo.\\n\\nThree.\\n"
     [Document(sentences=('One.', 'Two.'), source='two.txt, line 1', ...), Document(sentences=('Three.',), ...)]
@@ -89,17 +111,20 @@ def read_documents(
     if input_format not in get_args(InputFormat):
         raise InputError(f'`input_format` must be "lines" or "prose". Received {input_format!r}.')
     for path in paths:
-        yield from _read_lines(path) if input_format == "lines" else _read_prose(path, language)
+        if rows_reader(path):
+            yield from _read_rows(path, language, text_field)
+        else:
+            yield from _read_lines(path) if input_format == "lines" else _read_prose(path, language)
 
 
 def read_text(path: Path) -> str:
     """The text of a whole file, every kind of line end as "\\n".
 
     Raises:
-      InputError: the file is missing, a folder, empty, or not UTF-8.
+      InputError: the file is missing, a folder, empty, damaged, or not UTF-8.
     """
-    _check_file(path)
-    return _decode(path.read_bytes(), path, 0).replace("\r\n", "\n").replace("\r", "\n")
+    with UnpackedFile(path) as file:
+        return "\n".join(_text_lines(file))
 
 
 def paragraphs(text: str) -> Iterator[str]:
@@ -108,17 +133,23 @@ def paragraphs(text: str) -> Iterator[str]:
     >>> list(paragraphs("# Emma\\nEmma Woodhouse, handsome,\\nclever, and rich.\\n\\n-----\\n\\nShe was."))
     ['Emma', 'Emma Woodhouse, handsome, clever, and rich.', 'She was.']
     """
-    for block in _BLANK_LINES.split(text):
-        wrapped: list[str] = []
-        for line in block.split("\n"):
-            heading = _HEADING.match(line)
-            if heading:
-                yield from _joined(wrapped)
-                yield from _joined([heading[1]])
-                wrapped = []
-            else:
-                wrapped.append(line)
-        yield from _joined(wrapped)
+    return _paragraphs(text.split("\n"))
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    wrapped: list[str] = []
+    length = 0
+    for line in lines:
+        heading = _HEADING.match(line)
+        if heading or not line.strip() or length > _MAX_PARAGRAPH:
+            yield from _joined(wrapped)
+            wrapped, length = [], 0
+        if heading:
+            yield from _joined([heading[1]])
+        else:
+            wrapped.append(line)
+            length += len(line)
+    yield from _joined(wrapped)
 
 
 def _joined(lines: list[str]) -> Iterator[str]:
@@ -129,52 +160,89 @@ def _joined(lines: list[str]) -> Iterator[str]:
 
 
 def _read_lines(path: Path) -> Iterator[Document]:
-    _check_file(path)
     sentences: list[str] = []
-    begin = end = 0
+    begin = 0
     first_line = 1
-    with path.open("rb") as file:
+    with UnpackedFile(path) as file:
         # Binary lines end at \n only: str.splitlines would also cut at form feeds and U+2028.
         for number, line in enumerate(file, start=1):
-            sentence = _decode(line, path, end).strip()
-            end += len(line)
+            sentence = _decode(line, file).strip()
             if sentence:
                 if not sentences:
                     first_line = number
                 sentences.append(sentence)
-            elif sentences:
-                yield Document(tuple(sentences), f"{path}, line {first_line}", end - begin)
-                sentences, begin = [], end
-    if sentences:
-        yield Document(tuple(sentences), f"{path}, line {first_line}", end - begin)
+            if sentences and (not sentence or len(sentences) == MAX_SENTENCES):
+                yield Document(tuple(sentences), f"{file.name}, line {first_line}", file.position - begin)
+                sentences, begin = [], file.position
+        if sentences:
+            yield Document(tuple(sentences), f"{file.name}, line {first_line}", file.position - begin)
 
 
 def _read_prose(path: Path, language: str) -> Iterator[Document]:
-    split = (split_paragraph(paragraph, language) for paragraph in paragraphs(read_text(path)))
-    sentences = tuple(chain.from_iterable(split))
+    begin = 0
+    with UnpackedFile(path) as file:
+        pieces = _cut(_paragraphs(_text_lines(file)), language)
+        for number, sentences in enumerate(pieces, start=1):
+            source = file.name if number == 1 else f"{file.name}, part {number}"
+            yield Document(sentences, source, file.position - begin)
+            begin = file.position
+
+
+def _read_rows(path: Path, language: str, text_field: str) -> Iterator[Document]:
+    begin = 0
+    rows = rows_reader(path)
+    assert rows
+    for text, source, end in rows(path, text_field):
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        for number, sentences in enumerate(_cut(_paragraphs(lines), language), start=1):
+            yield Document(sentences, source if number == 1 else f"{source}, part {number}", end - begin)
+            begin = end
+
+
+def _cut(paragraphs: Iterable[str], language: str) -> Iterator[tuple[str, ...]]:
+    """The sentences of a document, in several pieces if there are more than MAX_SENTENCES."""
+    sentences: list[str] = []
+    for paragraph in paragraphs:
+        sentences += split_paragraph(paragraph, language)
+        if len(sentences) >= MAX_SENTENCES:
+            yield tuple(sentences)
+            sentences = []
     if sentences:
-        yield Document(sentences, str(path), path.stat().st_size)
+        yield tuple(sentences)
 
 
-def _decode(raw: bytes, path: Path, offset: int) -> str:
-    """UTF-8 to text, without the byte order mark that Windows editors put first in a file."""
+def _text_lines(file: UnpackedFile) -> Iterator[str]:
+    """Lines of text without their ends, of which old Macs had another kind."""
+    for line in file:
+        yield from _decode(line, file).removesuffix("\n").removesuffix("\r").split("\r")
+
+
+def _decode(raw: bytes, file: UnpackedFile) -> str:
+    """The line just read as text, without the byte order mark that Windows editors put first in a file."""
+    offset = file.offset - len(raw)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"Input files must be UTF-8. {path} has the byte 0x{raw[error.start]:02x} at offset "
+            f"Input files must be UTF-8. {file.name} has the byte 0x{raw[error.start]:02x} at offset "
             f"{offset + error.start}; convert it, for example with `iconv -f LATIN1 -t UTF-8`."
         ) from None
     return text.removeprefix("\ufeff") if offset == 0 else text
 
 
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"Input files must be text files. {path} is a folder; write {path}/* for its files.")
-    if not path.is_file():
-        raise InputError(f"There is no input file {path}.")
-    if path.stat().st_size == 0:
-        raise InputError(f"Input files must hold text. {path} is empty.")
+def _matches(pattern: str) -> list[Path]:
+    if is_tfds(pattern) or Path(pattern) == STANDARD_INPUT:
+        return [Path(pattern)]
+    if _REMOTE.match(pattern):
+        raise InputError(
+            f"Input files must be on this machine. Received {pattern}; copy it here or mount the bucket."
+        )
+    # A path that exists as it is written is no pattern. (Path.glob takes no absolute patterns.)
+    found = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
+    matches = [Path(name) for name in found if not Path(name).is_dir()]
+    if not matches:
+        raise InputError(_no_match(pattern))
+    return matches
 
 
 def _no_match(pattern: str) -> str:

@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from albert_tf.files import write_text
+from data_prep.documents import input_size
 from data_prep.tokenizer import AlbertTokenizer
 
 MANIFEST = "manifest.json"
@@ -28,7 +29,8 @@ def build_manifest(
       counts: documents, sentences, tokens (of the text, once), examples, example_tokens, masked_tokens and
         swapped_examples (of the output), dropped_sentences (over all duplicates: the single sentences left
         over at ends of documents).
-      shards: {"file", "examples", "bytes"} of each shard.
+      shards: of each shard {"file", "examples", "bytes", "crc32c" (of the file), "example_tokens",
+        "masked_tokens", "swapped_examples"}.
     """
     names = (
         "documents",
@@ -46,24 +48,45 @@ def build_manifest(
         "seed": settings["random_seed"],
         "vocabulary": {
             "file": str(tokenizer.spm_model_file),
-            "sha256": hashlib.sha256(tokenizer.spm_model_file.read_bytes()).hexdigest(),
+            "sha256": file_sha256(tokenizer.spm_model_file),
             "size": tokenizer.vocab_size,
         },
-        "inputs": [{"file": str(path), "bytes": path.stat().st_size} for path in inputs],
+        "inputs": [{"file": str(path), "bytes": input_size(path)} for path in inputs],
         "shards": shards,
-        "versions": {name: _version(name) for name in ("albert-tf", "numpy", "sentencepiece", "sentencex")},
+        "versions": package_versions(),
     }
 
 
 def write_manifest(folder: Path, manifest: dict) -> None:
     """Writes FOLDER/manifest.json; one that describes other files there is kept as NAME.manifest.json."""
     path = folder / MANIFEST
-    if path.is_file():
-        earlier = json.loads(path.read_text(encoding="utf-8"))
-        kept = [shard["file"] for shard in earlier["shards"]]
-        if not set(kept) & {shard["file"] for shard in manifest["shards"]}:
-            path.replace(folder / f"{kept[0]}.{MANIFEST}")
+    kept = _shards_of(path)
+    if kept and not set(kept) & {shard["file"] for shard in manifest["shards"]}:
+        path.replace(folder / f"{kept[0]}.{MANIFEST}")
     write_text(path, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+
+
+def drop_manifest(folder: Path, outputs: list[Path]) -> None:
+    """Removes FOLDER/manifest.json if it describes files that are about to be replaced."""
+    path = folder / MANIFEST
+    if set(_shards_of(path)) & {output.name for output in outputs}:
+        path.unlink()
+
+
+def package_versions() -> dict[str, str]:
+    """The packages whose versions may change the bytes."""
+    return {name: _version(name) for name in ("albert-tf", "numpy", "sentencepiece", "sentencex")}
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _shards_of(manifest: Path) -> list[str]:
+    if not manifest.is_file():
+        return []
+    return [shard["file"] for shard in json.loads(manifest.read_text(encoding="utf-8"))["shards"]]
 
 
 def _version(package: str) -> str:

@@ -145,7 +145,7 @@ def mask_tokens(
     kind = rng.random(len(positions))
     masked[positions[kind < 0.8]] = vocabulary.mask_id
     replaced = positions[kind >= 0.9]
-    masked[replaced] = rng.choice(vocabulary.replacements, size=len(replaced))
+    masked[replaced] = vocabulary.replacements[rng.integers(len(vocabulary.replacements), size=len(replaced))]
     return masked, positions
 
 
@@ -180,7 +180,7 @@ def choose_words(
     budget: int,
     settings: MaskingSettings,
     rng: np.random.Generator,
-) -> list[int]:
+) -> np.ndarray:
     """Draws spans of words until the budget is spent.
 
     Every word is tried once as the start of a span, in random order. A start that is covered already is
@@ -196,28 +196,34 @@ def choose_words(
       rng: source of the draws, the same number of them whatever they turn out to be.
 
     Returns:
-      Numbers of the chosen words, in the order of choosing.
+      Numbers of the chosen words, ascending; int64.
     """
     order = rng.permutation(len(begins))
-    probabilities = settings.cumulative[np.minimum(words_left, settings.ngram)]
-    drawn = (rng.random(len(begins))[:, np.newaxis] >= probabilities).sum(axis=1) + 1
+    drawn = _ngram_lengths(words_left, settings, rng)
     # Plain Python numbers: this loop touches single elements, where arrays are slow.
     first, last, sizes = begins.tolist(), ends.tolist(), drawn.tolist()
     covered = bytearray(len(first))
-    chosen: list[int] = []
     for start in order.tolist():
         if covered[start]:
             continue
-        n = sizes[start]
-        while n and last[start + n - 1] - first[start] > budget:
-            n -= 1
-        if n and 1 not in covered[start : start + n]:
-            covered[start : start + n] = b"\x01" * n
-            chosen.extend(range(start, start + n))
-            budget -= last[start + n - 1] - first[start]
+        stop, begin = start + sizes[start], first[start]
+        while stop > start and last[stop - 1] - begin > budget:
+            stop -= 1
+        if stop > start and 1 not in covered[start:stop]:
+            covered[start:stop] = b"\x01" * (stop - start)
+            budget -= last[stop - 1] - begin
             if not budget:
                 break
-    return chosen
+    return np.flatnonzero(np.frombuffer(covered, bool))
+
+
+def _ngram_lengths(words_left: np.ndarray, settings: MaskingSettings, rng: np.random.Generator) -> np.ndarray:
+    """n of the span that would begin at each word, int64 [words]; all but a segment's last words have room."""
+    uniform = rng.random(len(words_left))
+    lengths = np.searchsorted(settings.cumulative[settings.ngram], uniform, side="right") + 1
+    few = np.flatnonzero(words_left < settings.ngram)
+    lengths[few] = (uniform[few, np.newaxis] >= settings.cumulative[words_left[few]]).sum(axis=1) + 1
+    return lengths
 
 
 def _cumulative_ngram_probabilities(ngram: int) -> np.ndarray:

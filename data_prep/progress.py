@@ -1,17 +1,13 @@
 """A progress bar on standard error for the long steps of data preparation."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-_T = TypeVar("_T")
-
 
 class PrepareProgress:
-    """Documents and examples so far, examples a second, and the time left by bytes done.
+    """Examples so far, sentences and examples a second, and the time left by bytes done.
 
     Args:
       total_bytes: size of the input, times the duplicates.
@@ -39,13 +35,11 @@ class PrepareProgress:
     def __exit__(self, *exception) -> None:
         self._progress.stop()
 
-    def watch(self, examples: Iterable[_T], counts: Counter) -> Iterator[_T]:
-        """Passes examples on and moves the bar by `counts["duplicate_bytes"]`."""
-        for number, example in enumerate(examples):
-            if number % 100 == 0:
-                done = counts["duplicate_bytes"]
-                self._progress.update(self._task, completed=done, counts=self._summary(counts))
-            yield example
+    def show(self, counts: Counter) -> None:
+        """Moves the bar to `counts["duplicate_bytes"]`, and shows how fast it goes."""
+        self._progress.update(
+            self._task, completed=counts["duplicate_bytes"], counts=self._summary(counts), refresh=True
+        )
 
     def step(self, description: str) -> None:
         """Names what is being done now."""
@@ -56,6 +50,6 @@ class PrepareProgress:
         self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     def _summary(self, counts: Counter) -> str:
-        elapsed = self._progress.tasks[0].elapsed or 0.0
-        rate = counts["examples"] / elapsed if elapsed else 0.0
-        return f"{counts['documents']:,} documents, {counts['examples']:,} examples, {rate:,.0f}/s"
+        elapsed = self._progress.tasks[0].elapsed or 1e-6
+        rates = (f"{counts[name] / elapsed:,.0f} {name}/s" for name in ("sentences", "examples"))
+        return ", ".join((f"{counts['examples']:,} examples", *rates))

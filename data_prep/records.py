@@ -10,11 +10,13 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 
 from albert_tf.errors import InputError
 
 _LENGTH = struct.Struct("<Q")
+_CRC = struct.Struct("<I")
 _HEADER, _FOOTER = 12, 4
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -55,6 +57,16 @@ def read_records(path: Path) -> Iterator[bytes]:
     with _opened(path) as content:
         for begin, end in _walk(content, path).tolist():
             yield content[begin:end]
+
+
+def framed(payload: bytes) -> bytes:
+    """A payload as a record of a TFRecord file.
+
+    >>> framed(b"first").hex()
+    '0500000000000000eab2043e66697273740ad06ae4'
+    """
+    length = _LENGTH.pack(len(payload))
+    return b"".join((length, _masked_crc(length), payload, _masked_crc(payload)))
 
 
 def is_gzip(path: Path) -> bool:
@@ -131,8 +143,13 @@ def _check_lengths(content: bytes | mmap.mmap, begins: list[int], path: Path) ->
         )
 
 
+def _masked_crc(data: bytes) -> bytes:
+    crc = google_crc32c.value(data)
+    return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
 def masked_crc32c(rows: np.ndarray) -> np.ndarray:
-    """The checksum of TFRecord files, of many short byte strings at once.
+    """The checksum of TFRecord files, of many short byte strings at once: faster than a call for each.
 
     Args:
       rows: uint8 [rows, bytes].

@@ -4,44 +4,39 @@ text --normalize--> "plain text" --SentencePiece--> ids --digit-comma table--> i
 """
 
 import os
-import unicodedata
-from itertools import chain
+from functools import cached_property
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 
 from albert_tf.errors import InputError
+from data_prep.digit_comma import SPACE, DigitCommaTable
 from data_prep.masking import MaskingVocabulary
+from data_prep.normalization import FoldingTable, encodable, folding_table, normalize
+from data_prep.offsets import Locator
 
-SPACE = "▁"  # U+2581, how SentencePiece writes a space
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
+_CHUNK = 256  # texts whose offsets are found at once: few enough for the processor's cache
 
 # The original's list: ASCII punctuation without ' < = >, and the two currency signs of its vocabulary.
 _PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
 _INSIDE_WORDS = _PUNCTUATION | frozenset("abcdefghijklmnopqrstuvwxyz")
 
 
-def normalize(text: str, do_lower_case: bool = True) -> str:
-    """What ALBERT does to text before SentencePiece sees it.
+class Encoding(NamedTuple):
+    """The ids of a text and where their pieces lie in it.
 
-    White space collapses to single spaces, NFKD takes characters apart, combining marks go, and case.
-
-    Args:
-      text: any text.
-      do_lower_case: False for a cased vocabulary.
-
-    Returns:
-      The plain text.
-
-    >>> normalize("  Café\\t№ 5 ")
-    'cafe no 5'
+    Attributes:
+      ids: int32 [T].
+      offsets: int32 [T, 2], begin and end of each piece in the original text, in characters (code points):
+        what `text[begin:end]` takes, and what SQuAD's answer_start counts.
     """
-    text = " ".join(text.split())
-    if not text.isascii():  # ASCII is its own decomposition
-        text = unicodedata.normalize("NFKD", text)
-        text = "".join([c for c in text if not unicodedata.combining(c)])
-    return text.lower() if do_lower_case else text
+
+    ids: np.ndarray
+    offsets: np.ndarray
 
 
 class AlbertTokenizer:
@@ -81,9 +76,7 @@ class AlbertTokenizer:
         self.is_special = np.array(
             [self._model.is_control(i) or self._model.is_unknown(i) for i in range(self.vocab_size)]
         )
-        self._rewritten = self._digit_comma_table()
-        self._is_rewritten = np.zeros(self.vocab_size, bool)
-        self._is_rewritten[list(self._rewritten)] = True
+        self.digit_comma = DigitCommaTable.of(self._model)
 
     @property
     def masking_vocabulary(self) -> MaskingVocabulary:
@@ -95,6 +88,21 @@ class AlbertTokenizer:
             starts_word=self.starts_word,
             replacements=np.flatnonzero(~self.is_special).astype(np.int32),
         )
+
+    @property
+    def serialized_model(self) -> bytes:
+        """The SentencePiece model, as it was in the file."""
+        return self._model.serialized_model_proto()
+
+    @cached_property
+    def folding(self) -> FoldingTable:
+        """`normalize` as a table, made when offsets or a graph first need it."""
+        return folding_table(self.do_lower_case)
+
+    @cached_property
+    def locator(self) -> Locator:
+        """What finds pieces in the user's text, made when offsets are first asked for."""
+        return Locator(self._model, self.folding, self.digit_comma)
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol.
@@ -113,14 +121,50 @@ class AlbertTokenizer:
         Returns:
           For each text its ids, int32 [number of pieces]; an empty text has none.
         """
-        plain = [_encodable(normalize(text, self.do_lower_case)) for text in texts]
+        plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
         encoded: list[list[int]] = self._model.encode(plain, num_threads=1)
-        flat = np.fromiter(chain.from_iterable(encoded), np.int32)
-        if self._is_rewritten[flat].any():
-            encoded = [self._rewrite(ids) for ids in encoded]
-            flat = np.fromiter(chain.from_iterable(encoded), np.int32)
-        ends = np.cumsum([len(ids) for ids in encoded]).tolist()
-        return [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
+        parts, counts = self.digit_comma.expand(np.fromiter(chain.from_iterable(encoded), np.int32))
+        ends = np.append(0, np.cumsum(counts))[ends].tolist()
+        ids = self.digit_comma.ids[parts]
+        return [ids[begin:end] for begin, end in pairwise([0, *ends])]
+
+    def encode_with_offsets(self, text: str) -> Encoding:
+        """The ids of one text and where each piece lies in it.
+
+        An accent belongs to its letter, a space to no piece; '▁' alone is empty and lies before what follows.
+        Several pieces of one character (ﬁ, ½) all have that character's place.
+
+        Args:
+          text: any text.
+
+        Returns:
+          ids and offsets; from the begin of one piece to the end of a later one lies what both stand for.
+
+        >>> tokenizer.encode_with_offsets("In  2019, Ångström").offsets.tolist()  # ▁in ▁2019 , ▁angstrom
+        [[0, 2], [4, 8], [8, 9], [10, 18]]
+        """
+        return self.encode_batch_with_offsets([text])[0]
+
+    def encode_batch_with_offsets(self, texts: list[str]) -> list[Encoding]:
+        """The ids and offsets of many texts.
+
+        Args:
+          texts: any number of texts.
+
+        Returns:
+          For each text what `encode_with_offsets` gives.
+        """
+        encodings: list[Encoding] = []
+        for first in range(0, len(texts), _CHUNK):
+            encodings += self._encode_with_offsets(texts[first : first + _CHUNK])
+        return encodings
+
+    def _encode_with_offsets(self, texts: list[str]) -> list[Encoding]:
+        plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
+        encoded = self._model.encode(plain, out_type="serialized_proto", num_threads=1)
+        ids, offsets, splits = self.locator.locate(texts, plain, encoded)
+        return [Encoding(ids[begin:end], offsets[begin:end]) for begin, end in pairwise(splits.tolist())]
 
     def decode(self, ids) -> str:
         """The plain text of ids; control symbols leave nothing behind.
@@ -129,37 +173,6 @@ class AlbertTokenizer:
         'hello, world.'
         """
         return self._model.decode([int(i) for i in ids])
-
-    def _rewrite(self, ids: list[int]) -> list[int]:
-        table = self._rewritten
-        if table.keys().isdisjoint(ids):
-            return ids
-        return list(chain.from_iterable(table.get(i, (i,)) for i in ids))
-
-    def _digit_comma_table(self) -> dict[int, tuple[int, ...]]:
-        """Id -> ids, for the pieces that end in a digit and a comma: '▁5,' becomes '▁5' and ','.
-
-        The original applies the rule to each piece as it goes by; a vocabulary has only so many pieces.
-        """
-        return {
-            i: (*self._without_comma(piece[:-1]), self._model.piece_to_id(","))
-            for i, piece in enumerate(self.pieces)
-            if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit() and not self.is_special[i]
-        }
-
-    def _without_comma(self, piece: str) -> list[int]:
-        ids = self._model.encode(piece.replace(SPACE, ""))
-        first = self.pieces[ids[0]]
-        if piece.startswith(SPACE) or not first.startswith(SPACE):
-            return ids
-        # Encoding always begins a word, but this piece continues one: '5,' is '5' ',' and not '▁5' ','.
-        if first == SPACE:
-            return ids[1:]
-        stripped = self._model.piece_to_id(first[1:])
-        if stripped != self.unk_id:
-            return [stripped, *ids[1:]]
-        # There is no such piece without the space: its characters, where the original would lose it to <unk>.
-        return [self._model.piece_to_id(character) for character in first[1:]] + ids[1:]
 
 
 def _starts_word(piece: str) -> bool:
@@ -173,15 +186,6 @@ def _starts_word(piece: str) -> bool:
         or piece in _PUNCTUATION
         or not all(character.lower() in _INSIDE_WORDS for character in piece)
     )
-
-
-def _encodable(text: str) -> str:
-    """Lone surrogates (broken JSON escapes) have no UTF-8; they become U+FFFD, as in a text editor."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _load(path: Path) -> sentencepiece.SentencePieceProcessor:

@@ -4,33 +4,49 @@
 
 Every random draw comes from a generator keyed by (seed, document, duplicate), the place of an example in
 the output among them. So the bytes depend on the text and the settings alone: not on the order of
-the documents, and not on who works on which.
+the documents, and not on who works on which. That is what lets stretches of the text become parts (`parts.py`)
+in any number of processes, and a killed run go on with the parts that are there.
 """
 
 import contextlib
 import dataclasses
+import errno
+import functools
 import hashlib
-import os
-import shutil
-import struct
+import itertools
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import written_aside
-from data_prep.documents import Document, InputFormat, expand_files, read_documents
-from data_prep.manifest import build_manifest, write_manifest
+from albert_tf.files import write_text
+from data_prep.documents import Document, InputFormat, expand_files, input_size, read_documents
+from data_prep.manifest import build_manifest, drop_manifest, file_sha256, package_versions, write_manifest
 from data_prep.masking import MaskedExample, MaskingSettings, masked_example
+from data_prep.parts import INDEX, Part, merge_shard
 from data_prep.progress import PrepareProgress
+from data_prep.records import framed
 from data_prep.schema import pretraining_features
 from data_prep.segments import segment_pairs
+from data_prep.serialization import serialize_examples
 from data_prep.tokenizer import AlbertTokenizer
+from data_prep.unfinished import unfinished_folder
+from data_prep.workers import Workers, available_cores
 
-_KEY_AND_LENGTH = struct.Struct("<QI")
+# A longer document is cut between two sentences, so that one book of a gigabyte is no more to hold than many.
+MAX_DOCUMENT_CHARACTERS = 1_000_000
+# What a worker makes of one stretch of the text and holds in memory, about. (A stretch is no longer than
+# the longest document either: a few of them wait in memory for a worker.)
+_PART_BYTES = 32 << 20
+_SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
+_OTHER_TEXT = (
+    "A run goes on with the text that it began with. Received an unfinished run and other text: {}; "
+    "put the first text back, or delete the folder to start over."
+)
 
 
 @dataclass(frozen=True)
@@ -38,13 +54,14 @@ class PrepareSettings:
     """The flags of `albert prepare`; the original's names mean what they mean there.
 
     Attributes:
-      input_file: text files; globs and commas allowed.
+      input_file: text, plain or compressed, .jsonl, .tfrecord, .parquet; globs and commas; tfds:NAME:SPLIT; or -.
       output_file: the TFRecord file to write, or several, separated by commas. One name with
         `num_shards` N > 1 gives NAME-00000-of-0000N and so on. A manifest.json is written beside it.
       spm_model_file: the SentencePiece model, from `albert vocab`.
       input_format: "lines" (one sentence a line, blank lines between documents) or "prose" (one document
         a file, blank lines between paragraphs).
       language: language of prose, for the sentence breaker.
+      text_field: where the text is in JSON lines, TFRecords, Parquet and tfds datasets.
       num_shards: how many files to write.
       max_seq_length: T, tokens in an example, [CLS] and [SEP] among them.
       max_predictions_per_seq: P, most masked tokens in an example. Without it masked_lm_prob * T, rounded
@@ -55,6 +72,7 @@ class PrepareSettings:
       ngram: most words in one masked span.
       random_seed: seed of all draws.
       do_lower_case: False for a cased vocabulary.
+      workers: how many processes; all cores if it is not given. The output is the same.
     """
 
     input_file: str
@@ -62,6 +80,7 @@ class PrepareSettings:
     spm_model_file: str
     input_format: InputFormat = "lines"
     language: str = "en"
+    text_field: str = "text"
     num_shards: int = 1
     max_seq_length: int = 512
     max_predictions_per_seq: int | None = None
@@ -71,10 +90,11 @@ class PrepareSettings:
     ngram: int = 3
     random_seed: int = 12345
     do_lower_case: bool = True
+    workers: int | None = None
 
 
 def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
-    """Writes the shards and the manifest; either all of them or none.
+    """Writes the shards and the manifest; after a kill or a failure, the same call again goes on.
 
     Args:
       settings: what to read, what to write, how.
@@ -85,7 +105,7 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
 
     Raises:
       InputError: a setting is out of range, the input cannot be read, or holds no document with two
-        sentences.
+        sentences; an unfinished run has left work for other settings or another text; the disk is full.
     """
     predictions = check_settings(settings)
     inputs = expand_files(settings.input_file)
@@ -95,35 +115,36 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     folder = outputs[0].parent
     folder.mkdir(parents=True, exist_ok=True)
 
-    counts: Counter = Counter()
-    total = settings.dupe_factor * sum(path.stat().st_size for path in inputs)
+    used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
+    del used["workers"]
+    total = settings.dupe_factor * sum(map(input_size, inputs))
     with (
+        _full_disk_in_one_sentence(folder),
+        unfinished_folder(_work_folder(settings.output_file), _plan(used, tokenizer)) as work,
+        Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
-        _scratch_folder(outputs[0]) as scratch,
-        contextlib.ExitStack() as asides,
     ):
-        spills = [scratch / str(i) for i in range(len(outputs))]
-        documents = read_documents(inputs, settings.input_format, settings.language)
-        examples = (
-            keyed
-            for document in documents
-            for keyed in document_examples(document, tokenizer, predictions, settings, counts)
+        documents = read_documents(inputs, settings.input_format, settings.language, settings.text_field)
+        jobs = _part_jobs(documents, work, settings, predictions, len(outputs))
+        counts: Counter = Counter()
+        num_parts = 0
+        for of_part in workers.run(_make_part, jobs):
+            counts += of_part
+            num_parts += 1
+            progress.show(counts)
+        if Part(work, num_parts).summary():
+            raise InputError(_OTHER_TEXT.format("the text has got shorter since"))
+        if counts["examples"]:
+            progress.step("shuffling")
+            drop_manifest(folder, outputs)
+            shards = _write_shards(tuple(Part(work, number) for number in range(num_parts)), outputs, workers)
+            manifest = build_manifest(used, tokenizer, inputs, counts, shards)
+            write_manifest(folder, manifest)
+    if not counts["examples"]:
+        raise InputError(
+            f"An example needs a document with at least two sentences. Received none in "
+            f"{settings.input_file}; {_advice(settings, counts)}"
         )
-        _spill(progress.watch(examples, counts), spills, settings.max_seq_length, predictions)
-        if not counts["examples"]:
-            raise InputError(
-                f"An example needs a document with at least two sentences. Received none in "
-                f"{settings.input_file}; {_advice(settings, counts)}"
-            )
-        progress.step("shuffling")
-        shards = []
-        for spill, output in zip(spills, outputs, strict=True):
-            aside = asides.enter_context(written_aside(output))
-            num_examples = _write_shard(spill, aside)
-            shards.append({"file": output.name, "examples": num_examples, "bytes": aside.stat().st_size})
-        used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
-        manifest = build_manifest(used, tokenizer, inputs, counts, shards)
-    write_manifest(folder, manifest)
     progress.done(f"Wrote {counts['examples']:,} examples from {counts['documents']:,} documents to {folder}")
     return manifest
 
@@ -158,7 +179,7 @@ def document_examples(
         paired = 0
         for pair in segment_pairs(sentences, settings.max_seq_length - 3, settings.short_seq_prob, rng):
             example = masked_example(pair, vocabulary, masking, rng)
-            yield int(rng.integers(1 << 64, dtype=np.uint64)), example
+            yield rng.bit_generator.random_raw(), example
             paired += pair.num_sentences
             counts["examples"] += 1
             counts["example_tokens"] += len(example.input_ids)
@@ -166,6 +187,47 @@ def document_examples(
             counts["swapped_examples"] += pair.swapped
         counts["dropped_sentences"] += len(sentences) - paired
         counts["duplicate_bytes"] += document.num_bytes
+
+
+def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterator[tuple[Document, ...]]:
+    """Groups documents until they reach a size; where the groups end depends on the text alone.
+
+    Args:
+      documents: those longer than MAX_DOCUMENT_CHARACTERS are cut first.
+      num_characters: size of a group, about.
+
+    Yields:
+      At least one document each.
+    """
+    stretch: list[Document] = []
+    size = 0
+    for document in documents:
+        for piece in cut_document(document, MAX_DOCUMENT_CHARACTERS):
+            stretch.append(piece)
+            size += sum(map(len, piece.sentences))
+            if size >= num_characters:
+                yield tuple(stretch)
+                stretch, size = [], 0
+    if stretch:
+        yield tuple(stretch)
+
+
+def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
+    """Cuts a document between two sentences where it would get longer than `max_characters`.
+
+    >>> [piece.sentences for piece in cut_document(Document(("One.", "Two.", "Three.")), 8)]
+    [('One.', 'Two.'), ('Three.',)]
+    """
+    if sum(map(len, document.sentences)) <= max_characters:
+        yield document
+        return
+    begin = size = 0
+    for end, sentence in enumerate(document.sentences):
+        size += len(sentence)
+        if size > max_characters and end > begin:
+            yield dataclasses.replace(document, sentences=document.sentences[begin:end], num_bytes=0)
+            begin, size = end, len(sentence)
+    yield dataclasses.replace(document, sentences=document.sentences[begin:])
 
 
 def document_generator(document: Document, seed: int, duplicate: int) -> np.random.Generator:
@@ -176,35 +238,34 @@ def document_generator(document: Document, seed: int, duplicate: int) -> np.rand
 
 
 def serialize(example: MaskedExample, max_seq_length: int, max_predictions_per_seq: int) -> bytes:
-    """Pads an example and writes it as a tf.train.Example with the features of `schema.py`.
+    """One record; see `serialize_batch`."""
+    return serialize_batch([example], max_seq_length, max_predictions_per_seq)[0]
+
+
+def serialize_batch(
+    examples: Sequence[MaskedExample], max_seq_length: int, max_predictions_per_seq: int
+) -> list[bytes]:
+    """Pads examples and writes each as a tf.train.Example with the features of `schema.py`.
 
     Args:
-      example: n <= max_seq_length tokens, m <= max_predictions_per_seq predictions.
+      examples: each of n <= max_seq_length tokens, m <= max_predictions_per_seq predictions.
       max_seq_length: T.
       max_predictions_per_seq: P.
 
     Returns:
-      The record; the same bytes for the same example.
+      The records; the same bytes for the same example.
     """
-    import tensorflow as tf
-
-    predictions = len(example.masked_lm_ids)
-    values = {
-        "input_ids": example.input_ids,
-        "input_mask": np.ones(len(example.input_ids), np.int32),
-        "segment_ids": example.segment_ids,
-        "token_boundary": example.token_boundary,
-        "masked_lm_positions": example.masked_lm_positions,
-        "masked_lm_ids": example.masked_lm_ids,
-        "masked_lm_weights": np.ones(predictions, np.float32),
-        "next_sentence_labels": np.array([example.swapped], np.int32),
+    columns = {
+        "input_ids": [example.input_ids for example in examples],
+        "input_mask": [np.ones(len(example.input_ids), bool) for example in examples],
+        "segment_ids": [example.segment_ids for example in examples],
+        "token_boundary": [example.token_boundary for example in examples],
+        "masked_lm_positions": [example.masked_lm_positions for example in examples],
+        "masked_lm_ids": [example.masked_lm_ids for example in examples],
+        "masked_lm_weights": [np.ones(len(example.masked_lm_ids), np.float32) for example in examples],
+        "next_sentence_labels": [np.array([example.swapped]) for example in examples],
     }
-    record = tf.train.Example()
-    for name, feature in pretraining_features(max_seq_length, max_predictions_per_seq).items():
-        padded = values[name].tolist() + [0] * (feature.length - len(values[name]))
-        target = record.features.feature[name]
-        (target.int64_list if feature.dtype == "int64" else target.float_list).value.extend(padded)
-    return record.SerializeToString(deterministic=True)
+    return serialize_examples(pretraining_features(max_seq_length, max_predictions_per_seq), columns)
 
 
 def check_settings(settings: PrepareSettings) -> int:
@@ -216,6 +277,8 @@ def check_settings(settings: PrepareSettings) -> int:
     for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
         if getattr(settings, name) < minimum:
             raise InputError(f"`{name}` must be at least {minimum}. Received {getattr(settings, name)}.")
+    if settings.workers is not None and settings.workers < 1:
+        raise InputError(f"`workers` must be at least 1. Received {settings.workers}.")
     if not 0 < settings.masked_lm_prob < 1:
         raise InputError(f"`masked_lm_prob` must lie between 0 and 1. Received {settings.masked_lm_prob}.")
     if not 0 <= settings.short_seq_prob <= 1:
@@ -251,46 +314,125 @@ def shard_names(output_file: str, num_shards: int) -> list[Path]:
     return [Path(name) for name in names]
 
 
+@dataclass(frozen=True)
+class _PartJob:
+    """A stretch of the text, to become a part."""
+
+    part: Part
+    documents: tuple[Document, ...]
+    settings: PrepareSettings
+    predictions: int
+    num_shards: int
+    vocabulary: str  # its SHA-256
+
+
+@dataclass(frozen=True)
+class _ShardJob:
+    """A shard, to be made from all parts."""
+
+    parts: tuple[Part, ...]
+    number: int
+    output: Path
+
+
+def _work_folder(output_file: str) -> Path:
+    """Hidden beside the output; the same whatever `num_shards` is, so that another number is noticed."""
+    first = shard_names(output_file, num_shards=1)[0]
+    return first.with_name(f".{first.name}.scratch")
+
+
+def _plan(settings: dict, tokenizer: AlbertTokenizer) -> dict:
+    """All that decides the bytes except the text, which is compared part by part."""
+    plan = {name: value for name, value in settings.items() if name not in ("input_file", "spm_model_file")}
+    return {**plan, "vocabulary": file_sha256(tokenizer.spm_model_file), "versions": package_versions()}
+
+
+def _part_jobs(
+    documents: Iterable[Document], work: Path, settings: PrepareSettings, predictions: int, num_shards: int
+) -> Iterator[_PartJob]:
+    vocabulary = file_sha256(Path(settings.spm_model_file))
+    # A character of text comes to about 1.6 bytes of records in every duplicate.
+    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
+    stretches = text_stretches(documents, size)
+    for number, stretch in enumerate(stretches):
+        yield _PartJob(Part(work, number), stretch, settings, predictions, num_shards, vocabulary)
+
+
+def _make_part(job: _PartJob) -> Counter:
+    """Makes a part unless an earlier run has; returns its counts."""
+    digest = hashlib.blake2b(digest_size=16)
+    for document in job.documents:
+        digest.update("\n".join((*document.sentences, "\n")).encode("utf-8", "surrogatepass"))
+    earlier = job.part.summary()
+    if earlier and earlier["text"] != digest.hexdigest():
+        raise InputError(_OTHER_TEXT.format(f"it was another one from {job.documents[0].source} on"))
+    if earlier:
+        return Counter(earlier["counts"])
+    settings = job.settings
+    tokenizer = _tokenizer(settings.spm_model_file, settings.do_lower_case, job.vocabulary)
+    counts: Counter = Counter()
+    records: list[bytes] = []
+    rows: list[tuple[int, ...]] = []
+    keyed = (
+        one
+        for document in job.documents
+        for one in document_examples(document, tokenizer, job.predictions, settings, counts)
+    )
+    while batch := list(itertools.islice(keyed, _SERIALIZED_TOGETHER)):
+        examples = [example for _, example in batch]
+        serialized = serialize_batch(examples, settings.max_seq_length, job.predictions)
+        records += map(framed, serialized)
+        rows += [
+            (key, len(record), len(example.input_ids), len(example.masked_lm_positions), example.swapped)
+            for (key, example), record in zip(batch, records[-len(batch) :], strict=True)
+        ]
+    summary = {"text": digest.hexdigest(), "counts": counts}
+    job.part.write(records, np.array(rows, INDEX), job.num_shards, summary)
+    return counts
+
+
+@functools.lru_cache(maxsize=1)
+def _tokenizer(spm_model_file: str, do_lower_case: bool, sha256: str) -> AlbertTokenizer:
+    """Loaded once a process; `sha256` tells a file from another one that had its name before."""
+    return AlbertTokenizer(spm_model_file, do_lower_case)
+
+
+def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[dict]:
+    jobs = (_ShardJob(parts, number, output) for number, output in enumerate(outputs))
+    # What fits in one part is done before the workers have started.
+    return list(map(_write_shard, jobs) if len(parts) == 1 else workers.run(_write_shard, jobs))
+
+
+def _write_shard(job: _ShardJob) -> dict:
+    """Puts a finished shard in its place, unless an earlier run has; returns its row of the manifest."""
+    folder = job.parts[0].folder
+    finished = folder / f"shard-{job.number:05d}.json"
+    if finished.is_file():
+        earlier = json.loads(finished.read_text(encoding="utf-8"))
+        in_place = job.output.is_file() and job.output.stat().st_size == earlier["shard"]["bytes"]
+        if in_place and earlier["parts"] == len(job.parts):
+            return earlier["shard"]
+    aside = folder / f"shard-{job.number:05d}"
+    shard = {
+        "file": job.output.name,
+        **merge_shard([part.shard(job.number) for part in job.parts], aside),
+    }
+    aside.replace(job.output)
+    write_text(finished, json.dumps({"parts": len(job.parts), "shard": shard}))
+    return shard
+
+
 @contextlib.contextmanager
-def _scratch_folder(output: Path) -> Iterator[Path]:
-    """A hidden folder beside the output, gone afterwards; one that a killed run left there is replaced."""
-    folder = output.with_name(f".{output.name}.scratch")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+def _full_disk_in_one_sentence(folder: Path) -> Iterator[None]:
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _spill(
-    examples: Iterable[tuple[int, MaskedExample]], spills: list[Path], max_seq_length: int, predictions: int
-) -> None:
-    """Sends each record, with its key before it, to the spill file of its shard."""
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(spill.open("wb")) for spill in spills]
-        for key, example in examples:
-            record = serialize(example, max_seq_length, predictions)
-            files[key % len(files)].write(_KEY_AND_LENGTH.pack(key, len(record)) + record)
-
-
-def _write_shard(spill: Path, shard: Path) -> int:
-    """Sorts one spill file by key, which shuffles it; one shard's records are in memory at a time."""
-    import tensorflow as tf
-
-    raw = memoryview(spill.read_bytes())
-    records = []
-    position = 0
-    while position < len(raw):
-        key, length = _KEY_AND_LENGTH.unpack_from(raw, position)
-        position += _KEY_AND_LENGTH.size + length
-        records.append((key, bytes(raw[position - length : position])))
-    records.sort()
-    spill.unlink()
-    with tf.io.TFRecordWriter(os.fspath(shard)) as writer:
-        for _, record in records:
-            writer.write(record)
-    return len(records)
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise InputError(
+            f"The disk must hold the output twice while it is made. Writing to {folder} failed: {error.strerror}. "
+            "What is finished is kept; make room and run the same command again."
+        ) from None
 
 
 def _check_outputs(outputs: list[Path], inputs: list[Path], model_file: Path) -> None:

@@ -6,9 +6,14 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported anywhere
 
+import hypothesis
 import pytest
 
 from albert_tf.config import AlbertConfig
+
+# A busy machine is no defect.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import hashlib
 import json
 
+import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -121,10 +122,16 @@ def test_manifest(story, model_file, tmp_path):
     assert counts["documents"] == len(documents)
     assert counts["sentences"] == sum(len(document.sentences) for document in documents)
     shards = [tmp_path / f"train.tfrecord-0000{i}-of-00003" for i in range(3)]
-    assert manifest["shards"] == [
-        {"file": path.name, "examples": number, "bytes": path.stat().st_size}
-        for path, number in zip(shards, count_examples(shards), strict=True)
+    assert [(row["file"], row["examples"]) for row in manifest["shards"]] == [
+        (path.name, number) for path, number in zip(shards, count_examples(shards), strict=True)
     ]
+    for path, row in zip(shards, manifest["shards"], strict=True):
+        content = path.read_bytes()
+        assert (row["bytes"], row["crc32c"]) == (len(content), f"{google_crc32c.value(content):08x}")
+        inside = list(examples(path))
+        assert row["example_tokens"] == sum(example["input_mask"].sum() for example in inside)
+        assert row["masked_tokens"] == sum(example["masked_lm_weights"].sum() for example in inside)
+        assert row["swapped_examples"] == sum(example["next_sentence_labels"][0] for example in inside)
     assert counts["examples"] == sum(count_examples(shards))
     found = [example for path in shards for example in examples(path)]
     assert counts["masked_tokens"] == sum(example["masked_lm_weights"].sum() for example in found)

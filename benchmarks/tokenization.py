@@ -1,0 +1,138 @@
+"""Tokens per second of the class, of bare SentencePiece, and of the TensorFlow graph, on one core each.
+
+    python -m benchmarks.tokenization --spm_model_file=30k-clean.model --input_file='books/*.md'
+
+Prints one JSON object. The variants take turns, so that whatever else the machine does falls on all of them;
+`ratio` is a variant's median rate over bare SentencePiece's. Bare SentencePiece gets text that is normalized
+already and gives lists of ids: what no ALBERT tokenizer around it can be faster than.
+"""
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import cyclopts
+import sentencepiece
+from cyclopts import Parameter
+
+from data_prep.documents import expand_files
+from data_prep.normalization import normalize
+from data_prep.tokenizer import AlbertTokenizer
+
+app = cyclopts.App(default_parameter=Parameter(name_transform=lambda name: name, negative=()))
+
+
+@app.default
+def main(
+    *,
+    spm_model_file: str,
+    input_file: str,
+    megabytes: float = 4.0,
+    batch_size: int = 256,
+    runs: Annotated[int, Parameter(help="interleaved runs of each variant")] = 7,
+) -> None:
+    """Measures and prints.
+
+    Args:
+      spm_model_file: the vocabulary.
+      input_file: text files, globs and commas allowed.
+      megabytes: how much of their text to tokenize.
+      batch_size: lines a call, as in a tf.data pipeline.
+      runs: interleaved runs of each variant.
+    """
+    lines = read_lines(input_file, int(megabytes * 1e6))
+    batches = [lines[i : i + batch_size] for i in range(0, len(lines), batch_size)]
+    tokenizer = AlbertTokenizer(spm_model_file)
+    variants = {**python_variants(tokenizer, batches), **graph_variants(tokenizer, batches)}
+    seconds = interleaved(variants, runs)
+
+    tokens = sum(len(ids) for ids in tokenizer.encode_batch(lines))
+    rates = {name: tokens / statistics.median(times) for name, times in seconds.items()}
+    result = {
+        "lines": len(lines),
+        "bytes": sum(len(line.encode("utf-8")) for line in lines),
+        "tokens": tokens,
+        "batch_size": batch_size,
+        "runs": runs,
+        "tokens_per_second": {name: round(rate) for name, rate in rates.items()},
+        "ratio": {name: round(rate / rates["sentencepiece"], 3) for name, rate in rates.items()},
+    }
+    print(json.dumps(result, indent=2))
+
+
+def read_lines(input_file: str, most_bytes: int) -> list[str]:
+    """The first lines of the files that are not blank."""
+    lines: list[str] = []
+    read = 0
+    for path in expand_files(input_file):
+        for line in Path(path).read_text(encoding="utf-8").splitlines():
+            if read >= most_bytes:
+                return lines
+            if line.strip():
+                lines.append(line)
+                read += len(line.encode("utf-8"))
+    return lines
+
+
+def python_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict[str, Callable[[], None]]:
+    """Bare SentencePiece and the class, without and with offsets."""
+    bare = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.serialized_model)
+    normalized = [[normalize(line) for line in lines] for lines in batches]
+
+    def each(function: Callable, inputs: list) -> Callable[[], None]:
+        return lambda: [function(lines) for lines in inputs] and None
+
+    return {
+        "sentencepiece": each(lambda lines: bare.encode(lines, num_threads=1), normalized),
+        "class": each(tokenizer.encode_batch, batches),
+        "class_with_offsets": each(tokenizer.encode_batch_with_offsets, batches),
+    }
+
+
+def graph_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict[str, Callable[[], None]]:
+    """The graph in a tf.data pipeline, and tensorflow-text's bare SentencePiece op in its place."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import tensorflow as tf
+    import tensorflow_text as tf_text
+
+    from data_prep.preprocessing import GraphTokenizer
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    graph = GraphTokenizer(tokenizer)
+    bare = tf_text.SentencepieceTokenizer(model=tokenizer.serialized_model)
+    lines = tf.data.Dataset.from_generator(lambda: batches, output_signature=tf.TensorSpec([None], tf.string))
+    cached = lines.cache().with_options(options)
+    list(cached)
+
+    def drained(function: Callable) -> Callable[[], None]:
+        dataset = cached.map(function)
+        return lambda: [None for _ in dataset] and None
+
+    return {
+        "tensorflow_text_sentencepiece": drained(bare.tokenize),
+        "graph": drained(graph.tokenize),
+        "graph_with_offsets": drained(graph.tokenize_with_offsets),
+    }
+
+
+def interleaved(variants: dict[str, Callable[[], None]], runs: int) -> dict[str, list[float]]:
+    """Seconds of each run of each variant, after one run that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for run in range(runs + 1):
+        for name, variant in variants.items():
+            start = time.perf_counter()
+            variant()
+            if run:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+if __name__ == "__main__":
+    app()

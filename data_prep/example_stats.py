@@ -1,0 +1,136 @@
+"""What pretraining examples look like as a whole: lengths, masks and labels, counted batch by batch."""
+
+import numpy as np
+from rich.table import Table
+
+_LONGEST_RUN = 4  # words; longer runs of masked words are counted with these
+
+
+class ExampleStats:
+    """Counts over any number of examples, in memory that does not depend on how many there are.
+
+    Args:
+      mask_id: id of [MASK].
+      starts_word: bool [V], whether a piece starts a word; for files without `token_boundary`.
+
+    Attributes:
+      lengths: lengths[n] examples have n tokens, int64 [T + 1].
+      masked_shares: masked_shares[p] examples have p percent of their tokens masked, int64 [101].
+      runs: runs[n] runs of n masked words, int64 [5]; the last counts 4 and more. n-grams that touch are one run.
+      replaced: masked tokens that became [MASK], stayed, or became another one, int64 [3].
+      labels: examples in order, and swapped, int64 [2].
+      tokens, masked: how many there are.
+      max_seq_length: T.
+    """
+
+    def __init__(self, mask_id: int, starts_word: np.ndarray):
+        self._mask_id = mask_id
+        self._starts_word = starts_word
+        self.lengths = np.zeros(1, np.int64)
+        self.masked_shares = np.zeros(101, np.int64)
+        self.runs = np.zeros(_LONGEST_RUN + 1, np.int64)
+        self.replaced = np.zeros(3, np.int64)
+        self.labels = np.zeros(2, np.int64)
+        self.tokens = self.masked = self.max_seq_length = 0
+
+    @property
+    def examples(self) -> int:
+        """How many examples were counted."""
+        return int(self.lengths.sum())
+
+    def add(self, values: dict[str, np.ndarray]) -> None:
+        """Counts a batch.
+
+        Args:
+          values: feature -> array [B, T], [B, P] or [B, 1]; without `masked_lm_*` only lengths and labels count.
+        """
+        lengths = values["input_mask"].sum(axis=1)
+        self.max_seq_length = max(self.max_seq_length, values["input_mask"].shape[1])
+        self.lengths = _sum(self.lengths, np.bincount(lengths, minlength=self.max_seq_length + 1))
+        self.labels += np.bincount(values["next_sentence_labels"].ravel(), minlength=2)[:2]
+        self.tokens += int(lengths.sum())
+        if "masked_lm_ids" in values:
+            self._add_masks(values, lengths)
+
+    def _add_masks(self, values: dict[str, np.ndarray], lengths: np.ndarray) -> None:
+        row, slot = np.nonzero(values["masked_lm_weights"] > 0)
+        positions, originals = values["masked_lm_positions"][row, slot], values["masked_lm_ids"][row, slot]
+        shown = values["input_ids"][row, positions]
+        self.masked += len(row)
+        shares = np.bincount(row, minlength=len(lengths)) / np.maximum(lengths, 1)
+        self.masked_shares += np.bincount(np.rint(100 * shares).astype(int), minlength=101)
+        is_mask, is_kept = shown == self._mask_id, shown == originals
+        self.replaced += [is_mask.sum(), (is_kept & ~is_mask).sum(), (~is_kept & ~is_mask).sum()]
+
+        if "token_boundary" in values:
+            boundary = values["token_boundary"] != 0
+        else:
+            whole = values["input_ids"].copy()
+            whole[row, positions] = originals
+            boundary = self._starts_word[whole]
+        # Words are numbered through the example; a word of its own for every [CLS] and [SEP].
+        words = boundary.cumsum(axis=1)[row, positions]
+        order = np.lexsort((words, row))
+        self.runs += _run_lengths(row[order], words[order])
+
+
+def stats_table(stats: ExampleStats) -> Table:
+    """The counts for a terminal, beside what ALBERT's rules ask for."""
+    table = Table(title=f"{stats.examples:,} examples, {stats.tokens:,} tokens", min_width=50)
+    table.add_column("")
+    table.add_column("found", justify="right")
+    table.add_column("rule", justify="right")
+    low, median, high = _quantiles(stats.lengths)
+    full = stats.lengths[stats.max_seq_length] / stats.examples
+    table.add_row("tokens in an example: mean", f"{stats.tokens / stats.examples:.1f}", "")
+    table.add_row(
+        "  shortest, median, longest", f"{low}, {median}, {high}", f"at most {stats.max_seq_length}"
+    )
+    table.add_row("  full length", f"{full:.1%}", "")
+    if stats.masked:
+        table.add_row("masked tokens", f"{stats.masked / stats.tokens:.2%}", "15%, at most P")
+        for name, count, rule in zip(
+            ("become [MASK]", "stay", "become another"), stats.replaced, ("80%", "10%", "10%"), strict=True
+        ):
+            table.add_row(f"  {name}", f"{count / stats.masked:.2%}", rule)
+        # What n-grams of 1/n give where no two of them touch.
+        rules = ("54.5%", "27.3%", "18.2%", "0%")
+        for n, rule in enumerate(rules, start=1):
+            name = f"masked runs of {n} word{'s' * (n > 1)}" + " or more" * (n == _LONGEST_RUN)
+            table.add_row(name, f"{stats.runs[n] / stats.runs.sum():.2%}", f"{rule} *")
+    else:
+        table.add_row("masked tokens", "none", "masked in training")
+    table.add_row("swapped", f"{stats.labels[1] / stats.examples:.2%}", "50%")
+    if stats.masked:
+        table.caption = "* where n-grams do not touch; two that do are one longer run"
+    return table
+
+
+def _run_lengths(row: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """How many runs of 0, 1, 2, ... neighbouring words there are; the arguments are sorted.
+
+    >>> _run_lengths(np.array([0, 0, 0, 1]), np.array([3, 3, 4, 9]))  # words 3 and 4, then word 9
+    array([0, 1, 1, 0, 0])
+    """
+    if not len(row):
+        return np.zeros(_LONGEST_RUN + 1, np.int64)
+    new_row = np.diff(row, prepend=-1) != 0
+    new_word = new_row | (np.diff(words, prepend=-1) != 0)
+    new_run = new_row | (np.diff(words, prepend=-2) > 1)
+    run_of_word = (new_run.cumsum() - 1)[new_word]
+    lengths = np.bincount(run_of_word)
+    return np.bincount(np.minimum(lengths, _LONGEST_RUN), minlength=_LONGEST_RUN + 1)
+
+
+def _quantiles(histogram: np.ndarray) -> tuple[int, int, int]:
+    """Smallest, middle and largest value that a histogram holds."""
+    cumulative = histogram.cumsum()
+    low, median, high = np.searchsorted(cumulative, [1, (cumulative[-1] + 1) // 2, cumulative[-1]])
+    return int(low), int(median), int(high)
+
+
+def _sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    total = np.zeros(max(len(a), len(b)), np.int64)
+    total[: len(a)] += a
+    total[: len(b)] += b
+    return total

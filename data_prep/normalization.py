@@ -1,0 +1,121 @@
+"""Text to the plain text that SentencePiece sees.
+
+Folding looks at one character at a time, so the whole rule but one is a table: code point -> characters. The
+one is lower case's final sigma (ΟΔΟΣ -> οδος). Offsets and the graph
+(offsets.py, preprocessing.py) are made from it.
+"""
+
+import re
+import sys
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+SIGMA = "Σ"
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+WHITE_SPACE = np.array([chr(i).isspace() for i in range(0x3002)])  # str.split's; U+3000 is the last
+_FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
+
+
+def normalize(text: str, do_lower_case: bool = True) -> str:
+    """What ALBERT does to text before SentencePiece sees it.
+
+    White space collapses to single spaces, NFKD takes characters apart, combining marks go, and case.
+
+    Args:
+      text: any text.
+      do_lower_case: False for a cased vocabulary.
+
+    Returns:
+      The plain text.
+
+    >>> normalize("  Café\\t№ 5 ")
+    'cafe no 5'
+    """
+    text = " ".join(text.split())
+    if not text.isascii():
+        text = _NOT_ASCII.sub(_fold, text)  # ASCII is its own decomposition
+    return text.lower() if do_lower_case else text
+
+
+def encodable(text: str) -> str:
+    """Lone surrogates (broken JSON escapes) have no UTF-8; each becomes U+FFFD, as in a text editor."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+@dataclass(frozen=True)
+class FoldingTable:
+    """`normalize` of one character at a time, for array and graph operations.
+
+    Attributes:
+      rows: int32 [code points], the row of `values` that stands for a code point; code points beyond the
+        table and those in row ITSELF stand for themselves, those in row GONE leave nothing.
+      splits: int32 [rows + 1], `values[splits[i]:splits[i + 1]]` is row i.
+      values: int32, code points; the row ITSELF holds a 0 to be filled in.
+    """
+
+    ITSELF: ClassVar[int] = 0
+    GONE: ClassVar[int] = 1
+
+    rows: np.ndarray
+    splits: np.ndarray
+    values: np.ndarray
+
+    def lengths(self, codes: np.ndarray) -> np.ndarray:
+        """How many characters stand for each code point: 0 for a combining mark, most often 1."""
+        return np.diff(self.splits)[self.rows[np.minimum(codes, len(self.rows) - 1)]]
+
+
+@cache  # a constant of Unicode
+def folding_table(do_lower_case: bool = True) -> FoldingTable:
+    """Compiles `normalize`; lower case leaves Σ as it is, for what it becomes depends on its neighbours.
+
+    White space becomes a space; collapsing is left to the reader of the table.
+    """
+    rows = np.zeros(_FOLDING_ENDS, np.int32)
+    replacements = {"\0": 0, "": 1}
+    for i in range(_FOLDING_ENDS):
+        character = chr(i)
+        folded = " " if character.isspace() else normalize(character, do_lower_case=False)
+        if do_lower_case:
+            folded = SIGMA.join(part.lower() for part in folded.split(SIGMA))
+        if folded != character:
+            rows[i] = replacements.setdefault(folded, len(replacements))
+    splits = np.cumsum([0, *map(len, replacements)], dtype=np.int32)
+    return FoldingTable(rows, splits, code_points("".join(replacements)))
+
+
+class CaseKinds:
+    """What a character is to the rule of the final sigma."""
+
+    NEITHER, CASED, IGNORED = 0, 1, 2
+
+
+@cache
+def case_kinds() -> np.ndarray:
+    """The kind of every code point, uint8; those beyond the table are NEITHER.
+
+    Python does not tell these properties, but `lower` does: after a cased character and any ignored ones, a
+    Σ that ends a word is ς.
+    """
+    # The one character whose lower case is longer; its kind is that of I.
+    characters = "".join(map(chr, range(sys.maxunicode + 1))).replace("İ", "I")
+    after_it = "".join([c + SIGMA + "\n" for c in characters]).lower()[1::3]
+    after_cased_and_it = "".join(["A" + c + SIGMA + "\n" for c in characters]).lower()[2::4]
+    cased = code_points(after_it) == ord("ς")
+    cased_or_ignored = code_points(after_cased_and_it) == ord("ς")
+    kinds = np.where(cased, CaseKinds.CASED, np.where(cased_or_ignored, CaseKinds.IGNORED, CaseKinds.NEITHER))
+    return kinds[: np.flatnonzero(kinds)[-1] + 1].astype(np.uint8)
+
+
+def code_points(text: str) -> np.ndarray:
+    """The text's code points, int32 [number of characters]."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
+
+
+def _fold(run: re.Match[str]) -> str:
+    return "".join([c for c in unicodedata.normalize("NFKD", run[0]) if not unicodedata.combining(c)])

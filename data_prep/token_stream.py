@@ -1,0 +1,96 @@
+"""Lines of text in, JSON arrays out: what `albert tokenize` does between two pipes."""
+
+import json
+from collections.abc import Iterator
+from typing import BinaryIO, Literal
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from data_prep.tokenizer import AlbertTokenizer
+from data_prep.wordpiece import WordPieceTokenizer
+
+Output = Literal["ids", "pieces", "offsets"]
+_READ_BYTES = 1 << 20
+
+
+def load_tokenizer(
+    spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool = True
+) -> AlbertTokenizer | WordPieceTokenizer:
+    """The tokenizer of the one vocabulary that is named.
+
+    Raises:
+      InputError: not exactly one is named, or its file cannot be read.
+    """
+    if (spm_model_file is None) == (vocab_file is None):
+        raise InputError(
+            "A tokenizer needs one vocabulary: `spm_model_file` (SentencePiece) or `vocab_file` (WordPiece). "
+            f"Received {'neither' if vocab_file is None else 'both'}."
+        )
+    if vocab_file is not None:
+        return WordPieceTokenizer(vocab_file, do_lower_case)
+    assert spm_model_file is not None
+    return AlbertTokenizer(spm_model_file, do_lower_case)
+
+
+def tokenize_stream(
+    tokenizer: AlbertTokenizer | WordPieceTokenizer, source: BinaryIO, sink: BinaryIO, output: Output = "ids"
+) -> None:
+    """Writes a JSON array for each line, as soon as the line has arrived.
+
+    Args:
+      tokenizer: the vocabulary and its rules.
+      source: UTF-8 text; only "\\n" ends a line.
+      sink: where the arrays go, one a line.
+      output: what they hold: ids, pieces as strings, or [begin, end] in characters of the line.
+
+    Raises:
+      InputError: a line is not UTF-8; the lines before it are written.
+    """
+    done = 0
+    for lines in _batches_of_lines(source):
+        texts, problem = _decode(lines, done)
+        done += len(texts)
+        arrays = (json.dumps(array, ensure_ascii=False) + "\n" for array in _encode(tokenizer, texts, output))
+        sink.write("".join(arrays).encode("utf-8"))
+        sink.flush()
+        if problem is not None:
+            raise problem
+
+
+def _batches_of_lines(source) -> Iterator[list[bytes]]:
+    """The lines that are there, without waiting for more of them."""
+    rest: list[bytes] = []  # of a line that goes on
+    while arrived := source.read1(_READ_BYTES):
+        first, *others = arrived.split(b"\n")
+        rest.append(first)
+        if others:
+            yield [b"".join(rest), *others[:-1]]
+            rest = others[-1:]
+    if last := b"".join(rest):
+        yield [last]
+
+
+def _decode(lines: list[bytes], done: int) -> tuple[list[str], InputError | None]:
+    """The texts up to the first line that is none, and what is wrong with that one."""
+    texts = []
+    for line in lines:
+        try:
+            texts.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            return texts, InputError(
+                f"Text must be UTF-8. Line {done + len(texts) + 1} has the byte 0x{line[error.start]:02x} at "
+                f"its position {error.start}; convert the text, for instance with iconv."
+            )
+    return texts, None
+
+
+def _encode(
+    tokenizer: AlbertTokenizer | WordPieceTokenizer, texts: list[str], output: Output
+) -> Iterator[list]:
+    if output == "offsets":
+        return (encoding.offsets.tolist() for encoding in tokenizer.encode_batch_with_offsets(texts))
+    encoded: list[np.ndarray] = tokenizer.encode_batch(texts)
+    if output == "ids":
+        return (ids.tolist() for ids in encoded)
+    return ([tokenizer.pieces[i] for i in ids] for ids in encoded)
