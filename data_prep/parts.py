@@ -19,7 +19,7 @@ import numpy as np
 from albert_tf.files import write_text, written_aside
 
 # About how many bytes of records are sorted at a time: "the document pool". The order does not depend on it.
-POOL_BYTES = 16 << 20
+POOL_BYTES = 8 << 20
 
 # One row a record; what is not needed for sorting is summed up for the manifest.
 INDEX = np.dtype(
