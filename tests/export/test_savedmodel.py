@@ -140,8 +140,8 @@ def test_trains_again_after_loading(exported):
             loaded.trainable_variables, tape.gradient(value, loaded.trainable_variables), strict=True
         ):
             if gradient is not None:
-                variable.assign_sub(0.5 * tf.convert_to_tensor(gradient))
-    assert float(loss(training=False)) < before / 2
+                variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+    assert float(loss(training=False)) < 0.9 * before
 
 
 def test_dropout_is_on_in_training_only(exported):
