@@ -15,7 +15,9 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
     shlex.split(command)
-    for block in re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)
+    for block in re.findall(
+        r"(?:^    .*\n)+", re.sub(r"```.*?```", "", README, flags=re.DOTALL), re.MULTILINE
+    )
     for command in re.sub(r"\\\n\s*", "", block).strip().split("\n")
 ]
 
