@@ -1,5 +1,6 @@
 """What the README tells people to paste works."""
 
+import itertools
 import re
 import shlex
 import shutil
@@ -53,7 +54,8 @@ def test_commands(command, tmp_path, monkeypatch):
     if command[:2] == ["python", "run_pretraining.py"]:
         command = ["albert", "pretrain", *command[2:]]
     if command[0] == "albert":
-        cli.app.parse_args(command[1:], exit_on_error=False, print_error=False)
+        flags = list(itertools.takewhile(lambda word: word != "<", command[1:]))
+        cli.app.parse_args(flags, exit_on_error=False, print_error=False)
     elif command[:2] == ["python", "-c"]:
         monkeypatch.chdir(tmp_path)
         exec(command[2])
