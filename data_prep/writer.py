@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -24,10 +25,11 @@ from albert_tf.errors import InputError
 from albert_tf.files import written_aside
 from data_prep.documents import Document, InputFormat, expand_files, read_documents
 from data_prep.manifest import build_manifest, write_manifest
-from data_prep.masking import MaskedExample, MaskingSettings, masked_example
+from data_prep.masking import MaskedExample, MaskingSettings, masked_example, unmasked_example
 from data_prep.progress import PrepareProgress
 from data_prep.schema import pretraining_features
-from data_prep.segments import segment_pairs
+from data_prep.partners import PartnerPool, partner_pool
+from data_prep.segments import SegmentPair, next_sentence_pairs, segment_pairs, single_segments
 from data_prep.tokenizer import AlbertTokenizer
 
 _KEY_AND_LENGTH = struct.Struct("<QI")
@@ -53,6 +55,12 @@ class PrepareSettings:
       dupe_factor: how many times the text is gone through, with other pairs and masks each time.
       short_seq_prob: share of examples that aim at a random shorter length.
       ngram: most words in one masked span.
+      favor_shorter_ngram: p(n) proportional to 1/n for n words; without it, longer ones are as much likelier.
+      do_whole_word_mask: the pieces of a word are masked together.
+      masking: "static" masks here; "dynamic" leaves it to training, which masks anew in every epoch, so
+        that dupe_factor=1 will do.
+      sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
+        another document (BERT), "none" has single segments.
       random_seed: seed of all draws.
       do_lower_case: False for a cased vocabulary.
     """
@@ -69,6 +77,10 @@ class PrepareSettings:
     dupe_factor: int = 40
     short_seq_prob: float = 0.1
     ngram: int = 3
+    favor_shorter_ngram: bool = True
+    do_whole_word_mask: bool = True
+    masking: Literal["static", "dynamic"] = "static"
+    sentence_objective: Literal["sop", "nsp", "none"] = "sop"
     random_seed: int = 12345
     do_lower_case: bool = True
 
@@ -94,6 +106,10 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     tokenizer = AlbertTokenizer(settings.spm_model_file, settings.do_lower_case)
     folder = outputs[0].parent
     folder.mkdir(parents=True, exist_ok=True)
+    partners = None
+    if settings.sentence_objective == "nsp":
+        documents = read_documents(inputs, settings.input_format, settings.language)
+        partners = partner_pool(documents, tokenizer, settings.random_seed)
 
     counts: Counter = Counter()
     total = settings.dupe_factor * sum(path.stat().st_size for path in inputs)
@@ -107,9 +123,10 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
         examples = (
             keyed
             for document in documents
-            for keyed in document_examples(document, tokenizer, predictions, settings, counts)
+            for keyed in document_examples(document, tokenizer, predictions, settings, counts, partners)
         )
-        _spill(progress.watch(examples, counts), spills, settings.max_seq_length, predictions)
+        stored = predictions if settings.masking == "static" else 0
+        _spill(progress.watch(examples, counts), spills, settings.max_seq_length, stored)
         if not counts["examples"]:
             raise InputError(
                 f"An example needs a document with at least two sentences. Received none in "
@@ -134,6 +151,7 @@ def document_examples(
     predictions: int,
     settings: PrepareSettings,
     counts: Counter,
+    partners: PartnerPool | None = None,
 ) -> Iterator[tuple[int, MaskedExample]]:
     """All examples of one document, one duplicate after the other.
 
@@ -143,21 +161,31 @@ def document_examples(
       predictions: P.
       settings: lengths, probabilities, seed.
       counts: documents, sentences, tokens, examples, ... are added to it.
+      partners: other documents, for `sentence_objective="nsp"`.
 
     Yields:
       (key, example): a random 64-bit key that decides the example's shard and its place there.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
     vocabulary = tokenizer.masking_vocabulary
-    masking = MaskingSettings(predictions, settings.masked_lm_prob, settings.ngram)
+    masking = MaskingSettings(
+        predictions,
+        settings.masked_lm_prob,
+        settings.ngram,
+        settings.favor_shorter_ngram,
+        settings.do_whole_word_mask,
+    )
     counts["documents"] += 1
     counts["sentences"] += len(sentences)
     counts["tokens"] += sum(map(len, sentences))
     for duplicate in range(settings.dupe_factor):
         rng = document_generator(document, settings.random_seed, duplicate)
         paired = 0
-        for pair in segment_pairs(sentences, settings.max_seq_length - 3, settings.short_seq_prob, rng):
-            example = masked_example(pair, vocabulary, masking, rng)
+        for pair in _pairs(document, sentences, settings, rng, partners):
+            if settings.masking == "dynamic":
+                example = unmasked_example(pair, vocabulary)
+            else:
+                example = masked_example(pair, vocabulary, masking, rng)
             yield int(rng.integers(1 << 64, dtype=np.uint64)), example
             paired += pair.num_sentences
             counts["examples"] += 1
@@ -166,6 +194,22 @@ def document_examples(
             counts["swapped_examples"] += pair.swapped
         counts["dropped_sentences"] += len(sentences) - paired
         counts["duplicate_bytes"] += document.num_bytes
+
+
+def _pairs(
+    document: Document,
+    sentences: list[np.ndarray],
+    settings: PrepareSettings,
+    rng: np.random.Generator,
+    partners: PartnerPool | None,
+) -> Iterator[SegmentPair]:
+    T, short = settings.max_seq_length, settings.short_seq_prob
+    if settings.sentence_objective == "none":
+        return single_segments(sentences, T - 2, short, rng)
+    if settings.sentence_objective == "nsp":
+        assert partners is not None
+        return next_sentence_pairs(sentences, T - 3, short, rng, partners.chooser(document))
+    return segment_pairs(sentences, T - 3, short, rng)
 
 
 def document_generator(document: Document, seed: int, duplicate: int) -> np.random.Generator:

@@ -20,6 +20,7 @@ FLOORS = {  # longest prefix wins
     "data_prep": 1,
     "albert_tf.training": 2,
     "data_prep.docstrings": 2,
+    "data_prep.dynamic_masking": 2,
     "data_prep.reader": 2,
     "data_prep.writer": 2,
     "export": 3,
