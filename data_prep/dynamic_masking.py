@@ -151,7 +151,9 @@ def _choose(starts, eligible, length, order_key, budget) -> tf.Tensor:
     # Everything in the order of trying, the step first, so that the loop only cuts slices.
     length = tf.gather(tf.where(eligible, length, 0), order, batch_dims=1)
     window = order[..., tf.newaxis] + steps  # [B, T, ngram] words
-    sizes = tf.gather(starts, window + 1, batch_dims=1) - tf.gather(starts, order, batch_dims=1)[..., tf.newaxis]
+    sizes = (
+        tf.gather(starts, window + 1, batch_dims=1) - tf.gather(starts, order, batch_dims=1)[..., tf.newaxis]
+    )
     flat = window + (tf.range(B) * width)[:, tf.newaxis, tf.newaxis]
     wanted = steps < length[..., tf.newaxis]
     sizes, flat, wanted = (tf.transpose(values, [1, 0, 2]) for values in (sizes, flat, wanted))
@@ -183,7 +185,9 @@ def _predictions(ids, chosen, max_predictions: int) -> dict[str, tf.Tensor]:
         "masked_lm_ids": tf.scatter_nd(places, tf.boolean_mask(ids, chosen), shape),
         "masked_lm_weights": tf.scatter_nd(places, tf.ones_like(rank, tf.float32), shape),
     }
-    return {name: tf.ensure_shape(values, [ids.shape[0], max_predictions]) for name, values in tensors.items()}
+    return {
+        name: tf.ensure_shape(values, [ids.shape[0], max_predictions]) for name, values in tensors.items()
+    }
 
 
 def example_keys(seed: int, host: int, positions: tf.Tensor) -> tf.Tensor:

@@ -93,9 +93,7 @@ def masked_example(
     separators = _separators(pair)
     words = boundary if settings.do_whole_word_mask else np.ones_like(boundary)
     masked, positions = mask_tokens(ids, words, separators, vocabulary, settings, rng)
-    return MaskedExample(
-        masked, example.segment_ids, boundary, positions, ids[positions], pair.swapped
-    )
+    return MaskedExample(masked, example.segment_ids, boundary, positions, ids[positions], pair.swapped)
 
 
 def unmasked_example(pair: SegmentPair, vocabulary: MaskingVocabulary) -> MaskedExample:

@@ -26,9 +26,9 @@ from albert_tf.files import written_aside
 from data_prep.documents import Document, InputFormat, expand_files, read_documents
 from data_prep.manifest import build_manifest, write_manifest
 from data_prep.masking import MaskedExample, MaskingSettings, masked_example, unmasked_example
+from data_prep.partners import PartnerPool, partner_pool
 from data_prep.progress import PrepareProgress
 from data_prep.schema import pretraining_features
-from data_prep.partners import PartnerPool, partner_pool
 from data_prep.segments import SegmentPair, next_sentence_pairs, segment_pairs, single_segments
 from data_prep.tokenizer import AlbertTokenizer
 

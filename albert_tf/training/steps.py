@@ -35,8 +35,9 @@ def make_train_function(
         replicas = tf.distribute.get_replica_context()
         predictions, pairs = replicas.all_reduce(
             tf.distribute.ReduceOp.SUM,
-            [tf.reduce_sum(batch["masked_lm_weights"]), tf.cast(tf.size(batch["sentence_order"]), "float32")],
+            [tf.reduce_sum(batch["masked_lm_weights"]), tf.reduce_sum(batch["sentence_order_weights"])],
         )
+        pairs = tf.maximum(pairs, 1.0)  # none where all examples are single segments
         with tf.GradientTape() as tape:
             sums = pretraining_sums(model(batch, training=True), batch)
             # Divided by the global counts, so that the replicas' gradients add up to the global batch's.

@@ -25,7 +25,9 @@ seeds = st.integers(0, 2**32)
 
 def unmasked(pairs, T):
     """A batch as the reader parses it."""
-    batch = {name: np.zeros((len(pairs), T), np.int32) for name in ("input_ids", "input_mask", "token_boundary")}
+    batch = {
+        name: np.zeros((len(pairs), T), np.int32) for name in ("input_ids", "input_mask", "token_boundary")
+    }
     for row, (a, b) in enumerate(pairs):
         pair = SegmentPair(np.array(a, np.int32), np.array(b, np.int32), False, 2)
         example = unmasked_example(pair, VOCABULARY)
