@@ -194,7 +194,8 @@ def example_keys(seed: int, host: int, positions: tf.Tensor) -> tf.Tensor:
     """A key for every example of a host's endless stream: epoch * examples + place in the epoch.
 
     Args:
-      seed, host: keep runs and hosts apart.
+      seed: keeps runs apart.
+      host: keeps hosts apart.
       positions: int64 [B].
 
     Returns:
