@@ -104,7 +104,7 @@ def pretraining_metrics(sums: dict) -> dict:
       `sentence_order_loss`, `sentence_order_accuracy`. Losses in nats.
     """
     predictions, pairs = sums["masked_lm_weight"] + 1e-5, sums["sentence_order_weight"]
-    pairs = pairs + (pairs == 0)  # without pairs the sums are 0, and so are the means
+    pairs = pairs + 1e-12  # lost in rounding, but without pairs the means are 0
     masked_lm_loss = sums["masked_lm_loss"] / predictions
     sentence_order_loss = sums["sentence_order_loss"] / pairs
     return {
