@@ -63,25 +63,29 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
     Args:
       outputs: of `AlbertPretrainer`.
       batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 where there is no
-        prediction, and `sentence_order` integers (B,).
+        prediction, `sentence_order` integers (B,), and if there are pairs without a label
+        `sentence_order_weights` floats (B,), 0 for those.
 
     Returns:
       A dict of float32 scalars: `masked_lm_loss`, `masked_lm_correct` and `masked_lm_weight`, summed over
-      predictions; `sentence_order_loss`, `sentence_order_correct` and `sentence_order_weight`, over pairs.
+      predictions; `sentence_order_loss`, `sentence_order_correct` and `sentence_order_weight`, over pairs;
+      `examples`, how many there are.
     """
     logits, ids = ops.cast(outputs["masked_lm_logits"], "float32"), batch["masked_lm_ids"]
     weights = ops.cast(batch["masked_lm_weights"], "float32")
     order_logits, order = ops.cast(outputs["sentence_order_logits"], "float32"), batch["sentence_order"]
     order_loss = ops.sparse_categorical_crossentropy(order, order_logits, from_logits=True)
+    order_weights = batch.get("sentence_order_weights", ops.ones_like(order_loss))
     return {
         "masked_lm_loss": ops.sum(
             weights * ops.sparse_categorical_crossentropy(ids, logits, from_logits=True)
         ),
         "masked_lm_correct": ops.sum(weights * _is_best(logits, ids)),
         "masked_lm_weight": ops.sum(weights),
-        "sentence_order_loss": ops.sum(order_loss),
-        "sentence_order_correct": ops.sum(_is_best(order_logits, order)),
-        "sentence_order_weight": ops.sum(ops.ones_like(order_loss)),
+        "sentence_order_loss": ops.sum(order_weights * order_loss),
+        "sentence_order_correct": ops.sum(order_weights * _is_best(order_logits, order)),
+        "sentence_order_weight": ops.sum(order_weights),
+        "examples": ops.sum(ops.ones_like(order_loss)),
     }
 
 
@@ -100,6 +104,7 @@ def pretraining_metrics(sums: dict) -> dict:
       `sentence_order_loss`, `sentence_order_accuracy`. Losses in nats.
     """
     predictions, pairs = sums["masked_lm_weight"] + 1e-5, sums["sentence_order_weight"]
+    pairs = pairs + 1e-12  # lost in rounding, but without pairs the means are 0
     masked_lm_loss = sums["masked_lm_loss"] / predictions
     sentence_order_loss = sums["sentence_order_loss"] / pairs
     return {

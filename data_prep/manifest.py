@@ -6,6 +6,8 @@ from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
+
 from albert_tf.files import write_text
 from data_prep.documents import input_size
 from data_prep.tokenizer import AlbertTokenizer
@@ -50,6 +52,10 @@ def build_manifest(
             "file": str(tokenizer.spm_model_file),
             "sha256": file_sha256(tokenizer.spm_model_file),
             "size": tokenizer.vocab_size,
+            "cls_id": tokenizer.cls_id,
+            "sep_id": tokenizer.sep_id,
+            "mask_id": tokenizer.mask_id,
+            "special_ids": np.flatnonzero(tokenizer.is_special).tolist(),
         },
         "inputs": [{"file": str(path), "bytes": input_size(path)} for path in inputs],
         "shards": shards,

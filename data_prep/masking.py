@@ -35,16 +35,21 @@ class MaskingSettings:
       max_predictions_per_seq: P, most tokens that are predicted in one example.
       masked_lm_prob: share of the tokens, [CLS] and [SEP] counted, that are predicted.
       ngram: most words in one masked span.
+      favor_shorter_ngram: p(n) proportional to 1 / n; without it to 1 / (ngram + 1 - n), the other way round.
+      do_whole_word_mask: the pieces of a word go together; without it every piece counts as a word.
     """
 
     max_predictions_per_seq: int
     masked_lm_prob: float = 0.15
     ngram: int = 3
+    favor_shorter_ngram: bool = True
+    do_whole_word_mask: bool = True
     # [words left in the segment, n - 1]: cumulative probabilities of a span of n words.
     cumulative: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        object.__setattr__(self, "cumulative", _cumulative_ngram_probabilities(self.ngram))
+        table = _cumulative_ngram_probabilities(self.ngram, self.favor_shorter_ngram)
+        object.__setattr__(self, "cumulative", table)
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class MaskedExample:
 
     Attributes:
       input_ids: int32 [n], with [MASK] and random replacements in place.
-      segment_ids: int32 [n], 0 for [CLS] a [SEP], 1 for b [SEP].
+      segment_ids: int32 [n], 0 for [CLS] a [SEP], 1 for b [SEP] if there is a b.
       token_boundary: int32 [n], 1 where a word starts and at [CLS] and [SEP].
       masked_lm_positions: int32 [m], ascending.
       masked_lm_ids: int32 [m], the ids that were there.
@@ -83,19 +88,44 @@ def masked_example(
     MaskedExample(input_ids=[2, 7, 8, 3, 4, 3], segment_ids=[0, 0, 0, 0, 1, 1],
                   token_boundary=[1, 1, 0, 1, 1, 1], masked_lm_positions=[4], masked_lm_ids=[9], swapped=False)
     """
-    length_a, length = len(pair.a), len(pair.a) + len(pair.b) + 3
+    example = unmasked_example(pair, vocabulary)
+    ids, boundary = example.input_ids, example.token_boundary
+    separators = _separators(pair)
+    words = boundary if settings.do_whole_word_mask else np.ones_like(boundary)
+    masked, positions = mask_tokens(ids, words, separators, vocabulary, settings, rng)
+    return MaskedExample(masked, example.segment_ids, boundary, positions, ids[positions], pair.swapped)
+
+
+def unmasked_example(pair: SegmentPair, vocabulary: MaskingVocabulary) -> MaskedExample:
+    """Puts the symbols around a pair and leaves the masking to the reader, which does it anew every epoch.
+
+    Args:
+      pair: two segments, or a single one with an empty `b`, which then gets no [SEP] of its own.
+      vocabulary: the symbols and word starts.
+
+    >>> unmasked_example(SegmentPair([7, 8], [9], False, 2), vocabulary)
+    MaskedExample(input_ids=[2, 7, 8, 3, 9, 3], segment_ids=[0, 0, 0, 0, 1, 1],
+                  token_boundary=[1, 1, 0, 1, 1, 1], masked_lm_positions=[], masked_lm_ids=[], swapped=False)
+    """
+    separators = _separators(pair)
+    length_a, length = len(pair.a), int(separators[-1]) + 1
     ids = np.empty(length, np.int32)
+    ids[separators] = vocabulary.sep_id
     ids[0] = vocabulary.cls_id
     ids[1 : length_a + 1] = pair.a
-    ids[length_a + 1] = ids[-1] = vocabulary.sep_id
-    ids[length_a + 2 : -1] = pair.b
-    separators = np.array([0, length_a + 1, length - 1])
+    ids[length_a + 2 : length - 1] = pair.b
     segment_ids = np.zeros(length, np.int32)
     segment_ids[length_a + 2 :] = 1
-
     boundary = token_boundary(ids, separators, vocabulary.starts_word)
-    masked, positions = mask_tokens(ids, boundary, separators, vocabulary, settings, rng)
-    return MaskedExample(masked, segment_ids, boundary, positions, ids[positions], pair.swapped)
+    none = np.zeros(0, np.int32)
+    return MaskedExample(ids, segment_ids, boundary, none, none, pair.swapped)
+
+
+def _separators(pair: SegmentPair) -> np.ndarray:
+    """Where [CLS] and each [SEP] stand; int64 [3], or [2] for a single segment."""
+    length_a, length_b = len(pair.a), len(pair.b)
+    places = [0, length_a + 1] + ([length_a + length_b + 2] if length_b else [])
+    return np.array(places)
 
 
 def token_boundary(ids: np.ndarray, separators: np.ndarray, starts_word: np.ndarray) -> np.ndarray:
@@ -226,13 +256,16 @@ def _ngram_lengths(words_left: np.ndarray, settings: MaskingSettings, rng: np.ra
     return lengths
 
 
-def _cumulative_ngram_probabilities(ngram: int) -> np.ndarray:
+def _cumulative_ngram_probabilities(ngram: int, favor_shorter: bool) -> np.ndarray:
     """Row w: cumulative p(n) for n = 1..ngram where only w words are left; float64 [ngram + 1, ngram].
 
-    >>> _cumulative_ngram_probabilities(3)[2]  # 1/1 and 1/2, renormalised
+    >>> _cumulative_ngram_probabilities(3, True)[2]  # 1/1 and 1/2, renormalised
     array([0.66666667, 1.        , 1.        ])
     """
-    weights = np.tril(1.0 / np.arange(1, ngram + 1) * np.ones((ngram + 1, ngram)), k=-1)
+    probabilities = 1.0 / np.arange(1, ngram + 1)
+    if not favor_shorter:
+        probabilities = probabilities[::-1]
+    weights = np.tril(probabilities * np.ones((ngram + 1, ngram)), k=-1)
     cumulative = weights.cumsum(axis=1)
     cumulative[1:] /= cumulative[1:, -1:]
     return cumulative

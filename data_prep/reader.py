@@ -11,12 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from data_prep.dynamic_masking import DynamicMasking, example_keys, mask_batch, masking_of
 from data_prep.records import count_examples, is_gzip, read_records
 from data_prep.schema import Feature, pretraining_features
 
 __all__ = ["check_features", "count_examples", "feature_lengths", "pretraining_dataset"]
 
-# Our names on the left, the names in the files on the right. token_boundary is not needed for training.
+# Our names on the left, the names in the files on the right.
 _BATCH = {
     "input_ids": "input_ids",
     "input_mask": "input_mask",
@@ -25,6 +26,12 @@ _BATCH = {
     "masked_lm_ids": "masked_lm_ids",
     "masked_lm_weights": "masked_lm_weights",
     "sentence_order": "next_sentence_labels",
+}
+_MODEL_GARDEN = {**_BATCH, "input_ids": "input_word_ids", "token_type_ids": "input_type_ids"}
+# Without masked_lm_*, which are made while reading; only then are the words' boundaries needed.
+_UNMASKED = {
+    **{ours: theirs for ours, theirs in _BATCH.items() if not ours.startswith("masked_lm")},
+    "token_boundary": "token_boundary",
 }
 _CHECKED_RECORDS = 8
 
@@ -44,20 +51,23 @@ def check_features(
       InputError: a feature is missing, has another type or length, or holds an id or position out of range.
     """
     features = pretraining_features(max_seq_length, max_predictions_per_seq)
-    needed = {name: features[name] for name in _BATCH.values()}
+    names = _names_in(path)
+    if names is _UNMASKED:
+        _check_predictions(masking_of(Path(path)), max_predictions_per_seq, path)
     for number, record in enumerate(read_records(Path(path))):
         if number == _CHECKED_RECORDS:
             break
         values = _parse_one(record, path)
-        for name, feature in needed.items():
-            _check_feature(name, feature, values, path)
-        _check_range("input_ids", values, vocab_size, "vocab_size", path)
-        _check_range("masked_lm_ids", values, vocab_size, "vocab_size", path)
-        _check_range("masked_lm_positions", values, max_seq_length, "max_seq_length", path)
+        for ours, name in names.items():
+            _check_feature(name, features[_BATCH.get(ours, ours)], values, path)
+        _check_range(names["input_ids"], values, vocab_size, "vocab_size", path)
+        if names is not _UNMASKED:
+            _check_range("masked_lm_ids", values, vocab_size, "vocab_size", path)
+            _check_range("masked_lm_positions", values, max_seq_length, "max_seq_length", path)
 
 
 def feature_lengths(path: str | os.PathLike) -> tuple[int, int]:
-    """The T and P that a file was made with, from its first record.
+    """The T and P that a file was made with, from its first record; P of unmasked ones from the manifest.
 
     Args:
       path: a TFRecord file, plain or GZIP.
@@ -66,10 +76,34 @@ def feature_lengths(path: str | os.PathLike) -> tuple[int, int]:
       InputError: the file holds something else than pretraining examples.
     """
     values = _parse_one(next(read_records(Path(path))), path)
-    for name in ("input_ids", "masked_lm_positions"):
+    names = _names_of(values)
+    if names is _UNMASKED:
+        return len(values["input_ids"][1]), masking_of(Path(path)).settings.max_predictions_per_seq
+    for name in (names["input_ids"], "masked_lm_positions"):
         if not values.get(name, ("", []))[1]:
             raise InputError(f"Pretraining examples must have the feature `{name}`. {path} has none.")
-    return len(values["input_ids"][1]), len(values["masked_lm_positions"][1])
+    return len(values[names["input_ids"]][1]), len(values["masked_lm_positions"][1])
+
+
+def _names_in(path: str | os.PathLike) -> dict[str, str]:
+    return _names_of(_parse_one(next(read_records(Path(path))), path))
+
+
+def _names_of(values: dict) -> dict[str, str]:
+    """Whose feature names an example has, and whether it is masked already."""
+    if "input_word_ids" in values:
+        return _MODEL_GARDEN
+    masked = any(name.startswith("masked_lm_") for name in values)
+    return _BATCH if masked or "token_boundary" not in values else _UNMASKED
+
+
+def _check_predictions(masking: DynamicMasking, max_predictions_per_seq: int, path) -> None:
+    prepared = masking.settings.max_predictions_per_seq
+    if prepared != max_predictions_per_seq:
+        raise InputError(
+            f"`max_predictions_per_seq` must be what the unmasked examples were prepared with. {path} has "
+            f"{prepared}. Received {max_predictions_per_seq}; leave the flag away."
+        )
 
 
 def pretraining_dataset(
@@ -94,7 +128,9 @@ def pretraining_dataset(
     on across the end of an epoch.
 
     Args:
-      files: TFRecord files, plain or GZIP, of this library or of the original.
+      files: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden; all of
+        one kind. Unmasked ones are masked here, anew in every epoch, by (shuffle_seed or 0, host, epoch,
+        place in the epoch).
       batch_size: B.
       max_seq_length: T.
       max_predictions_per_seq: P.
@@ -110,7 +146,8 @@ def pretraining_dataset(
 
     Returns:
       A dataset of dicts: input_ids, input_mask, token_type_ids int32 [B, T]; masked_lm_positions,
-      masked_lm_ids int32 [B, P]; masked_lm_weights float32 [B, P]; sentence_order int32 [B], 1 = swapped.
+      masked_lm_ids int32 [B, P]; masked_lm_weights float32 [B, P]; sentence_order int32 [B], 1 = swapped;
+      sentence_order_weights float32 [B], 0 where there is no second segment and so nothing to predict.
 
     Raises:
       InputError: no files, or one that is missing, empty, cut off, or not a TFRecord file.
@@ -147,10 +184,30 @@ def pretraining_dataset(
         )
     else:
         records = epoch_records(tf.constant(0, tf.int64), min(start_example, own))
-    batches = records.batch(batch_size, drop_remainder=drop_remainder).map(
-        lambda batch: _parse_batch(batch, max_seq_length, max_predictions_per_seq),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
+    kind = _names_in(files[0])
+    masking = masking_of(Path(files[0])) if kind is _UNMASKED else None
+    if masking:
+        _check_predictions(masking, max_predictions_per_seq, files[0])
+
+    def parse(number, batch):
+        parsed = _parse_batch(batch, kind, max_seq_length, max_predictions_per_seq)
+        if not masking:
+            return parsed
+        # Batches have no gaps, so an example's place in the endless stream follows from its batch's number.
+        rows = tf.range(tf.shape(batch)[0], dtype=tf.int64)
+        keys = example_keys(shuffle_seed or 0, host, start_example + number * batch_size + rows)
+        masked = {**parsed, **mask_batch(parsed, masking, keys)}
+        del masked["token_boundary"]
+        return masked
+
+    batches = (
+        records.batch(batch_size, drop_remainder=drop_remainder)
+        .enumerate()
+        .map(
+            parse,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
     )
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -187,19 +244,22 @@ def _shuffled(records: tf.data.Dataset, seed: int, epoch, window: int, skip: int
     return windows.map(permuted).prefetch(1).unbatch().skip(rest)
 
 
-def _parse_batch(batch, max_seq_length: int, max_predictions_per_seq: int) -> dict:
+def _parse_batch(batch, names: dict[str, str], max_seq_length: int, max_predictions_per_seq: int) -> dict:
     features = pretraining_features(max_seq_length, max_predictions_per_seq)
     spec = {
-        name: tf.io.FixedLenFeature([features[name].length], getattr(tf, features[name].dtype))
-        for name in _BATCH.values()
+        name: tf.io.FixedLenFeature([feature.length], getattr(tf, feature.dtype))
+        for ours, name in names.items()
+        for feature in [features[_BATCH.get(ours, ours)]]
     }
     parsed = tf.io.parse_example(batch, spec)
     result = {}
-    for ours, theirs in _BATCH.items():
+    for ours, theirs in names.items():
         values = parsed[theirs]
         # Accelerators count in int32.
         result[ours] = tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
     result["sentence_order"] = tf.squeeze(result["sentence_order"], axis=1)
+    has_second = tf.reduce_any(result["token_type_ids"] > 0, axis=1)
+    result["sentence_order_weights"] = tf.cast(has_second, tf.float32)
     return result
 
 

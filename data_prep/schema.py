@@ -22,7 +22,7 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> d
 
     Args:
       max_seq_length: T.
-      max_predictions_per_seq: P.
+      max_predictions_per_seq: P; 0 for unmasked examples (`--masking=dynamic`), without masked_lm_*.
 
     Returns:
       Name -> feature. `next_sentence_labels` is the sentence order: 0 in order, 1 swapped.
@@ -32,13 +32,16 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> d
     """
     sequence = Feature("int64", max_seq_length, "max_seq_length")
     predictions = Feature("int64", max_predictions_per_seq, "max_predictions_per_seq")
+    masked = {
+        "masked_lm_positions": predictions,
+        "masked_lm_ids": predictions,
+        "masked_lm_weights": predictions._replace(dtype="float32"),
+    }
     return {
         "input_ids": sequence,
         "input_mask": sequence,
         "segment_ids": sequence,
         "token_boundary": sequence,
-        "masked_lm_positions": predictions,
-        "masked_lm_ids": predictions,
-        "masked_lm_weights": predictions._replace(dtype="float32"),
+        **(masked if max_predictions_per_seq else {}),
         "next_sentence_labels": Feature("int64", 1, ""),
     }

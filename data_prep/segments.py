@@ -3,7 +3,7 @@
 sentences --chunks--> [begin, end) --sentence_order_pair--> SegmentPair(a, b, swapped)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,9 @@ class SegmentPair:
 
     Attributes:
       a: ids of the first segment, int32 [at least 1].
-      b: ids of the second segment, int32 [at least 1].
-      swapped: True where `b` comes before `a` in the document; the sentence-order label.
+      b: ids of the second segment, int32 [at least 1]; empty where there is a single segment.
+      swapped: the label: True where `b` comes before `a` in the document (sop), or comes from another
+        document (nsp).
       num_sentences: how many sentences of the document went into the pair.
     """
 
@@ -54,6 +55,72 @@ def segment_pairs(
             yield sentence_order_pair(tokens, offsets[begin : end + 1], max_tokens, rng)
 
 
+def single_segments(
+    document: list[np.ndarray], max_tokens: int, short_seq_prob: float, rng: np.random.Generator
+) -> Iterator[SegmentPair]:
+    """Cuts a document into stretches without a second segment (`--sentence_objective=none`).
+
+    Args:
+      document: the ids of each sentence, int32 [at least 1].
+      max_tokens: most tokens in a segment, max_seq_length - 2.
+      short_seq_prob: share of segments that aim at a random shorter length.
+      rng: source of every draw.
+
+    Yields:
+      Pairs with len(a) <= max_tokens and an empty b, never swapped. Every sentence is used.
+    """
+    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
+    tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
+    for begin, end in chunks(offsets, max_tokens, short_seq_prob, rng):
+        a = tokens[offsets[begin] : offsets[end]]
+        a = _shorten(a, max(0, len(a) - max_tokens), rng)
+        yield SegmentPair(a, tokens[:0], False, end - begin)
+
+
+def next_sentence_pairs(
+    document: list[np.ndarray],
+    max_tokens: int,
+    short_seq_prob: float,
+    rng: np.random.Generator,
+    next_segment: Callable[[np.random.Generator], list[np.ndarray]],
+) -> Iterator[SegmentPair]:
+    """BERT's next-sentence prediction: `b` follows `a`, or with p = .5 comes from another document.
+
+    After a random `b` the sentences that would have followed `a` start the next chunk. A single sentence
+    left over gives no pair, so that the label stays balanced. (BERT makes all of those random pairs.)
+
+    Args:
+      document: the ids of each sentence, int32 [at least 1].
+      max_tokens: most tokens in a pair, max_seq_length - 3.
+      short_seq_prob: share of chunks that aim at a random shorter length.
+      rng: source of every draw.
+      next_segment: rng -> sentences of another document, from a random one of them on.
+
+    Yields:
+      Pairs with len(a) + len(b) <= max_tokens; `swapped` says that `b` is random.
+    """
+    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
+    tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
+    begin, last = 0, len(document)
+    while last - begin >= 2:
+        target = _target(max_tokens, short_seq_prob, rng)
+        end = _chunk_end(offsets, begin, target)
+        cut = begin + int(rng.integers(1, end - begin))
+        a, b = tokens[offsets[begin] : offsets[cut]], tokens[offsets[cut] : offsets[end]]
+        random = bool(rng.random() < 0.5)
+        if random:
+            b, end = _stretch(next_segment(rng), target - len(a)), cut
+        pair = truncate_pair(a, b, max_tokens, rng)
+        yield SegmentPair(*pair, random, end - begin)
+        begin = end
+
+
+def _stretch(sentences: list[np.ndarray], target: int) -> np.ndarray:
+    """The first sentences, until their tokens reach the target; at least one."""
+    ends = np.cumsum([len(sentence) for sentence in sentences])
+    return np.concatenate(sentences[: int(np.searchsorted(ends, target)) + 1])
+
+
 def chunks(
     offsets: np.ndarray, max_tokens: int, short_seq_prob: float, rng: np.random.Generator
 ) -> Iterator[tuple[int, int]]:
@@ -74,13 +141,20 @@ def chunks(
     last = len(offsets) - 1
     begin = 0
     while begin < last:
-        target = max_tokens
-        if rng.random() < short_seq_prob:
-            target = int(rng.integers(2, max_tokens + 1))
-        reached = int(np.searchsorted(offsets, offsets[begin] + target))
-        end = min(max(reached, begin + 2), last)
+        end = _chunk_end(offsets, begin, _target(max_tokens, short_seq_prob, rng))
         yield begin, end
         begin = end
+
+
+def _target(max_tokens: int, short_seq_prob: float, rng: np.random.Generator) -> int:
+    if rng.random() < short_seq_prob:
+        return int(rng.integers(2, max_tokens + 1))
+    return max_tokens
+
+
+def _chunk_end(offsets: np.ndarray, begin: int, target: int) -> int:
+    reached = int(np.searchsorted(offsets, offsets[begin] + target))
+    return min(max(reached, begin + 2), len(offsets) - 1)
 
 
 def sentence_order_pair(

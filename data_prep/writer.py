@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -26,12 +27,13 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from data_prep.documents import Document, InputFormat, expand_files, input_size, read_documents
 from data_prep.manifest import build_manifest, drop_manifest, file_sha256, package_versions, write_manifest
-from data_prep.masking import MaskedExample, MaskingSettings, masked_example
+from data_prep.masking import MaskedExample, MaskingSettings, masked_example, unmasked_example
+from data_prep.partners import NextSegment, PartnerPool, partner_pool
 from data_prep.parts import INDEX, Part, merge_shard
 from data_prep.progress import PrepareProgress
 from data_prep.records import framed
 from data_prep.schema import pretraining_features
-from data_prep.segments import segment_pairs
+from data_prep.segments import SegmentPair, next_sentence_pairs, segment_pairs, single_segments
 from data_prep.serialization import serialize_examples
 from data_prep.tokenizer import AlbertTokenizer
 from data_prep.unfinished import unfinished_folder
@@ -70,6 +72,12 @@ class PrepareSettings:
       dupe_factor: how many times the text is gone through, with other pairs and masks each time.
       short_seq_prob: share of examples that aim at a random shorter length.
       ngram: most words in one masked span.
+      favor_shorter_ngram: p(n) proportional to 1/n for n words; without it, longer ones are as much likelier.
+      do_whole_word_mask: the pieces of a word are masked together.
+      masking: "static" masks here; "dynamic" leaves it to training, which masks anew in every epoch, so
+        that dupe_factor=1 will do.
+      sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
+        another document (BERT), "none" has single segments.
       random_seed: seed of all draws.
       do_lower_case: False for a cased vocabulary.
       workers: how many processes; all cores if it is not given. The output is the same.
@@ -88,6 +96,10 @@ class PrepareSettings:
     dupe_factor: int = 40
     short_seq_prob: float = 0.1
     ngram: int = 3
+    favor_shorter_ngram: bool = True
+    do_whole_word_mask: bool = True
+    masking: Literal["static", "dynamic"] = "static"
+    sentence_objective: Literal["sop", "nsp", "none"] = "sop"
     random_seed: int = 12345
     do_lower_case: bool = True
     workers: int | None = None
@@ -124,8 +136,9 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
         Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
-        documents = read_documents(inputs, settings.input_format, settings.language, settings.text_field)
-        jobs = _part_jobs(documents, work, settings, predictions, len(outputs))
+        partners = _sample_partners(work, inputs, tokenizer, settings)
+        documents = _documents(inputs, settings)
+        jobs = _part_jobs(documents, work, settings, predictions, len(outputs), partners)
         counts: Counter = Counter()
         num_parts = 0
         for of_part in workers.run(_make_part, jobs):
@@ -155,6 +168,7 @@ def document_examples(
     predictions: int,
     settings: PrepareSettings,
     counts: Counter,
+    partners: PartnerPool | None = None,
 ) -> Iterator[tuple[int, MaskedExample]]:
     """All examples of one document, one duplicate after the other.
 
@@ -164,21 +178,32 @@ def document_examples(
       predictions: P.
       settings: lengths, probabilities, seed.
       counts: documents, sentences, tokens, examples, ... are added to it.
+      partners: other documents, for `sentence_objective="nsp"`.
 
     Yields:
       (key, example): a random 64-bit key that decides the example's shard and its place there.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
     vocabulary = tokenizer.masking_vocabulary
-    masking = MaskingSettings(predictions, settings.masked_lm_prob, settings.ngram)
+    masking = MaskingSettings(
+        predictions,
+        settings.masked_lm_prob,
+        settings.ngram,
+        settings.favor_shorter_ngram,
+        settings.do_whole_word_mask,
+    )
+    next_segment = partners.chooser(document) if partners else None
     counts["documents"] += 1
     counts["sentences"] += len(sentences)
     counts["tokens"] += sum(map(len, sentences))
     for duplicate in range(settings.dupe_factor):
         rng = document_generator(document, settings.random_seed, duplicate)
         paired = 0
-        for pair in segment_pairs(sentences, settings.max_seq_length - 3, settings.short_seq_prob, rng):
-            example = masked_example(pair, vocabulary, masking, rng)
+        for pair in _pairs(sentences, settings, rng, next_segment):
+            if settings.masking == "dynamic":
+                example = unmasked_example(pair, vocabulary)
+            else:
+                example = masked_example(pair, vocabulary, masking, rng)
             yield rng.bit_generator.random_raw(), example
             paired += pair.num_sentences
             counts["examples"] += 1
@@ -189,11 +214,26 @@ def document_examples(
         counts["duplicate_bytes"] += document.num_bytes
 
 
+def _pairs(
+    sentences: list[np.ndarray],
+    settings: PrepareSettings,
+    rng: np.random.Generator,
+    next_segment: NextSegment | None,
+) -> Iterator[SegmentPair]:
+    T, short = settings.max_seq_length, settings.short_seq_prob
+    if settings.sentence_objective == "none":
+        return single_segments(sentences, T - 2, short, rng)
+    if settings.sentence_objective == "nsp":
+        assert next_segment is not None
+        return next_sentence_pairs(sentences, T - 3, short, rng, next_segment)
+    return segment_pairs(sentences, T - 3, short, rng)
+
+
 def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterator[tuple[Document, ...]]:
     """Groups documents until they reach a size; where the groups end depends on the text alone.
 
     Args:
-      documents: those longer than MAX_DOCUMENT_CHARACTERS are cut first.
+      documents: none of them very long.
       num_characters: size of a group, about.
 
     Yields:
@@ -202,12 +242,11 @@ def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterat
     stretch: list[Document] = []
     size = 0
     for document in documents:
-        for piece in cut_document(document, MAX_DOCUMENT_CHARACTERS):
-            stretch.append(piece)
-            size += sum(map(len, piece.sentences))
-            if size >= num_characters:
-                yield tuple(stretch)
-                stretch, size = [], 0
+        stretch.append(document)
+        size += sum(map(len, document.sentences))
+        if size >= num_characters:
+            yield tuple(stretch)
+            stretch, size = [], 0
     if stretch:
         yield tuple(stretch)
 
@@ -324,6 +363,7 @@ class _PartJob:
     predictions: int
     num_shards: int
     vocabulary: str  # its SHA-256
+    partners: Path | None  # file of the PartnerPool
 
 
 @dataclass(frozen=True)
@@ -347,15 +387,42 @@ def _plan(settings: dict, tokenizer: AlbertTokenizer) -> dict:
     return {**plan, "vocabulary": file_sha256(tokenizer.spm_model_file), "versions": package_versions()}
 
 
+def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Document]:
+    """The text, in documents of at most MAX_DOCUMENT_CHARACTERS."""
+    for document in read_documents(inputs, settings.input_format, settings.language, settings.text_field):
+        yield from cut_document(document, MAX_DOCUMENT_CHARACTERS)
+
+
+def _sample_partners(
+    work: Path, inputs: list[Path], tokenizer: AlbertTokenizer, settings: PrepareSettings
+) -> Path | None:
+    """Goes through the text once for next-sentence prediction, and leaves the sample where workers find it."""
+    if settings.sentence_objective != "nsp":
+        return None
+    if any(not path.is_file() for path in inputs if not str(path).startswith("tfds:")):
+        raise InputError(
+            "--sentence_objective=nsp goes through the text twice, so it needs files. Received standard input "
+            "or a pipe; write the text to a file first."
+        )
+    path = work / "partners.npz"
+    partner_pool(_documents(inputs, settings), tokenizer, settings.random_seed).save(path)
+    return path
+
+
 def _part_jobs(
-    documents: Iterable[Document], work: Path, settings: PrepareSettings, predictions: int, num_shards: int
+    documents: Iterable[Document],
+    work: Path,
+    settings: PrepareSettings,
+    predictions: int,
+    num_shards: int,
+    partners: Path | None,
 ) -> Iterator[_PartJob]:
     vocabulary = file_sha256(Path(settings.spm_model_file))
     # A character of text comes to about 1.6 bytes of records in every duplicate.
     size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
     stretches = text_stretches(documents, size)
     for number, stretch in enumerate(stretches):
-        yield _PartJob(Part(work, number), stretch, settings, predictions, num_shards, vocabulary)
+        yield _PartJob(Part(work, number), stretch, settings, predictions, num_shards, vocabulary, partners)
 
 
 def _make_part(job: _PartJob) -> Counter:
@@ -370,17 +437,19 @@ def _make_part(job: _PartJob) -> Counter:
         return Counter(earlier["counts"])
     settings = job.settings
     tokenizer = _tokenizer(settings.spm_model_file, settings.do_lower_case, job.vocabulary)
+    partners = PartnerPool.load(job.partners) if job.partners else None
+    stored = job.predictions if settings.masking == "static" else 0
     counts: Counter = Counter()
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []
     keyed = (
         one
         for document in job.documents
-        for one in document_examples(document, tokenizer, job.predictions, settings, counts)
+        for one in document_examples(document, tokenizer, job.predictions, settings, counts, partners)
     )
     while batch := list(itertools.islice(keyed, _SERIALIZED_TOGETHER)):
         examples = [example for _, example in batch]
-        serialized = serialize_batch(examples, settings.max_seq_length, job.predictions)
+        serialized = serialize_batch(examples, settings.max_seq_length, stored)
         records += map(framed, serialized)
         rows += [
             (key, len(record), len(example.input_ids), len(example.masked_lm_positions), example.swapped)

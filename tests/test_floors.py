@@ -29,6 +29,7 @@ FLOORS = {  # longest prefix wins
     "data_prep.inspection": 2,
     "data_prep.inspection_settings": 1,
     "data_prep.preprocessing": 2,
+    "data_prep.dynamic_masking": 2,
     "data_prep.reader": 2,
     "data_prep.verification": 2,
     "data_prep.writer": 2,

@@ -16,6 +16,8 @@ import tensorflow as tf
 from albert_tf import cli
 from albert_tf.training.checkpoints import find_checkpoint, load_run
 from albert_tf.training.run_log import read_metrics
+from data_prep.writer import PrepareSettings, prepare
+from tests.data_prep.conftest import write_story
 
 ROOT = Path(__file__).parents[1]
 TRAINING = {
@@ -194,6 +196,34 @@ def test_training_without_evaluation_file_says_so(pretraining_files, tmp_path, c
     assert cli.main(pretraining_files.flags(tmp_path / "run", eval_file=None)) == 0
     assert "--do_eval needs --eval_file" in capfd.readouterr().err
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
+)
+def test_other_kinds_of_examples(pretraining_files, tmp_path, changes):
+    """Masked while training, without a sentence loss, and with next sentences; resumed half-way."""
+    write_story(tmp_path / "story.txt")
+    settings = PrepareSettings(
+        str(tmp_path / "story.txt"),
+        str(tmp_path / "data" / "train.tfrecord"),
+        str(pretraining_files.spm_model_file),
+        max_seq_length=32,
+        dupe_factor=1,
+        **changes,
+    )
+    prepare(settings, show_progress=False)
+    flags = {"input_file": settings.output_file, "eval_file": None, "do_eval": None}
+    for name, steps in (("whole", [12]), ("halves", [8, 12])):
+        for num_train_steps in steps:
+            # The same schedule in both: a run that is cut at step 8, not one that was planned for 8.
+            flags |= {"learning_rate": 0.01, "num_warmup_steps": 100}
+            arguments = pretraining_files.flags(tmp_path / name, **flags, num_train_steps=num_train_steps)
+            assert cli.main(arguments) == 0
+    assert_same_run(tmp_path / "whole", tmp_path / "halves")
+    last = read_metrics(tmp_path / "whole")[-1]
+    assert np.isfinite(last["loss"])
+    assert (last["sentence_order_loss"] == 0) == (changes.get("sentence_objective") == "none")
 
 
 def refused(capfd, arguments) -> str:

@@ -20,6 +20,7 @@ SUMS = (
     "sentence_order_loss",
     "sentence_order_correct",
     "sentence_order_weight",
+    "examples",
 )
 
 
@@ -35,8 +36,9 @@ def make_train_function(
         replicas = tf.distribute.get_replica_context()
         predictions, pairs = replicas.all_reduce(
             tf.distribute.ReduceOp.SUM,
-            [tf.reduce_sum(batch["masked_lm_weights"]), tf.cast(tf.size(batch["sentence_order"]), "float32")],
+            [tf.reduce_sum(batch["masked_lm_weights"]), tf.reduce_sum(batch["sentence_order_weights"])],
         )
+        pairs = tf.maximum(pairs, 1.0)  # none where all examples are single segments
         with tf.GradientTape() as tape:
             sums = pretraining_sums(model(batch, training=True), batch)
             # Divided by the global counts, so that the replicas' gradients add up to the global batch's.
@@ -104,4 +106,4 @@ def evaluate(eval_step: Callable, batches: Iterable, max_steps: int | None = Non
         sums = eval_step(batch)
         totals = {name: totals[name] + float(sums[name]) for name in SUMS}
     metrics = {f"eval_{name}": value for name, value in pretraining_metrics(totals).items()}
-    return {**metrics, "eval_examples": int(totals["sentence_order_weight"])}
+    return {**metrics, "eval_examples": int(totals["examples"])}

@@ -143,3 +143,21 @@ def test_spans_do_not_cross_the_separator():
 def test_a_word_does_not_continue_across_the_separator():
     example = build([5, 7], [7, 8, 6], MaskingSettings(20), 0)
     assert example.token_boundary.tolist() == [1, 1, 0, 1, 1, 0, 1, 1]
+
+
+@pytest.mark.slow
+def test_distribution_of_100_000_examples():
+    """Masked share and 80/10/10 within 1%."""
+    settings, rng = MaskingSettings(20), np.random.default_rng(0)
+    pair = SegmentPair(np.array([13, 14] * 20, np.int32), np.array([14, 13] * 20, np.int32), False, 2)
+    tokens = predicted = masked = same = 0
+    for _ in range(100_000):
+        example = masked_example(pair, VOCABULARY, settings, rng)
+        shown = example.input_ids[example.masked_lm_positions]
+        tokens += len(example.input_ids)
+        predicted += len(shown)
+        masked += int((shown == MASK).sum())
+        same += int((shown == example.masked_lm_ids).sum())
+    assert predicted / tokens == pytest.approx(0.15, abs=0.01)
+    assert masked / predicted == pytest.approx(0.8, abs=0.01)
+    assert same / predicted == pytest.approx(0.1 + 0.1 / 11, abs=0.01)

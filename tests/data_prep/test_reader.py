@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from data_prep.masking import MaskedExample
-from data_prep.reader import check_features, feature_lengths, pretraining_dataset
-from data_prep.writer import serialize
+from data_prep.reader import _BATCH, check_features, count_examples, feature_lengths, pretraining_dataset
+from data_prep.writer import PrepareSettings, prepare, serialize
 
 T, P, V = 10, 3, 1000
 
@@ -76,10 +76,11 @@ def test_a_batch(files):
         "masked_lm_ids": [[9, 0, 0]] * 2,
         "masked_lm_weights": [[1.0, 0.0, 0.0]] * 2,
         "sentence_order": [0, 1],
+        "sentence_order_weights": [1.0, 1.0],
     }
     assert {name: values.numpy().tolist() for name, values in batch.items()} == expected
     for name, spec in dataset.element_spec.items():
-        assert spec.dtype == (tf.float32 if name == "masked_lm_weights" else tf.int32)
+        assert spec.dtype == (tf.float32 if name.endswith("_weights") else tf.int32)
         assert spec.shape == batch[name].shape, "static shapes, which TPUs need"
 
 
@@ -232,3 +233,69 @@ def test_a_file_cut_off(files, tmp_path):
     (tmp_path / "cut.gz").write_bytes(gzip.compress(raw)[:-1])
     with pytest.raises(InputError, match="damaged GZIP"):
         check_features(tmp_path / "cut.gz", T, P, V)
+
+
+@pytest.fixture(scope="module")
+def unmasked(story, model_file, tmp_path_factory):
+    """A file of unmasked examples with its manifest."""
+    path = tmp_path_factory.mktemp("unmasked") / "train.tfrecord"
+    flags = {"max_seq_length": 48, "dupe_factor": 1, "masking": "dynamic"}
+    prepare(PrepareSettings(str(story), str(path), str(model_file), **flags), show_progress=False)
+    return path
+
+
+def masked_batches(path, take, **options):
+    T, P = feature_lengths(path)
+    dataset = pretraining_dataset(
+        [path], batch_size=4, max_seq_length=T, max_predictions_per_seq=P, **options
+    )
+    return [{name: values.numpy() for name, values in batch.items()} for batch in dataset.take(take)]
+
+
+def equal(first, second):
+    return all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
+    check_features(unmasked, 48, 8, 100)
+    assert feature_lengths(unmasked) == (48, 8)
+    own = count_examples([unmasked])[0]
+    batches = masked_batches(unmasked, own, shuffle_seed=3)
+    assert set(batches[0]) == {*_BATCH, "sentence_order_weights"}
+    assert all(map(equal, batches, masked_batches(unmasked, own, shuffle_seed=3)))
+    for done in (1, own // 4, own // 4 + 1, own - 2):
+        resumed = masked_batches(unmasked, 1, shuffle_seed=3, start_example=4 * done)
+        assert equal(resumed[0], batches[done]), done
+    # `own` batches of 4 are 4 epochs; in file order example 0 comes back after `own` examples.
+    stream = masked_batches(unmasked, own)
+    rows = np.concatenate([batch["masked_lm_positions"] for batch in stream]).reshape(4, own, -1)
+    assert (rows[0] != rows[1]).any()
+
+
+def test_every_evaluation_of_unmasked_files_is_the_same(unmasked):
+    first, second = (masked_batches(unmasked, -1, repeat=False, drop_remainder=False) for _ in range(2))
+    assert all(map(equal, first, second))
+
+
+def test_unmasked_files_need_their_manifest(unmasked, tmp_path):
+    (tmp_path / "alone").write_bytes(unmasked.read_bytes())
+    with pytest.raises(InputError, match="need the manifest.json"):
+        feature_lengths(tmp_path / "alone")
+    with pytest.raises(InputError, match="has 8. Received 5"):
+        check_features(unmasked, 48, 5, 100)
+
+
+def test_files_of_model_garden_read(tmp_path):
+    def renamed(raw):
+        example = tf.train.Example.FromString(raw)
+        features = example.features.feature
+        for old, new in (("input_ids", "input_word_ids"), ("segment_ids", "input_type_ids")):
+            features[new].CopyFrom(features[old])
+            del features[old]
+        del features["token_boundary"]
+        return example.SerializeToString()
+
+    path = write(tmp_path / "garden", [renamed(record(number)) for number in range(10, 14)])
+    check_features(path, T, P, V)
+    assert feature_lengths(path) == (T, P)
+    assert stream([path], repeat=False) == [[10, 11, 12, 13]]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.segments import chunks, segment_pairs, truncate_pair
+from data_prep.segments import chunks, next_sentence_pairs, segment_pairs, single_segments, truncate_pair
 from tests.reference import masking as reference
 
 seeds = st.integers(0, 2**32)
@@ -95,3 +95,42 @@ def test_truncation_has_the_original_distribution(a, b, max_tokens):
     theirs = counts(reference.truncate_pair, np.random.default_rng(2))
     for key in ours.keys() | theirs.keys():
         assert ours.get(key, 0) == pytest.approx(theirs.get(key, 0), abs=0.05), key
+
+
+@given(documents, st.integers(2, 60), st.floats(0, 1), seeds)
+def test_single_segments_use_every_sentence(lengths, max_tokens, short_seq_prob, seed):
+    found = list(single_segments(numbered(lengths), max_tokens, short_seq_prob, np.random.default_rng(seed)))
+    assert sum(pair.num_sentences for pair in found) == len(lengths)
+    for pair in found:
+        assert 1 <= len(pair.a) <= max_tokens
+        assert len(pair.b) == 0
+        assert not pair.swapped
+        assert set(np.diff(pair.a)) <= {1}
+
+
+@given(documents, st.integers(2, 60), st.floats(0, 1), seeds)
+def test_next_sentences_follow_or_come_from_another_document(lengths, max_tokens, short_seq_prob, seed):
+    def next_segment(rng):
+        return [np.full(rng.integers(1, 9), -1, np.int32) for _ in range(5)]
+
+    rng = np.random.default_rng(seed)
+    for pair in next_sentence_pairs(numbered(lengths), max_tokens, short_seq_prob, rng, next_segment):
+        assert len(pair.a) >= 1
+        assert 1 <= len(pair.b) <= max_tokens - len(pair.a)
+        assert (pair.b == -1).all() == pair.swapped
+        assert pair.swapped or pair.a[-1] < pair.b[0]
+
+
+def test_half_of_the_next_sentences_are_random_and_half_of_the_pairs_swapped():
+    """100,000 examples of each objective."""
+    rng = np.random.default_rng(0)
+    document = numbered([2] * 1201)  # the last sentence is left over, and has no pair
+    sop: list = []
+    nsp: list = []
+    while len(sop) < 100_000:
+        sop += [pair.swapped for pair in segment_pairs(document, 8, 0.1, rng)]
+    while len(nsp) < 100_000:
+        found = next_sentence_pairs(document, 8, 0.1, rng, lambda rng: [np.full(3, -1, np.int32)] * 3)
+        nsp += [pair.swapped for pair in found]
+    assert np.mean(sop) == pytest.approx(0.5, abs=0.01)
+    assert np.mean(nsp) == pytest.approx(0.5, abs=0.01)

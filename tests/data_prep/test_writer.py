@@ -231,3 +231,20 @@ def test_a_failure_half_way_leaves_what_was_there(story, model_file, tmp_path):
     with pytest.raises(InputError, match="0xff at offset 14"):
         prepared(f"{story},{tmp_path}/bad.txt", model_file, out, random_seed=2)
     assert contents(out) == before
+
+
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
+@pytest.mark.parametrize("objective", ["nsp", "none"])
+def test_other_sentence_objectives(story, model_file, tmp_path, objective, masking):
+    prepared(story, model_file, tmp_path, sentence_objective=objective, masking=masking, dupe_factor=3)
+    found = list(examples(tmp_path / "train.tfrecord"))
+    assert set(found[0]) == set(pretraining_features(48, 8 if masking == "static" else 0))
+    labels = {int(example["next_sentence_labels"][0]) for example in found}
+    assert labels == ({0, 1} if objective == "nsp" else {0})
+    assert all(example["segment_ids"].any() == (objective == "nsp") for example in found)
+
+
+def test_next_sentences_need_another_document(model_file, tmp_path):
+    (tmp_path / "one.txt").write_text("One.\nTwo.\nThree.\n")
+    with pytest.raises(InputError, match="at least two different documents"):
+        prepared(tmp_path / "one.txt", model_file, tmp_path / "out", sentence_objective="nsp")
