@@ -233,7 +233,7 @@ def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterat
     """Groups documents until they reach a size; where the groups end depends on the text alone.
 
     Args:
-      documents: none of them very long.
+      documents: those longer than MAX_DOCUMENT_CHARACTERS are cut first.
       num_characters: size of a group, about.
 
     Yields:
@@ -242,11 +242,12 @@ def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterat
     stretch: list[Document] = []
     size = 0
     for document in documents:
-        stretch.append(document)
-        size += sum(map(len, document.sentences))
-        if size >= num_characters:
-            yield tuple(stretch)
-            stretch, size = [], 0
+        for piece in cut_document(document, MAX_DOCUMENT_CHARACTERS):
+            stretch.append(piece)
+            size += sum(map(len, piece.sentences))
+            if size >= num_characters:
+                yield tuple(stretch)
+                stretch, size = [], 0
     if stretch:
         yield tuple(stretch)
 
@@ -388,9 +389,7 @@ def _plan(settings: dict, tokenizer: AlbertTokenizer) -> dict:
 
 
 def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Document]:
-    """The text, in documents of at most MAX_DOCUMENT_CHARACTERS."""
-    for document in read_documents(inputs, settings.input_format, settings.language, settings.text_field):
-        yield from cut_document(document, MAX_DOCUMENT_CHARACTERS)
+    return read_documents(inputs, settings.input_format, settings.language, settings.text_field)
 
 
 def _sample_partners(
@@ -405,7 +404,13 @@ def _sample_partners(
             "or a pipe; write the text to a file first."
         )
     path = work / "partners.npz"
-    partner_pool(_documents(inputs, settings), tokenizer, settings.random_seed).save(path)
+    # Cut as `text_stretches` cuts, since a document knows itself in the pool by its text.
+    documents = (
+        piece
+        for document in _documents(inputs, settings)
+        for piece in cut_document(document, MAX_DOCUMENT_CHARACTERS)
+    )
+    partner_pool(documents, tokenizer, settings.random_seed).save(path)
     return path
 
 
