@@ -198,6 +198,7 @@ def test_training_without_evaluation_file_says_so(pretraining_files, tmp_path, c
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
 )

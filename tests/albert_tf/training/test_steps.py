@@ -71,6 +71,7 @@ def run(replicas: int) -> dict:
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 def test_two_mirrored_devices_equal_one():
     one, two = run(1), run(2)
     assert one["trace"] == pytest.approx(two["trace"], abs=1e-5)
