@@ -18,8 +18,8 @@ from rich.table import Table
 from albert_tf.errors import InputError
 from albert_tf.training.settings import PretrainingSettings
 from data_prep.inspection_settings import InspectSettings
+from data_prep.prepare_settings import PrepareSettings
 from data_prep.vocabulary import VocabularySettings
-from data_prep.writer import PrepareSettings
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 _FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)

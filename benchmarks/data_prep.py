@@ -30,12 +30,13 @@ import psutil
 
 from albert_tf.files import write_text
 from data_prep.documents import expand_files, read_documents
+from data_prep.examples import document_generator, serialize_batch
 from data_prep.masking import MaskingSettings, masked_example
 from data_prep.parts import INDEX, Part, merge_shard
+from data_prep.prepare_settings import PrepareSettings, check_settings
 from data_prep.records import framed, read_records
 from data_prep.segments import segment_pairs
 from data_prep.tokenizer import AlbertTokenizer
-from data_prep.writer import PrepareSettings, check_settings, document_generator, serialize_batch
 
 ROOT = Path(__file__).parents[1]
 

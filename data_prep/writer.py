@@ -16,25 +16,22 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
-from data_prep.documents import Document, InputFormat, expand_files, input_size, read_documents
+from data_prep.documents import Document, expand_files, input_size, read_documents
+from data_prep.examples import document_examples, serialize_batch
 from data_prep.manifest import build_manifest, drop_manifest, file_sha256, package_versions, write_manifest
-from data_prep.masking import MaskedExample, MaskingSettings, masked_example, unmasked_example
-from data_prep.partners import NextSegment, PartnerPool, partner_pool
+from data_prep.partners import PartnerPool, partner_pool
 from data_prep.parts import INDEX, Part, merge_shard
+from data_prep.prepare_settings import PrepareSettings, check_settings, shard_names
 from data_prep.progress import PrepareProgress
 from data_prep.records import framed
-from data_prep.schema import pretraining_features
-from data_prep.segments import SegmentPair, next_sentence_pairs, segment_pairs, single_segments
-from data_prep.serialization import serialize_examples
 from data_prep.tokenizer import AlbertTokenizer
 from data_prep.unfinished import unfinished_folder
 from data_prep.workers import Workers, available_cores
@@ -49,60 +46,6 @@ _OTHER_TEXT = (
     "A run goes on with the text that it began with. Received an unfinished run and other text: {}; "
     "put the first text back, or delete the folder to start over."
 )
-
-
-@dataclass(frozen=True)
-class PrepareSettings:
-    """The flags of `albert prepare`; the original's names mean what they mean there.
-
-    Attributes:
-      input_file: text, plain or compressed, .jsonl, .tfrecord, .parquet; globs and commas; tfds:NAME:SPLIT; or -.
-      output_file: the TFRecord file to write, or several, separated by commas. One name with
-        `num_shards` N > 1 gives NAME-00000-of-0000N and so on. A manifest.json is written beside it.
-      spm_model_file: the SentencePiece model, from `albert vocab`.
-      input_format: "lines" (one sentence a line, blank lines between documents) or "prose" (one document
-        a file, blank lines between paragraphs).
-      language: language of prose, for the sentence breaker.
-      text_field: where the text is in JSON lines, TFRecords, Parquet and tfds datasets.
-      num_shards: how many files to write.
-      max_seq_length: T, tokens in an example, [CLS] and [SEP] among them.
-      max_predictions_per_seq: P, most masked tokens in an example. Without it masked_lm_prob * T, rounded
-        up: 77 for 512 tokens. (The original's 20 masks at most 3.9% of 512.)
-      masked_lm_prob: share of the tokens that are masked.
-      dupe_factor: how many times the text is gone through, with other pairs and masks each time.
-      short_seq_prob: share of examples that aim at a random shorter length.
-      ngram: most words in one masked span.
-      favor_shorter_ngram: p(n) proportional to 1/n for n words; without it, longer ones are as much likelier.
-      do_whole_word_mask: the pieces of a word are masked together.
-      masking: "static" masks here; "dynamic" leaves it to training, which masks anew in every epoch, so
-        that dupe_factor=1 will do.
-      sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
-        another document (BERT), "none" has single segments.
-      random_seed: seed of all draws.
-      do_lower_case: False for a cased vocabulary.
-      workers: how many processes; all cores if it is not given. The output is the same.
-    """
-
-    input_file: str
-    output_file: str
-    spm_model_file: str
-    input_format: InputFormat = "lines"
-    language: str = "en"
-    text_field: str = "text"
-    num_shards: int = 1
-    max_seq_length: int = 512
-    max_predictions_per_seq: int | None = None
-    masked_lm_prob: float = 0.15
-    dupe_factor: int = 40
-    short_seq_prob: float = 0.1
-    ngram: int = 3
-    favor_shorter_ngram: bool = True
-    do_whole_word_mask: bool = True
-    masking: Literal["static", "dynamic"] = "static"
-    sentence_objective: Literal["sop", "nsp", "none"] = "sop"
-    random_seed: int = 12345
-    do_lower_case: bool = True
-    workers: int | None = None
 
 
 def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
@@ -162,73 +105,6 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     return manifest
 
 
-def document_examples(
-    document: Document,
-    tokenizer: AlbertTokenizer,
-    predictions: int,
-    settings: PrepareSettings,
-    counts: Counter,
-    partners: PartnerPool | None = None,
-) -> Iterator[tuple[int, MaskedExample]]:
-    """All examples of one document, one duplicate after the other.
-
-    Args:
-      document: its sentences.
-      tokenizer: the vocabulary.
-      predictions: P.
-      settings: lengths, probabilities, seed.
-      counts: documents, sentences, tokens, examples, ... are added to it.
-      partners: other documents, for `sentence_objective="nsp"`.
-
-    Yields:
-      (key, example): a random 64-bit key that decides the example's shard and its place there.
-    """
-    sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
-    vocabulary = tokenizer.masking_vocabulary
-    masking = MaskingSettings(
-        predictions,
-        settings.masked_lm_prob,
-        settings.ngram,
-        settings.favor_shorter_ngram,
-        settings.do_whole_word_mask,
-    )
-    next_segment = partners.chooser(document) if partners else None
-    counts["documents"] += 1
-    counts["sentences"] += len(sentences)
-    counts["tokens"] += sum(map(len, sentences))
-    for duplicate in range(settings.dupe_factor):
-        rng = document_generator(document, settings.random_seed, duplicate)
-        paired = 0
-        for pair in _pairs(sentences, settings, rng, next_segment):
-            if settings.masking == "dynamic":
-                example = unmasked_example(pair, vocabulary)
-            else:
-                example = masked_example(pair, vocabulary, masking, rng)
-            yield rng.bit_generator.random_raw(), example
-            paired += pair.num_sentences
-            counts["examples"] += 1
-            counts["example_tokens"] += len(example.input_ids)
-            counts["masked_tokens"] += len(example.masked_lm_positions)
-            counts["swapped_examples"] += pair.swapped
-        counts["dropped_sentences"] += len(sentences) - paired
-        counts["duplicate_bytes"] += document.num_bytes
-
-
-def _pairs(
-    sentences: list[np.ndarray],
-    settings: PrepareSettings,
-    rng: np.random.Generator,
-    next_segment: NextSegment | None,
-) -> Iterator[SegmentPair]:
-    T, short = settings.max_seq_length, settings.short_seq_prob
-    if settings.sentence_objective == "none":
-        return single_segments(sentences, T - 2, short, rng)
-    if settings.sentence_objective == "nsp":
-        assert next_segment is not None
-        return next_sentence_pairs(sentences, T - 3, short, rng, next_segment)
-    return segment_pairs(sentences, T - 3, short, rng)
-
-
 def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterator[tuple[Document, ...]]:
     """Groups documents until they reach a size; where the groups end depends on the text alone.
 
@@ -268,90 +144,6 @@ def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
             yield dataclasses.replace(document, sentences=document.sentences[begin:end], num_bytes=0)
             begin, size = end, len(sentence)
     yield dataclasses.replace(document, sentences=document.sentences[begin:])
-
-
-def document_generator(document: Document, seed: int, duplicate: int) -> np.random.Generator:
-    """The source of every draw for one duplicate of a document, from its text alone."""
-    key = hashlib.blake2b(f"{seed} {duplicate}\n".encode(), digest_size=16)
-    key.update("\n".join(document.sentences).encode("utf-8", "surrogatepass"))
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(key.digest(), "little")))
-
-
-def serialize(example: MaskedExample, max_seq_length: int, max_predictions_per_seq: int) -> bytes:
-    """One record; see `serialize_batch`."""
-    return serialize_batch([example], max_seq_length, max_predictions_per_seq)[0]
-
-
-def serialize_batch(
-    examples: Sequence[MaskedExample], max_seq_length: int, max_predictions_per_seq: int
-) -> list[bytes]:
-    """Pads examples and writes each as a tf.train.Example with the features of `schema.py`.
-
-    Args:
-      examples: each of n <= max_seq_length tokens, m <= max_predictions_per_seq predictions.
-      max_seq_length: T.
-      max_predictions_per_seq: P.
-
-    Returns:
-      The records; the same bytes for the same example.
-    """
-    columns = {
-        "input_ids": [example.input_ids for example in examples],
-        "input_mask": [np.ones(len(example.input_ids), bool) for example in examples],
-        "segment_ids": [example.segment_ids for example in examples],
-        "token_boundary": [example.token_boundary for example in examples],
-        "masked_lm_positions": [example.masked_lm_positions for example in examples],
-        "masked_lm_ids": [example.masked_lm_ids for example in examples],
-        "masked_lm_weights": [np.ones(len(example.masked_lm_ids), np.float32) for example in examples],
-        "next_sentence_labels": [np.array([example.swapped]) for example in examples],
-    }
-    return serialize_examples(pretraining_features(max_seq_length, max_predictions_per_seq), columns)
-
-
-def check_settings(settings: PrepareSettings) -> int:
-    """Checks every setting that is a number.
-
-    Returns:
-      P: `max_predictions_per_seq`, or its default.
-    """
-    for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
-        if getattr(settings, name) < minimum:
-            raise InputError(f"`{name}` must be at least {minimum}. Received {getattr(settings, name)}.")
-    if settings.workers is not None and settings.workers < 1:
-        raise InputError(f"`workers` must be at least 1. Received {settings.workers}.")
-    if not 0 < settings.masked_lm_prob < 1:
-        raise InputError(f"`masked_lm_prob` must lie between 0 and 1. Received {settings.masked_lm_prob}.")
-    if not 0 <= settings.short_seq_prob <= 1:
-        raise InputError(f"`short_seq_prob` must lie between 0 and 1. Received {settings.short_seq_prob}.")
-    predictions = settings.max_predictions_per_seq
-    if predictions is None:
-        # Rounded first: .15 * 20 is 3, and not a little more.
-        return int(np.ceil(round(settings.masked_lm_prob * settings.max_seq_length, 6)))
-    if not 1 <= predictions < settings.max_seq_length:
-        raise InputError(
-            "`max_predictions_per_seq` must be at least 1 and below `max_seq_length`. "
-            f"Received {predictions} and {settings.max_seq_length}."
-        )
-    return predictions
-
-
-def shard_names(output_file: str, num_shards: int) -> list[Path]:
-    """The files to write.
-
-    >>> shard_names("data/train.tfrecord", 2)
-    [PosixPath('data/train.tfrecord-00000-of-00002'), PosixPath('data/train.tfrecord-00001-of-00002')]
-    """
-    names = [name.strip() for name in output_file.split(",") if name.strip()]
-    if not names:
-        raise InputError("`output_file` must name a file. Received an empty name.")
-    if len(names) == 1 and num_shards > 1:
-        return [Path(f"{names[0]}-{i:05d}-of-{num_shards:05d}") for i in range(num_shards)]
-    if num_shards not in (1, len(names)):
-        raise InputError(
-            "`num_shards` must agree with the names in `output_file`. "
-            f"Received {num_shards} and {len(names)} names."
-        )
-    return [Path(name) for name in names]
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,9 @@ class PretrainingFiles:
 @pytest.fixture(scope="session")
 def pretraining_files(tmp_path_factory) -> PretrainingFiles:
     """Two training shards and a held-out file, T=32, with a vocabulary and a configuration with dropout."""
+    from data_prep.prepare_settings import PrepareSettings
     from data_prep.vocabulary import VocabularySettings, train_vocabulary
-    from data_prep.writer import PrepareSettings, prepare
+    from data_prep.writer import prepare
     from tests.data_prep.conftest import write_story
 
     folder = tmp_path_factory.mktemp("pretraining")

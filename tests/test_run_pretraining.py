@@ -16,7 +16,8 @@ import tensorflow as tf
 from albert_tf import cli
 from albert_tf.training.checkpoints import find_checkpoint, load_run
 from albert_tf.training.run_log import read_metrics
-from data_prep.writer import PrepareSettings, prepare
+from data_prep.prepare_settings import PrepareSettings
+from data_prep.writer import prepare
 from tests.data_prep.conftest import write_story
 
 ROOT = Path(__file__).parents[1]

@@ -16,7 +16,8 @@ from data_prep.example_files import read_batches
 from data_prep.example_stats import ExampleStats, stats_table
 from data_prep.inspection import inspect
 from data_prep.inspection_settings import InspectSettings
-from data_prep.writer import PrepareSettings, prepare
+from data_prep.prepare_settings import PrepareSettings
+from data_prep.writer import prepare
 
 
 @pytest.fixture(scope="module")

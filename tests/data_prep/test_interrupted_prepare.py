@@ -14,7 +14,8 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import writer
 from data_prep.documents import Document
-from data_prep.writer import PrepareSettings, cut_document, prepare, text_stretches
+from data_prep.prepare_settings import PrepareSettings
+from data_prep.writer import cut_document, prepare, text_stretches
 from tests.data_prep.conftest import write_story
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from data_prep.examples import serialize
 from data_prep.masking import MaskedExample
+from data_prep.prepare_settings import PrepareSettings
 from data_prep.reader import _BATCH, check_features, count_examples, feature_lengths, pretraining_dataset
-from data_prep.writer import PrepareSettings, prepare, serialize
+from data_prep.writer import prepare
 
 T, P, V = 10, 3, 1000
 

@@ -8,11 +8,12 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from data_prep.documents import read_documents
+from data_prep.prepare_settings import PrepareSettings, shard_names
 from data_prep.reader import count_examples
 from data_prep.records import read_records
 from data_prep.schema import pretraining_features
 from data_prep.tokenizer import AlbertTokenizer
-from data_prep.writer import PrepareSettings, prepare, shard_names
+from data_prep.writer import prepare
 
 
 def prepared(story, model_file, folder, **changes):
