@@ -67,9 +67,19 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     outputs = shard_names(settings.output_file, settings.num_shards)
     _check_outputs(outputs, inputs, Path(settings.spm_model_file))
     tokenizer = AlbertTokenizer(settings.spm_model_file, settings.do_lower_case)
-    folder = outputs[0].parent
-    folder.mkdir(parents=True, exist_ok=True)
+    with _new_folder(outputs[0].parent) as folder:
+        return _write_examples(settings, predictions, inputs, outputs, folder, tokenizer, show_progress)
 
+
+def _write_examples(
+    settings: PrepareSettings,
+    predictions: int,
+    inputs: list[Path],
+    outputs: list[Path],
+    folder: Path,
+    tokenizer: AlbertTokenizer,
+    show_progress: bool,
+) -> dict:
     used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
     del used["workers"]
     total = settings.dupe_factor * sum(map(input_size, inputs))
@@ -286,6 +296,20 @@ def _write_shard(job: _ShardJob) -> dict:
     aside.replace(job.output)
     write_text(finished, json.dumps({"parts": len(job.parts), "shard": shard}))
     return shard
+
+
+@contextlib.contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """Makes a folder; a failure that leaves nothing in it leaves no folder either."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):  # it holds parts to go on with
+                path.rmdir()
+        raise
 
 
 @contextlib.contextmanager

@@ -221,7 +221,7 @@ def test_no_document_with_two_sentences(model_file, tmp_path, text):
     (tmp_path / "one.txt").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="at least two sentences"):
         prepared(tmp_path / "one.txt", model_file, tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_failure_half_way_leaves_what_was_there(story, model_file, tmp_path):
