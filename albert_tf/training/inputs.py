@@ -37,7 +37,7 @@ class PretrainingInputs:
         self._check_apart()
         # Every file is walked through once, so that a shard cut short is told now and not after days.
         self._train_counts = count_examples(self._train_files)
-        count_examples(self._eval_files)
+        self._eval_counts = count_examples(self._eval_files)
         T, P = feature_lengths(self._train_files[0])
         T, P = settings.max_seq_length or T, settings.max_predictions_per_seq or P
         self._T, self._P = T, P
@@ -53,11 +53,6 @@ class PretrainingInputs:
         manifest = self._train_files[0].parent / MANIFEST
         self.manifest = manifest if manifest.exists() else None
         self.vocabulary = self._find_vocabulary()
-
-    @property
-    def num_examples(self) -> int:
-        """How many examples there are to train on."""
-        return sum(self._train_counts)
 
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
         """Endless batches for `strategy.run`, from where a run that had taken `start_step` steps would be."""
@@ -85,6 +80,7 @@ class PretrainingInputs:
                 batch_size=self.settings.eval_batch_size,
                 repeat=False,
                 drop_remainder=False,
+                counts=self._eval_counts,
                 max_seq_length=self._T,
                 max_predictions_per_seq=self._P,
             )
