@@ -150,9 +150,15 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
 
       albert prepare --input_file='text/*.txt' --max_seq_length=512 \\
           --spm_model_file=vocab/30k.model --output_file=data/train.tfrecord
-    """
-    from data_prep.writer import prepare as write_examples
 
+      albert prepare --runner=FlinkRunner --pipeline_options='--flink_master=host:8081' \\
+          --input_file='gs://bucket/text/*.txt' --num_shards=256 \\
+          --spm_model_file=vocab/30k.model --output_file=gs://bucket/data/train.tfrecord
+    """
+    if settings.runner == "local":
+        from data_prep.writer import prepare as write_examples
+    else:
+        from data_prep.cluster import prepare_on_cluster as write_examples
     write_examples(settings)
 
 

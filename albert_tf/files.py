@@ -22,3 +22,17 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     """Writes a whole UTF-8 text file, or nothing."""
     with written_aside(path) as aside:
         aside.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Makes a folder; a failure that leaves nothing in it leaves no folder either."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):  # it holds parts to go on with
+                path.rmdir()
+        raise

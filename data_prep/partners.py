@@ -73,36 +73,57 @@ class PartnerPool:
         return next_segment
 
 
-def partner_pool(
-    documents: Iterable[Document], tokenizer: AlbertTokenizer, seed: int, size: int = POOL_DOCUMENTS
-) -> PartnerPool:
-    """Samples documents, each as likely as the next: those with the smallest hashes.
+class PartnerSample:
+    """The documents with the smallest hashes of all that were added: each is as likely as the next.
 
-    The sample does not depend on the order of the documents, nor on how workers share them.
+    What is in the sample does not depend on the order of the documents, nor on how workers share them.
 
     Args:
-      documents: the whole corpus; one pass.
-      tokenizer: the vocabulary.
       seed: another one gives another sample.
       size: most documents in the sample.
     """
-    heap: list[tuple[int, tuple[str, ...]]] = []
-    seen: set[int] = set()
+
+    def __init__(self, seed: int, size: int = POOL_DOCUMENTS):
+        self.seed, self.size = seed, size
+        self._heap: list[tuple[int, tuple[str, ...]]] = []  # (-key, sentences): the largest key is on top
+        self._keys: set[int] = set()
+
+    def add(self, document: Document) -> None:
+        """Takes a document into account."""
+        self._push(document_key(document, self.seed), tuple(document.sentences[:POOL_SENTENCES]))
+
+    def merge(self, other: "PartnerSample") -> None:
+        """Takes all documents into account that another sample has seen."""
+        for negative, sentences in other._heap:
+            self._push(-negative, sentences)
+
+    def pool(self, tokenizer: AlbertTokenizer) -> PartnerPool:
+        """The sample as ids; documents without any are left out."""
+        keys, encoded = [], []
+        for negative, sentences in sorted(self._heap, reverse=True):
+            ids = [row for row in tokenizer.encode_batch(list(sentences)) if len(row)]
+            if ids:
+                keys.append(-negative)
+                encoded.append(ids)
+        return PartnerPool(keys, encoded, self.seed)
+
+    def _push(self, key: int, sentences: tuple[str, ...]) -> None:
+        if key in self._keys or (len(self._heap) == self.size and -key < self._heap[0][0]):
+            return
+        self._keys.add(key)
+        heapq.heappush(self._heap, (-key, sentences))
+        if len(self._heap) > self.size:
+            self._keys.discard(-heapq.heappop(self._heap)[0])
+
+
+def partner_pool(
+    documents: Iterable[Document], tokenizer: AlbertTokenizer, seed: int, size: int = POOL_DOCUMENTS
+) -> PartnerPool:
+    """The pool of a whole corpus, in one pass; see `PartnerSample`."""
+    sample = PartnerSample(seed, size)
     for document in documents:
-        key = document_key(document, seed)
-        if key in seen or (len(heap) == size and -key < heap[0][0]):
-            continue
-        seen.add(key)
-        heapq.heappush(heap, (-key, tuple(document.sentences[:POOL_SENTENCES])))
-        if len(heap) > size:
-            seen.discard(-heapq.heappop(heap)[0])
-    keys, encoded = [], []
-    for negative, sentences in sorted(heap, reverse=True):
-        ids = [row for row in tokenizer.encode_batch(list(sentences)) if len(row)]
-        if ids:
-            keys.append(-negative)
-            encoded.append(ids)
-    return PartnerPool(keys, encoded, seed)
+        sample.add(document)
+    return sample.pool(tokenizer)
 
 
 def document_key(document: Document, seed: int) -> int:

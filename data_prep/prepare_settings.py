@@ -40,6 +40,9 @@ class PrepareSettings:
       random_seed: seed of all draws.
       do_lower_case: False for a cased vocabulary.
       workers: how many processes; all cores if it is not given. The output is the same.
+      runner: "local", or a runner of Apache Beam, such as DirectRunner, FlinkRunner, SparkRunner or
+        DataflowRunner, to prepare on a cluster. The output is the same.
+      pipeline_options: what that runner is told, in one string: "--flink_master=host:8081 --parallelism=64".
     """
 
     input_file: str
@@ -62,6 +65,12 @@ class PrepareSettings:
     random_seed: int = 12345
     do_lower_case: bool = True
     workers: int | None = None
+    runner: str = "local"
+    pipeline_options: str = ""
+
+
+# They say who does the work, and change no byte of what comes out.
+NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options")
 
 
 def check_settings(settings: PrepareSettings) -> int:
@@ -75,6 +84,17 @@ def check_settings(settings: PrepareSettings) -> int:
             raise InputError(f"`{name}` must be at least {minimum}. Received {getattr(settings, name)}.")
     if settings.workers is not None and settings.workers < 1:
         raise InputError(f"`workers` must be at least 1. Received {settings.workers}.")
+    if settings.workers and settings.runner != "local":
+        raise InputError(
+            f"`workers` is for the local runner. Received runner={settings.runner}; tell a Beam runner in "
+            "`pipeline_options`, for example --pipeline_options='--direct_num_workers=2 "
+            "--direct_running_mode=multi_processing'."
+        )
+    if settings.pipeline_options and settings.runner == "local":
+        raise InputError(
+            f"`pipeline_options` are for a Beam runner. Received {settings.pipeline_options!r} for the local one; "
+            "name another with `runner`."
+        )
     if not 0 < settings.masked_lm_prob < 1:
         raise InputError(f"`masked_lm_prob` must lie between 0 and 1. Received {settings.masked_lm_prob}.")
     if not 0 <= settings.short_seq_prob <= 1:

@@ -23,21 +23,20 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from albert_tf.files import new_folder, write_text
 from data_prep.documents import Document, expand_files, input_size, read_documents
 from data_prep.examples import document_examples, serialize_batch
 from data_prep.manifest import build_manifest, drop_manifest, file_sha256, package_versions, write_manifest
 from data_prep.partners import PartnerPool, partner_pool
 from data_prep.parts import INDEX, Part, merge_shard
-from data_prep.prepare_settings import PrepareSettings, check_settings, shard_names
+from data_prep.prepare_settings import NOT_IN_THE_OUTPUT, PrepareSettings, check_settings, shard_names
 from data_prep.progress import PrepareProgress
 from data_prep.records import framed
+from data_prep.stretches import MAX_DOCUMENT_CHARACTERS, cut_documents, text_stretches
 from data_prep.tokenizer import AlbertTokenizer
 from data_prep.unfinished import unfinished_folder
 from data_prep.workers import Workers, available_cores
 
-# A longer document is cut between two sentences, so that one book of a gigabyte is no more to hold than many.
-MAX_DOCUMENT_CHARACTERS = 1_000_000
 # What a worker makes of one stretch of the text and holds in memory, about. (A stretch is no longer than
 # the longest document either: a few of them wait in memory for a worker.)
 _PART_BYTES = 32 << 20
@@ -67,7 +66,7 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     outputs = shard_names(settings.output_file, settings.num_shards)
     _check_outputs(outputs, inputs, Path(settings.spm_model_file))
     tokenizer = AlbertTokenizer(settings.spm_model_file, settings.do_lower_case)
-    with _new_folder(outputs[0].parent) as folder:
+    with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, predictions, inputs, outputs, folder, tokenizer, show_progress)
 
 
@@ -81,7 +80,8 @@ def _write_examples(
     show_progress: bool,
 ) -> dict:
     used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
-    del used["workers"]
+    for name in NOT_IN_THE_OUTPUT:
+        del used[name]
     total = settings.dupe_factor * sum(map(input_size, inputs))
     with (
         _full_disk_in_one_sentence(folder),
@@ -113,47 +113,6 @@ def _write_examples(
         )
     progress.done(f"Wrote {counts['examples']:,} examples from {counts['documents']:,} documents to {folder}")
     return manifest
-
-
-def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterator[tuple[Document, ...]]:
-    """Groups documents until they reach a size; where the groups end depends on the text alone.
-
-    Args:
-      documents: those longer than MAX_DOCUMENT_CHARACTERS are cut first.
-      num_characters: size of a group, about.
-
-    Yields:
-      At least one document each.
-    """
-    stretch: list[Document] = []
-    size = 0
-    for document in documents:
-        for piece in cut_document(document, MAX_DOCUMENT_CHARACTERS):
-            stretch.append(piece)
-            size += sum(map(len, piece.sentences))
-            if size >= num_characters:
-                yield tuple(stretch)
-                stretch, size = [], 0
-    if stretch:
-        yield tuple(stretch)
-
-
-def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
-    """Cuts a document between two sentences where it would get longer than `max_characters`.
-
-    >>> [piece.sentences for piece in cut_document(Document(("One.", "Two.", "Three.")), 8)]
-    [('One.', 'Two.'), ('Three.',)]
-    """
-    if sum(map(len, document.sentences)) <= max_characters:
-        yield document
-        return
-    begin = size = 0
-    for end, sentence in enumerate(document.sentences):
-        size += len(sentence)
-        if size > max_characters and end > begin:
-            yield dataclasses.replace(document, sentences=document.sentences[begin:end], num_bytes=0)
-            begin, size = end, len(sentence)
-    yield dataclasses.replace(document, sentences=document.sentences[begin:])
 
 
 @dataclass(frozen=True)
@@ -207,11 +166,7 @@ def _sample_partners(
         )
     path = work / "partners.npz"
     # Cut as `text_stretches` cuts, since a document knows itself in the pool by its text.
-    documents = (
-        piece
-        for document in _documents(inputs, settings)
-        for piece in cut_document(document, MAX_DOCUMENT_CHARACTERS)
-    )
+    documents = cut_documents(_documents(inputs, settings))
     partner_pool(documents, tokenizer, settings.random_seed).save(path)
     return path
 
@@ -296,20 +251,6 @@ def _write_shard(job: _ShardJob) -> dict:
     aside.replace(job.output)
     write_text(finished, json.dumps({"parts": len(job.parts), "shard": shard}))
     return shard
-
-
-@contextlib.contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """Makes a folder; a failure that leaves nothing in it leaves no folder either."""
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield folder
-    except BaseException:
-        for path in made:
-            with contextlib.suppress(OSError):  # it holds parts to go on with
-                path.rmdir()
-        raise
 
 
 @contextlib.contextmanager

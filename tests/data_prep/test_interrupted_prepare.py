@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import writer
+from data_prep import stretches, writer
 from data_prep.documents import Document
 from data_prep.prepare_settings import PrepareSettings
-from data_prep.writer import cut_document, prepare, text_stretches
+from data_prep.stretches import cut_document, text_stretches
+from data_prep.writer import prepare
 from tests.data_prep.conftest import write_story
 
 ROOT = Path(__file__).parents[2]
@@ -236,7 +237,7 @@ def test_a_long_document_is_cut_between_sentences():
 
 
 def test_stretches_end_where_the_text_says(monkeypatch):
-    monkeypatch.setattr(writer, "MAX_DOCUMENT_CHARACTERS", 20)
+    monkeypatch.setattr(stretches, "MAX_DOCUMENT_CHARACTERS", 20)
     documents = [Document(("x" * 9,) * n) for n in (1, 2, 5, 1)]
     sizes = [[len(d.sentences) for d in stretch] for stretch in text_stretches(documents, 30)]
     assert sizes == [[1, 2, 2], [2, 1, 1]]
