@@ -89,6 +89,17 @@ def _names_in(path: str | os.PathLike) -> dict[str, str]:
     return _names_of(_parse_one(next(read_records(Path(path))), path))
 
 
+def _common_names(files: Sequence[str | os.PathLike]) -> dict[str, str]:
+    kind = _names_in(files[0])
+    for file in files:
+        if _names_in(file) is not kind:
+            raise InputError(
+                "All files of a run must be of one kind: with masks or without, of one library. Received "
+                f"{os.fspath(files[0])} and {os.fspath(file)}, which differ."
+            )
+    return kind
+
+
 def _names_of(values: dict) -> dict[str, str]:
     """Whose feature names an example has, and whether it is masked already."""
     if "input_word_ids" in values:
@@ -184,7 +195,7 @@ def pretraining_dataset(
         )
     else:
         records = epoch_records(tf.constant(0, tf.int64), min(start_example, own))
-    kind = _names_in(files[0])
+    kind = _common_names(files)
     masking = masking_of(Path(files[0])) if kind is _UNMASKED else None
     if masking:
         _check_predictions(masking, max_predictions_per_seq, files[0])

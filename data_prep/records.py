@@ -3,12 +3,14 @@
 A record is: length (8 bytes), masked CRC-32C of the length (4), the payload, masked CRC-32C of the payload (4).
 """
 
+import contextlib
 import gzip
 import mmap
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import google_crc32c
 import numpy as np
@@ -53,10 +55,30 @@ def record_offsets(path: Path) -> np.ndarray:
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """The payloads, one after the other, of a file whose framing is whole."""
-    with _opened(path) as content:
-        for begin, end in _walk(content, path).tolist():
-            yield content[begin:end]
+    """The payloads, one after the other; what comes behind the last one that is asked for is not looked at.
+
+    Args:
+      path: a TFRecord file, plain or GZIP.
+
+    Raises:
+      InputError: as in `count_examples`, when that place in the file is reached.
+    """
+    _check_not_empty(path)
+    position = 0
+    with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
+        while header := _bytes_of(file, _HEADER, path):
+            if len(header) < _HEADER:
+                raise _cut_off(path, position, position + len(header))
+            if _masked_crc(header[:8]) != header[8:]:
+                raise _no_record(path, position)
+            length = _LENGTH.unpack_from(header)[0]
+            payload = _bytes_of(file, length + _FOOTER, path)
+            if len(payload) < length + _FOOTER:
+                raise _cut_off(path, position, position + _HEADER + len(payload))
+            yield payload[:-_FOOTER]
+            position += _HEADER + length + _FOOTER
+    if not position:
+        raise _empty(path)
 
 
 def framed(payload: bytes) -> bytes:
@@ -75,38 +97,35 @@ def is_gzip(path: Path) -> bool:
         return file.read(2) == _GZIP_MAGIC
 
 
-class _opened:  # noqa: N801 - used as a function
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[bytes | mmap.mmap]:
     """The bytes of a file, mapped, or unpacked if it is GZIP."""
-
-    def __init__(self, path: Path):
-        if not path.is_file():
-            raise InputError(f"There is no TFRecord file {path}.")
-        if path.stat().st_size == 0:
-            raise InputError(f"A TFRecord file must hold examples. {path} is empty.")
-        self._path = path
-
-    def __enter__(self) -> bytes | mmap.mmap:
-        if is_gzip(self._path):
-            return self._unpacked()
-        with self._path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return self._map
-
-    def __exit__(self, *exception) -> None:
-        if hasattr(self, "_map"):
-            self._map.close()
-
-    def _unpacked(self) -> bytes:
-        try:
-            with gzip.open(self._path) as file:
-                content = file.read()
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise InputError(
-                f"{self._path} is a damaged GZIP file: {error} Copy it again or prepare it again."
-            ) from None
+    _check_not_empty(path)
+    if is_gzip(path):
+        with gzip.open(path) as packed:
+            content = _bytes_of(packed, -1, path)
         if not content:
-            raise InputError(f"A TFRecord file must hold examples. {self._path} is empty.")
-        return content
+            raise _empty(path)
+        yield content
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        yield mapped
+
+
+def _check_not_empty(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"There is no TFRecord file {path}.")
+    if path.stat().st_size == 0:
+        raise _empty(path)
+
+
+def _bytes_of(file: gzip.GzipFile | IO[bytes], number: int, path: Path) -> bytes:
+    try:
+        return file.read(number)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(
+            f"{path} is a damaged GZIP file: {error} Copy it again or prepare it again."
+        ) from None
 
 
 def _walk(content: bytes | mmap.mmap, path: Path) -> np.ndarray:
@@ -121,11 +140,7 @@ def _walk(content: bytes | mmap.mmap, path: Path) -> np.ndarray:
     _check_lengths(content, begins, path)
     if position != size:
         # Either the last record sticks out of the file, or what is left is too short for a header.
-        start = begins[-1] - _HEADER if begins and position > size else position
-        raise InputError(
-            f"{path} is cut off: the record at byte {start} is not complete in a file of {size} bytes. "
-            "Copy it again or prepare it again."
-        )
+        raise _cut_off(path, begins[-1] - _HEADER if begins and position > size else position, size)
     return np.stack([np.array(begins, np.int64), np.array(ends, np.int64)], axis=1)
 
 
@@ -136,11 +151,25 @@ def _check_lengths(content: bytes | mmap.mmap, begins: list[int], path: Path) ->
     stored = rows[:, 8:].copy().view("<u4")[:, 0]
     wrong = np.flatnonzero(masked_crc32c(rows[:, :8]) != stored)
     if wrong.size or not begins:
-        begin = begins[wrong[0]] - _HEADER if wrong.size else 0
-        raise InputError(
-            f"{path} is not a whole TFRecord file: there is no record at byte {begin}. "
-            "Name files that `albert prepare` wrote, or prepare them again."
-        )
+        raise _no_record(path, begins[wrong[0]] - _HEADER if wrong.size else 0)
+
+
+def _empty(path: Path) -> InputError:
+    return InputError(f"A TFRecord file must hold examples. {path} is empty.")
+
+
+def _no_record(path: Path, position: int) -> InputError:
+    return InputError(
+        f"{path} is not a whole TFRecord file: there is no record at byte {position}. "
+        "Name files that `albert prepare` wrote, or prepare them again."
+    )
+
+
+def _cut_off(path: Path, position: int, size: int) -> InputError:
+    return InputError(
+        f"{path} is cut off: the record at byte {position} is not complete in a file of {size} bytes. "
+        "Copy it again or prepare it again."
+    )
 
 
 def _masked_crc(data: bytes) -> bytes:
