@@ -1,6 +1,7 @@
 """What `albert prepare` does when it is killed, when its disk is full, and when somebody changes his mind."""
 
 import dataclasses
+import gzip
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from albert_tf.cli import main
 from albert_tf.errors import InputError
 from data_prep import stretches, writer
 from data_prep.documents import Document
@@ -262,3 +264,28 @@ def a_worker_of(pid):
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     (worker, *_) = [c for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
     return int(worker)
+
+
+def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path, small_parts, capsys):
+    """File and place are named, what was made before it is kept, and a good copy is all it takes to go on."""
+    lines = Path(settings.input_file).read_bytes().split(b"\n\n")
+    for number, part in enumerate((lines[:100], lines[100:200], lines[200:])):
+        (tmp_path / f"part{number}.txt.gz").write_bytes(gzip.compress(b"\n\n".join(part) + b"\n\n"))
+    good = (tmp_path / "part1.txt.gz").read_bytes()
+    (tmp_path / "part1.txt.gz").write_bytes(good[:2000] + b"\xff" * 100 + good[2100:])
+    globbed = dataclasses.replace(settings, input_file=f"{tmp_path}/part*.txt.gz")
+
+    flags = [f"--{name}={value}" for name, value in dataclasses.asdict(globbed).items() if value is not None]
+    flags = [flag for flag in flags if "=True" not in flag]
+    assert main(["prepare", *flags]) == 2
+    message = capsys.readouterr().err
+    assert (
+        f"{tmp_path}/part1.txt.gz is not a whole .gz file: it is damaged or cut off at or before byte"
+        in message
+    )
+    assert list((folder(settings) / ".train.tfrecord.scratch").glob("0*.json"))
+    assert not list(folder(settings).glob("train.tfrecord-*"))
+
+    (tmp_path / "part1.txt.gz").write_bytes(good)
+    assert main(["prepare", *flags]) == 0
+    assert without_manifest(contents(folder(settings))) == expected
