@@ -1,0 +1,94 @@
+"""Google's own files: TF1 checkpoints as released, and the TF-Hub modules of the same graph."""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.pretrained.names import as_groups
+from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary
+from albert_tf.pretrained.weights import to_ours, to_theirs
+
+CONFIG_FILE = "albert_config.json"
+CHECKPOINT = "model.ckpt-best"  # as Google's archives have it
+_HUB_SCOPE = "module/"
+_OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v")
+
+
+def read_tf1(prefix: Path, folder: Path) -> StoredModel:
+    """Reads a TF1 checkpoint, with or without an optimizer's slots.
+
+    Args:
+      prefix: the checkpoint's path without .index.
+      folder: where the configuration and the vocabulary are.
+
+    Raises:
+      InputError: a file is missing or damaged, or names, shapes and configuration do not fit each other.
+    """
+    config = as_groups(AlbertConfig.from_json_file(_config_file(folder)))
+    weights = to_ours(_model_arrays(read_arrays(prefix)), config, "tf1", str(prefix))
+    return StoredModel("tf1", prefix, config, weights, find_vocabulary(folder, ["*.model"]))
+
+
+def read_arrays(prefix: Path) -> dict[str, np.ndarray]:
+    """Every array of a TensorFlow checkpoint, of TF1 or TF2, under the name that it has there.
+
+    Raises:
+      InputError: the files are missing or damaged.
+    """
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        reason = str(getattr(error, "message", error)).splitlines()[0]
+        raise InputError(f"The checkpoint {prefix} cannot be read: {reason}") from None
+
+
+def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
+    """Writes a checkpoint that google-research/albert restores, with its configuration and vocabulary.
+
+    Returns:
+      Notes on what the original's code does not know.
+    """
+    config = as_groups(stored.config)
+    arrays = to_theirs(stored.weights, stored.config, "tf1")
+    names = sorted(arrays)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / CHECKPOINT),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[arrays[name] for name in names],
+    )
+    config.to_json_file(folder / CONFIG_FILE)
+    if stored.vocabulary:
+        (folder / vocabulary_file(stored.vocabulary)).write_bytes(stored.vocabulary.content)
+    notes = []
+    if config.layer_norm_epsilon != 1e-12:
+        notes.append(f"google-research/albert has epsilon 1e-12 and ignores {config.layer_norm_epsilon:g}")
+    if config.hidden_act == "gelu_erf":
+        notes.append("google-research/albert does not know the activation gelu_erf")
+    return notes
+
+
+def vocabulary_file(vocabulary: Vocabulary) -> str:
+    """A name for it that `find_vocabulary` and a run know."""
+    return "spm.model" if vocabulary.kind == "sentencepiece" else "vocab.txt"
+
+
+def _config_file(folder: Path) -> Path:
+    """albert_config.json, or the one file that has such a name."""
+    files = sorted(folder.glob("*config*.json"))
+    if (folder / CONFIG_FILE) in files or len(files) != 1:
+        return folder / CONFIG_FILE
+    return files[0]
+
+
+def _model_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Without the optimizer's slots and the module's scope."""
+    return {
+        name.removeprefix(_HUB_SCOPE): array
+        for name, array in arrays.items()
+        if name != "global_step" and not name.endswith(_OPTIMIZER)
+    }
