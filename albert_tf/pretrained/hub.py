@@ -38,6 +38,10 @@ def download(address: str) -> Path:
         folder = snapshot(_SMALL + _WEIGHTS)
         if not any(match for pattern in _WEIGHTS for match in folder.glob(pattern)):
             folder = snapshot(_SMALL + _OLD_WEIGHTS)
-    except (OSError, errors.HFValidationError, *errors.HfHubHTTPError.__bases__) as error:  # HTTP's own errors
+    except (
+        OSError,
+        errors.HFValidationError,
+        *errors.HfHubHTTPError.__bases__,
+    ) as error:  # HTTP's own errors
         raise InputError(f"{address} cannot be had: {str(error).strip().splitlines()[0]}") from None
     return folder

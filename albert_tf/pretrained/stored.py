@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ class Vocabulary:
     """
 
     kind: Literal["sentencepiece", "wordpiece"]
-    content: bytes
+    content: bytes = field(repr=False)
     do_lower_case: bool = True
 
 
@@ -47,7 +47,7 @@ class StoredModel:
     format: Format
     path: Path
     config: AlbertConfig
-    weights: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray] = field(repr=False)
     vocabulary: Vocabulary | None = None
     notes: tuple[str, ...] = ()
 

@@ -41,7 +41,7 @@ def read_arrays(prefix: Path) -> dict[str, np.ndarray]:
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: cut short
         reason = str(getattr(error, "message", error)).splitlines()[0]
         raise InputError(f"The checkpoint {prefix} cannot be read: {reason}") from None
 

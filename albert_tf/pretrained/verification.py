@@ -117,8 +117,8 @@ def _peer_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str
         if process.returncode:
             reason = (process.stderr.strip() or "no reason given").splitlines()[-1]
             raise InputError(
-                f"{peers.PACKAGES[stored.format][0]}, which is installed here, cannot run {stored.path}: {reason}. "
-                "--noverify converts without running anything."
+                f"{peers.PACKAGES[stored.format][0]}, which is installed here, cannot run {stored.path}: {reason} "
+                "(--noverify converts without running anything)"
             )
         with np.load(outputs) as arrays:
             return dict(arrays)
