@@ -49,15 +49,19 @@ def convert(source: str | Path, destination: str | Path, to: Writable, *, verify
     destination = Path(destination)
     _check_destination(destination)
     stored = read(source)
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    aside = destination.with_name(f".{destination.name}.{uuid.uuid4().hex}.tmp")
-    aside.mkdir()
+    # Beside the first folder that has to be made, so that a failure leaves none.
+    nearest = next(folder for folder in destination.absolute().parents if folder.exists())
+    aside = nearest / f".{uuid.uuid4().hex}.tmp"
     try:
+        aside.mkdir()
         notes = write(stored, aside, to)
         comparison = compare(stored, read(aside)) if verify else None
         if comparison:
             check_equal(comparison)
+        destination.parent.mkdir(parents=True, exist_ok=True)
         aside.replace(destination)  # an empty folder gives way
+    except OSError as error:
+        raise InputError(f"{destination} cannot be written: {error}.") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     absent = (f"not in the source: {', '.join(stored.missing)}",) if stored.missing else ()

@@ -1,6 +1,7 @@
 """`hf://OWNER/NAME`: a repository on the Hugging Face Hub, through its own library and cache."""
 
 from pathlib import Path
+from typing import cast
 
 from albert_tf.errors import InputError
 
@@ -29,6 +30,10 @@ def download(address: str) -> Path:
     if not owner or not name or "/" in name:
         raise InputError(f"An address on the Hub is {PREFIX}OWNER/NAME. Received {address}.")
 
+    # The HTTP library underneath has errors of its own, and changed from one release to the next.
+    http_errors = cast(tuple[type[Exception], ...], errors.HfHubHTTPError.__bases__)
+    failures: tuple[type[Exception], ...] = (OSError, errors.HFValidationError, *http_errors)
+
     def snapshot(patterns: list[str]) -> Path:
         return Path(
             huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=patterns)
@@ -38,10 +43,6 @@ def download(address: str) -> Path:
         folder = snapshot(_SMALL + _WEIGHTS)
         if not any(match for pattern in _WEIGHTS for match in folder.glob(pattern)):
             folder = snapshot(_SMALL + _OLD_WEIGHTS)
-    except (
-        OSError,
-        errors.HFValidationError,
-        *errors.HfHubHTTPError.__bases__,
-    ) as error:  # HTTP's own errors
+    except failures as error:
         raise InputError(f"{address} cannot be had: {str(error).strip().splitlines()[0]}") from None
     return folder

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.pretrained import archives, garden, hub, huggingface, kerashub, own, tf1
-from albert_tf.pretrained.stored import StoredModel, read_json
+from albert_tf.pretrained.stored import StoredModel, check_vocabulary, read_json
 from albert_tf.training.checkpoints import CHECKPOINTS
 
 READABLE = (
@@ -29,9 +29,13 @@ def read(source: str | Path) -> StoredModel:
     """
     with _local(source) as path:
         try:
-            return _read_local(path)
-        except InputError as error:  # in the user's words: the archive, not where it was unpacked
-            raise InputError(str(error).replace(str(path), str(source))) from None
+            stored = _read_local(path)
+            check_vocabulary(stored)
+        except (InputError, OSError) as error:
+            reason = str(error) if isinstance(error, InputError) else f"{source} cannot be read: {error}."
+            # In the user's words: the archive, not where it was unpacked.
+            raise InputError(reason.replace(str(path), str(source))) from None
+        return stored
 
 
 @contextlib.contextmanager

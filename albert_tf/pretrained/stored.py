@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -60,6 +61,29 @@ class StoredModel:
     def missing(self) -> tuple[str, ...]:
         """Which of them they do not."""
         return tuple(part for part in OPTIONAL_PARTS if part not in self.parts)
+
+
+def check_vocabulary(stored: StoredModel) -> None:
+    """Raises InputError where the vocabulary is damaged or has more pieces than the model has embeddings."""
+    if stored.vocabulary is None:
+        return
+    pieces = _count_pieces(stored.vocabulary, stored.path)
+    if pieces > stored.config.vocab_size:
+        raise InputError(
+            f"The vocabulary at {stored.path} has {pieces} pieces, more than the model's `vocab_size`, "
+            f"{stored.config.vocab_size}: it is another model's."
+        )
+
+
+def _count_pieces(vocabulary: Vocabulary, path: Path) -> int:
+    if vocabulary.kind == "wordpiece":
+        return len(vocabulary.content.removesuffix(b"\n").split(b"\n"))
+    model = sentencepiece.SentencePieceProcessor()
+    try:
+        model.LoadFromSerializedProto(vocabulary.content)
+    except RuntimeError:
+        raise InputError(f"The vocabulary at {path} is not a whole SentencePiece model.") from None
+    return model.GetPieceSize()
 
 
 def find_vocabulary(

@@ -1,5 +1,6 @@
 """Google's own files: TF1 checkpoints as released, and the TF-Hub modules of the same graph."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from albert_tf.pretrained.weights import to_ours, to_theirs
 CONFIG_FILE = "albert_config.json"
 CHECKPOINT = "model.ckpt-best"  # as Google's archives have it
 _HUB_SCOPE = "module/"
-_OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v")
+_OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step")
 
 
 def read_tf1(prefix: Path, folder: Path) -> StoredModel:
@@ -28,19 +29,29 @@ def read_tf1(prefix: Path, folder: Path) -> StoredModel:
       InputError: a file is missing or damaged, or names, shapes and configuration do not fit each other.
     """
     config = as_groups(AlbertConfig.from_json_file(_config_file(folder)))
-    weights = to_ours(_model_arrays(read_arrays(prefix)), config, "tf1", str(prefix))
+    arrays = {
+        name.removeprefix(_HUB_SCOPE): array
+        for name, array in read_arrays(prefix, lambda name: not name.endswith(_OPTIMIZER)).items()
+    }
+    weights = to_ours(arrays, config, "tf1", str(prefix))
     return StoredModel("tf1", prefix, config, weights, find_vocabulary(folder, ["*.model"]))
 
 
-def read_arrays(prefix: Path) -> dict[str, np.ndarray]:
-    """Every array of a TensorFlow checkpoint, of TF1 or TF2, under the name that it has there.
+def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray]:
+    """Arrays of a TensorFlow checkpoint, of TF1 or TF2, under the names that they have there.
+
+    Args:
+      prefix: the checkpoint's path without .index.
+      is_wanted: says of a name whether to read it.
 
     Raises:
       InputError: the files are missing or damaged.
     """
     try:
         reader = tf.train.load_checkpoint(str(prefix))
-        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+        return {
+            name: reader.get_tensor(name) for name in filter(is_wanted, reader.get_variable_to_shape_map())
+        }
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: cut short
         reason = str(getattr(error, "message", error)).splitlines()[0]
         raise InputError(f"The checkpoint {prefix} cannot be read: {reason}") from None
@@ -83,12 +94,3 @@ def _config_file(folder: Path) -> Path:
     if (folder / CONFIG_FILE) in files or len(files) != 1:
         return folder / CONFIG_FILE
     return files[0]
-
-
-def _model_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Without the optimizer's slots and the module's scope."""
-    return {
-        name.removeprefix(_HUB_SCOPE): array
-        for name, array in arrays.items()
-        if name != "global_step" and not name.endswith(_OPTIMIZER)
-    }

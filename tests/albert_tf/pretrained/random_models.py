@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models import AlbertPretrainer
+from albert_tf.pretrained.names import parameters
 from albert_tf.pretrained.stored import StoredModel, Vocabulary
-from albert_tf.pretrained.weights import weights_of
 
 SIZES = {
     "vocab_size": 50,
@@ -26,7 +26,21 @@ CONFIGS = {
     "relu": AlbertConfig(**SIZES, hidden_act="relu", layer_norm_epsilon=1e-6),
     "erf": AlbertConfig(**SIZES, hidden_act="gelu_erf", hidden_dropout_prob=0.1),
 }
-VOCABULARY = Vocabulary("sentencepiece", b"a SentencePiece model")
+
+
+def spm_model(pieces: int) -> bytes:
+    """A SentencePiece model of single characters."""
+    proto = sentencepiece_model_pb2.ModelProto()
+    for piece, kind in (("<pad>", 3), ("<unk>", 2), ("[CLS]", 3), ("[SEP]", 3), ("[MASK]", 3)):
+        proto.pieces.add(piece=piece, score=0.0, type=kind)
+    for number in range(pieces - len(proto.pieces)):
+        proto.pieces.add(piece=chr(ord("a") + number), score=-float(number))
+    proto.trainer_spec.unk_id, proto.trainer_spec.pad_id = 1, 0
+    proto.trainer_spec.bos_id, proto.trainer_spec.eos_id = -1, -1
+    return proto.SerializeToString()
+
+
+VOCABULARY = Vocabulary("sentencepiece", spm_model(50))
 
 
 def random_weights(
@@ -35,10 +49,10 @@ def random_weights(
     """Under our names; `without` names parts to leave out."""
     rng = np.random.default_rng(seed)
     weights = {}
-    for name, array in weights_of(AlbertPretrainer(config)).items():
-        noise = scale * rng.standard_normal(array.shape) + (1.0 if name.endswith("gamma") else 0.0)
-        if name.split("/")[0] not in without:
-            weights[name] = noise.astype("float32")
+    for row in sorted(parameters(config, "tf1"), key=lambda row: row.ours):
+        noise = scale * rng.standard_normal(row.shape) + (1.0 if row.ours.endswith("gamma") else 0.0)
+        if row.part not in without:
+            weights[row.ours] = noise.astype("float32")
     return weights
 
 

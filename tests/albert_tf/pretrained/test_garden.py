@@ -9,9 +9,14 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.pretrained.weights import to_theirs
-from tests.albert_tf.pretrained.random_models import CONFIGS, SIZES, assert_same_weights, random_weights
+from tests.albert_tf.pretrained.random_models import (
+    CONFIGS,
+    SIZES,
+    VOCABULARY,
+    assert_same_weights,
+    random_weights,
+)
 
 RATES = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.25}
 ACTIVATIONS = {"gelu": tf.tanh, "gelu_erf": tf.math.erf, "relu": tf.nn.relu}
@@ -63,7 +68,7 @@ def save_garden(config: AlbertConfig, folder: Path, *without: str) -> dict[str, 
     if heads:
         root.mlm = Module()
         root.mlm.variables = [variables[name] for name in variables]
-    (folder.parent / "30k-clean.model").write_bytes(b"a SentencePiece model")
+    (folder.parent / "30k-clean.model").write_bytes(VOCABULARY.content)
     root.sp_model_file = tf.saved_model.Asset(str(folder.parent / "30k-clean.model"))
     tf.saved_model.save(root, str(folder))
     return weights
@@ -77,7 +82,7 @@ def test_reads_sizes_layers_activation_and_dropout(name, tmp_path):
     stored = read(tmp_path / "saved")
     assert stored.config == config
     assert stored.missing == ("sentence_order",)
-    assert stored.vocabulary == Vocabulary("sentencepiece", b"a SentencePiece model")
+    assert stored.vocabulary == VOCABULARY
     assert_same_weights(stored.weights, weights)
 
 

@@ -14,6 +14,7 @@ from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.pretrained.tf1 import write_tf1
 from albert_tf.pretrained.verification import random_batch
 from albert_tf.pretrained.weights import weights_of
@@ -25,6 +26,7 @@ from tests.albert_tf.pretrained.random_models import (
     assert_same_weights,
     random_stored,
     random_weights,
+    spm_model,
 )
 
 CONFIG = CONFIGS["one group"]
@@ -46,6 +48,7 @@ def test_says_which_parts_were_not_there(tmp_path, caplog):
     assert loaded.encoder is loaded.model.encoder
 
 
+@pytest.mark.slow
 def test_runs(pretraining_files, tmp_path):
     run = tmp_path / "run"
     assert cli.main(pretraining_files.flags(run, num_train_steps=2, save_checkpoints_steps=1)) == 0
@@ -98,6 +101,15 @@ def test_damaged_keras_files(tmp_path):
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(InputError, match="is not a whole .keras file"):
         read(path)
+
+
+def test_vocabularies_that_do_not_fit(tmp_path):
+    write_tf1(random_stored(CONFIG, vocabulary=Vocabulary("sentencepiece", spm_model(51))), tmp_path)
+    with pytest.raises(InputError, match="has 51 pieces, more than the model's `vocab_size`, 50"):
+        read(tmp_path)
+    (tmp_path / "spm.model").write_bytes(VOCABULARY.content[:-3])
+    with pytest.raises(InputError, match="is not a whole SentencePiece model"):
+        read(tmp_path)
 
 
 def test_into_a_model(tmp_path):
