@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from albert_tf.errors import InputError
+from albert_tf.pretrained.card import write_card
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.own import write_keras
@@ -58,6 +59,7 @@ def convert(source: str | Path, destination: str | Path, to: Writable, *, verify
         comparison = compare(stored, read(aside)) if verify else None
         if comparison:
             check_equal(comparison)
+        write_card(aside, source, stored, to, notes, comparison)
         destination.parent.mkdir(parents=True, exist_ok=True)
         aside.replace(destination)  # an empty folder gives way
     except OSError as error:

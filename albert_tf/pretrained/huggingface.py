@@ -67,7 +67,11 @@ def read_huggingface(folder: Path) -> StoredModel:
 
 
 def write_huggingface(stored: StoredModel, folder: Path) -> list[str]:
-    """Writes what `from_pretrained` reads; tied weights are stored once, as Hugging Face does."""
+    """Writes what `from_pretrained` reads; tied weights are stored once, as Hugging Face does.
+
+    Returns:
+      Notes on what transformers does otherwise.
+    """
     arrays = to_theirs(stored.weights, stored.config, "huggingface")
     safetensors.numpy.save_file(arrays, str(folder / SAFETENSORS), metadata={"format": "pt"})
     config = as_groups(stored.config).to_dict()
@@ -83,9 +87,13 @@ def write_huggingface(stored: StoredModel, folder: Path) -> list[str]:
         "tie_word_embeddings": True,
     }
     _write_json(folder / CONFIG_FILE, values)
-    if stored.vocabulary:
-        _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
-    return []
+    (folder / SAFETENSORS).chmod((folder / CONFIG_FILE).stat().st_mode)  # safetensors keeps it to the owner
+    if stored.vocabulary is None:
+        return []
+    _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
+    if stored.vocabulary.kind == "wordpiece":
+        return []
+    return ["transformers 5 tokenizes a comma after a digit, `` and '' unlike ALBERT"]
 
 
 def _architecture(parts: tuple[str, ...]) -> str:

@@ -1,5 +1,8 @@
 import dataclasses
+import re
 import shutil
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,13 +10,14 @@ import pytest
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import names
 from albert_tf.pretrained.conversion import convert
 from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
 from albert_tf.pretrained.verification import Comparison, check_equal, compare, random_batch
-from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers
+from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     SIZES,
@@ -136,6 +140,42 @@ def test_leaves_a_destination_alone_that_holds_something(source, tmp_path):
     (tmp_path / "empty").mkdir()
     convert(source, tmp_path / "empty", "keras", verify=False)
     assert_same_weights(read(tmp_path / "empty").weights, random_weights(CONFIG))
+
+
+def example_of(folder: Path) -> str:
+    (example,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    return example
+
+
+def test_the_card_says_what_where_from_and_how(source, tmp_path):
+    convert(source, tmp_path / "keras", "keras")
+    convert(tmp_path / "keras", tmp_path / "tf1 again", "tf1", verify=False)
+    card, again = ((tmp_path / name / "README.md").read_text() for name in ("keras", "tf1 again"))
+    data = (source / "model.ckpt-best.data-00000-of-00001").read_bytes()
+    assert f"| model.ckpt-best.data-00000-of-00001 | {len(data):,} | {sha256(data).hexdigest()} |" in card
+    assert f"`{source}`, a TF1 checkpoint" in card
+    assert "Verified: maximum difference 0, of outputs up to" in card
+    assert "| inner_group_num | 2 |" in card
+    assert f"{count_parameters(CONFIG).pretrainer:,} parameters: encoder, pooler, masked_lm" in card
+    assert "Not verified (--noverify)." in again
+    (weights,) = re.findall("in every format: `([0-9a-f]{64})`", card)
+    assert weights in again
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "tf1",
+        "keras",
+        pytest.param("huggingface", marks=needs_transformers),
+        pytest.param("kerashub", marks=needs_keras_hub),
+    ],
+)
+@pytest.mark.slow
+def test_the_cards_example_runs(to, source, tmp_path):
+    convert(source, tmp_path / "result", to, verify=False)
+    shapes = run_python(example_of(tmp_path / "result"), tmp_path / "result").strip().splitlines()[-1]
+    assert re.findall(r"\d+", shapes) == ["1", "5", "24", "1", "24"]
 
 
 def run(capfd, *arguments) -> tuple[int, str, str]:
