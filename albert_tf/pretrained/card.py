@@ -107,13 +107,19 @@ def _facts(source: str | Path, stored: StoredModel) -> list[tuple[str, str, str]
     if Path(source).is_file():
         files = [Path(source)]
     elif stored.path.is_dir():
-        files = [path for path in stored.path.rglob("*") if path.is_file()]
+        inside = (path for path in stored.path.rglob("*") if path.is_file())
+        files = [path for path in inside if not _is_hidden(path.relative_to(stored.path))]
     else:
         files = list(stored.path.parent.glob(f"{stored.path.name}*"))
         folder = stored.path.parent
         if folder.name == CHECKPOINTS:
             files += folder.parent.glob(MANIFEST_FILE)
     return [(path.name, f"{path.stat().st_size:,}", _file_hash(path)) for path in sorted(files)]
+
+
+def _is_hidden(path: Path) -> bool:
+    """A clone's .git, above all."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _file_hash(path: Path) -> str:

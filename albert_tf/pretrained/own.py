@@ -10,7 +10,6 @@ from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
-from albert_tf.pretrained.tf1 import vocabulary_file
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
 from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE, load_weights
 
@@ -76,7 +75,7 @@ def write_keras(stored: StoredModel, folder: Path) -> list[str]:
     stored.config.to_json_file(folder / CONFIG_FILE)
     facts: dict = {"parts": parts_of(stored.weights)}
     if stored.vocabulary:
-        (folder / vocabulary_file(stored.vocabulary)).write_bytes(stored.vocabulary.content)
+        stored.vocabulary.save(folder)
         facts["do_lower_case"] = stored.vocabulary.do_lower_case
     (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     if not stored.missing:

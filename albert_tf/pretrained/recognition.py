@@ -73,7 +73,7 @@ def _read_local(path: Path) -> StoredModel:
     if prefix.with_name(f"{prefix.name}.index").exists():
         return _read_checkpoint(prefix)
     if not path.exists():
-        raise InputError(f"There is nothing at {path}. A model is {READABLE}.")
+        raise InputError(f"There is no checkpoint at {path}. A model is {READABLE}.")
     raise InputError(f"{path} is no model that can be read. A model is {READABLE}.")
 
 

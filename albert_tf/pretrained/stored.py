@@ -1,6 +1,7 @@
 """What every reader returns and every writer takes: a model as it lies in files."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import written_aside
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of
 
@@ -30,6 +32,13 @@ class Vocabulary:
     kind: Literal["sentencepiece", "wordpiece"]
     content: bytes = field(repr=False)
     do_lower_case: bool = True
+
+    def save(self, folder: str | os.PathLike) -> Path:
+        """Writes it as spm.model or vocab.txt, for `AlbertTokenizer` or `WordPieceTokenizer`; returns the path."""
+        path = Path(folder, "spm.model" if self.kind == "sentencepiece" else "vocab.txt")
+        with written_aside(path) as aside:
+            aside.write_bytes(self.content)
+        return path
 
 
 @dataclass(frozen=True)

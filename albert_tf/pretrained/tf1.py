@@ -9,7 +9,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_ours, to_theirs
 
 CONFIG_FILE = "albert_config.json"
@@ -74,18 +74,13 @@ def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
     )
     config.to_json_file(folder / CONFIG_FILE)
     if stored.vocabulary:
-        (folder / vocabulary_file(stored.vocabulary)).write_bytes(stored.vocabulary.content)
+        stored.vocabulary.save(folder)
     notes = []
     if config.layer_norm_epsilon != 1e-12:
         notes.append(f"google-research/albert has epsilon 1e-12 and ignores {config.layer_norm_epsilon:g}")
     if config.hidden_act == "gelu_erf":
         notes.append("google-research/albert does not know the activation gelu_erf")
     return notes
-
-
-def vocabulary_file(vocabulary: Vocabulary) -> str:
-    """A name for it that `find_vocabulary` and a run know."""
-    return "spm.model" if vocabulary.kind == "sentencepiece" else "vocab.txt"
 
 
 def _config_file(folder: Path) -> Path:

@@ -201,7 +201,7 @@ def test_mistakes_write_nothing(source, tmp_path, capfd):
     data.write_bytes(data.read_bytes()[:500])
     before = sorted(tmp_path.rglob("*"))
     for arguments, message in (
-        ((tmp_path / "tf2", tmp_path / "out", "--to=keras"), "There is nothing at"),
+        ((tmp_path / "tf2", tmp_path / "out", "--to=keras"), "There is no checkpoint at"),
         ((tmp_path / "nothing", tmp_path / "out", "--to=keras"), "There is no model in the folder"),
         ((source / "spm.model", tmp_path / "out", "--to=keras"), "is no model that can be read"),
         ((tmp_path / "cut", tmp_path / "out", "--to=keras"), "cut/model.ckpt-best cannot be read"),

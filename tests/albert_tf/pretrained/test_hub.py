@@ -121,4 +121,4 @@ def test_addresses_that_lead_nowhere(hub):
     assert "is hf://OWNER/NAME. Received hf://tiny" in read_in_process(hub, "hf://tiny")["error"]
     shutil.rmtree(hub.folder)
     hub.folder.mkdir()
-    assert "There is nothing at hf://owner/tiny" in read_in_process(hub, "hf://owner/tiny")["error"]
+    assert "There is no checkpoint at hf://owner/tiny" in read_in_process(hub, "hf://owner/tiny")["error"]
