@@ -18,7 +18,7 @@ def unpack(archive: Path, folder: Path) -> None:
       InputError: the archive is damaged, holds links, devices or paths that lead out of the folder, or grows
         out of proportion; then nothing has been unpacked.
     """
-    most = max(_ALWAYS_ALLOWED, _MOST_GROWTH * archive.stat().st_size)
+    most = most_bytes(archive)
     try:
         with tarfile.open(archive) as tar:
             total, members = 0, []
@@ -33,6 +33,11 @@ def unpack(archive: Path, folder: Path) -> None:
             tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, OSError, EOFError) as error:
         raise InputError(f"{archive} is not a whole tar archive: {error}.") from None
+
+
+def most_bytes(archive: Path) -> int:
+    """What an archive may unpack to before it is taken for one that is made to fill a disk."""
+    return max(_ALWAYS_ALLOWED, _MOST_GROWTH * archive.stat().st_size)
 
 
 def _check(member: tarfile.TarInfo, archive: Path) -> None:

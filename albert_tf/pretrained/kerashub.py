@@ -120,9 +120,14 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         if isinstance(item, h5py.Dataset):
             if item.external or item.is_virtual:  # would read other files
                 raise InputError(f"{path} must hold its arrays itself; {name} lies in another file.")
+            if item.nbytes > size:  # Keras does not compress
+                raise InputError(
+                    f"{path} must hold its arrays whole; {name} claims to be larger than the file."
+                )
             arrays[name] = item[()]
 
     try:
+        size = path.stat().st_size
         with h5py.File(path) as file:
             file.visititems(collect)  # follows no links
     except FileNotFoundError:

@@ -8,6 +8,7 @@ from pathlib import Path
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
+from albert_tf.pretrained.archives import most_bytes
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
@@ -45,6 +46,8 @@ def read_keras(path: Path) -> StoredModel:
     try:
         with zipfile.ZipFile(path) as archive:
             description = json.loads(archive.read("config.json"))
+            if archive.getinfo(_WEIGHTS_FILE).file_size > most_bytes(path):
+                raise InputError(f"{path} unpacks to many times its size, which no weights do.")
             weights = archive.read(_WEIGHTS_FILE)
     except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError) as error:
         raise InputError(f"{path} is not a whole .keras file: {error}.") from None

@@ -7,7 +7,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
-from albert_tf.pretrained.names import OPTIONAL_PARTS, PROJECTION, Naming, parameters
+from albert_tf.pretrained.names import OPTIONAL_PARTS, PROJECTION, Naming, as_groups, parameters
 
 _LISTED = 12  # names in one message
 _WIDENED = ("float32", "float16", "bfloat16")  # every value of these is a float32
@@ -30,6 +30,9 @@ def to_ours(
     Raises:
       InputError: lists names that are missing or left over, wrong shapes and dtypes, arrays with NaN.
     """
+    blocks = as_groups(config).num_hidden_groups * config.inner_group_num
+    if blocks > len(arrays):  # before a list of all their names is made
+        raise InputError(f"{where} does not fit its configuration: {blocks} blocks in {len(arrays)} arrays.")
     known = parameters(config, naming)
     present = {row.part for row in known if row.theirs in arrays} | {"encoder"}
     expected = {row.theirs: row for row in known if row.part in present}

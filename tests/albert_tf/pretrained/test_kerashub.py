@@ -95,6 +95,14 @@ def test_arrays_in_other_files_are_refused(preset):
         read(preset)
 
 
+def test_arrays_larger_than_the_file_are_refused(preset):
+    with h5py.File(preset / "model.weights.h5", "r+") as file:
+        del file["layers/dense_1/vars/1"]
+        file.create_dataset("layers/dense_1/vars/1", (1 << 40,), "float32", chunks=(1024,))
+    with pytest.raises(InputError, match="dense_1/vars/1 claims to be larger than the file"):
+        read(preset)
+
+
 @pytest.mark.slow
 @needs_keras_hub
 @pytest.mark.parametrize("name", ["one group", "two blocks", "E == H"])

@@ -98,6 +98,11 @@ def test_damaged_keras_files(tmp_path):
     rewrite(**{"model.weights.h5": files["model.weights.h5"][:2000]})
     with pytest.raises(InputError, match="does not fit its configuration"):
         read(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", files["config.json"])
+        archive.writestr("model.weights.h5", bytes(200 << 20))
+    with pytest.raises(InputError, match="unpacks to many times its size"):
+        read(path)
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(InputError, match="is not a whole .keras file"):
         read(path)

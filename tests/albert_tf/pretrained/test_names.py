@@ -119,6 +119,14 @@ def test_wrong_shapes_dtypes_and_values_are_listed(arrays):
     assert "cls/predictions/output_bias holds NaN or infinity" in message
 
 
+def test_numbers_of_blocks_that_cannot_be(arrays):
+    config = AlbertConfig(**{**SIZES, "num_hidden_layers": 10**9}, num_hidden_groups=10**9)
+    with pytest.raises(
+        InputError, match="ckpt does not fit its configuration: 1000000000 blocks in 32 arrays"
+    ):
+        to_ours(arrays, config, "tf1", "ckpt")
+
+
 def test_half_a_head_is_an_error_and_no_head_is_none(arrays):
     del arrays["cls/seq_relationship/output_bias"]
     assert "1 name missing: cls/seq_relationship/output_bias" in refusal(arrays)
