@@ -94,7 +94,10 @@ def _parameters(stored: StoredModel) -> int:
 
 
 def _version() -> str:
-    return importlib.metadata.version("albert-tf")
+    try:
+        return importlib.metadata.version("albert-tf")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout that was never installed
+        return "(not installed)"
 
 
 def _revision(source: str | Path, stored: StoredModel) -> str:
