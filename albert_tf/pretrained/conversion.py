@@ -56,9 +56,7 @@ def convert(source: str | Path, destination: str | Path, to: Writable, *, verify
     try:
         aside.mkdir()
         notes = write(stored, aside, to)
-        comparison = compare(stored, read(aside)) if verify else None
-        if comparison:
-            check_equal(comparison)
+        comparison = _verified(stored, read(aside), to) if verify else None
         write_card(aside, source, stored, to, notes, comparison)
         destination.parent.mkdir(parents=True, exist_ok=True)
         aside.replace(destination)  # an empty folder gives way
@@ -68,6 +66,13 @@ def convert(source: str | Path, destination: str | Path, to: Writable, *, verify
         shutil.rmtree(aside, ignore_errors=True)
     absent = (f"not in the source: {', '.join(stored.missing)}",) if stored.missing else ()
     return Conversion(stored, (*absent, *stored.notes, *notes), comparison)
+
+
+def _verified(stored: StoredModel, result: StoredModel, to: Writable) -> Comparison:
+    assert to == "kerashub" or result.parts == stored.parts
+    comparison = compare(stored, result)
+    check_equal(comparison)
+    return comparison
 
 
 def write(stored: StoredModel, folder: Path, to: Writable) -> list[str]:

@@ -1,6 +1,6 @@
 """Files run by their format's own library, in a process of its own: PyTorch's compiler aborts beside TensorFlow.
 
-    python -m albert_tf.pretrained.peers huggingface FOLDER INPUTS.npz OUTPUTS.npz
+    python -P albert_tf/pretrained/peers.py huggingface FOLDER INPUTS.npz OUTPUTS.npz
 
 Imports nothing of ours, so that a peer computes by its own code alone.
 """

@@ -60,8 +60,9 @@ def compare(source: StoredModel, result: StoredModel, seed: int = 0) -> Comparis
     second, second_runner = _outputs(result, batch)
     common = tuple(name for name in first if name in second)
     assert common
-    difference = max(float(np.abs(first[name] - second[name]).max()) for name in common)
-    scale = max(float(np.abs(first[name]).max()) for name in common)
+    # np.max, since max() may pass over a NaN
+    difference = float(np.max([np.abs(first[name] - second[name]).max() for name in common]))
+    scale = float(np.max([np.abs(first[name]).max() for name in common]))
     return Comparison(difference, scale, common, first_runner, second_runner)
 
 
@@ -111,9 +112,9 @@ def _peer_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str
         inputs, outputs = f"{folder}/inputs.npz", f"{folder}/outputs.npz"
         np.savez(inputs, **batch)  # type: ignore[arg-type]
         arguments = [stored.format, str(stored.path.absolute()), inputs, outputs]
-        process = subprocess.run(
-            [sys.executable, "-m", peers.__name__, *arguments], capture_output=True, text=True, check=False
-        )
+        # -P: our folder is no place to import from.
+        command = [sys.executable, "-P", peers.__file__, *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
         if process.returncode:
             reason = (process.stderr.strip() or "no reason given").splitlines()[-1]
             raise InputError(

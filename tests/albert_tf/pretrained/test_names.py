@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -65,12 +67,15 @@ def test_our_names_and_shapes_are_the_models(sharing, embedding_size, naming):
     assert sum(np.prod(shape) for shape in rows.values()) == count_parameters(config).pretrainer
 
 
-@pytest.mark.parametrize("naming", ["tf1", "huggingface", "kerashub", "garden"])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    ("naming", "name"),
+    [
+        *itertools.product(("tf1", "huggingface", "kerashub"), CONFIGS),
+        *(("garden", name) for name in ("one group", "E == H", "relu", "erf")),  # has one group of one block
+    ],
+)
 def test_there_and_back(naming, name):
     config = CONFIGS[name]
-    if naming == "garden" and config.num_hidden_groups * config.inner_group_num > 1:
-        pytest.skip("Model Garden's ALBERT has one group of one block")
     without = {"kerashub": ("masked_lm", "sentence_order"), "garden": ("sentence_order",)}.get(naming, ())
     weights = random_weights(config, *without)
     arrays = to_theirs(weights, config, naming)
