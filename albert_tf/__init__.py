@@ -12,6 +12,7 @@ _HOME = {
     "AdamW": "optimizers",
     "Lamb": "optimizers",
     "WarmupPolynomialDecay": "optimizers",
+    "load_pretrained": "pretrained.loading",
 }
 __all__ = list(_HOME)
 

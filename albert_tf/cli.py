@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import cyclopts
 from cyclopts import App, Parameter
@@ -28,7 +28,7 @@ _INSPECT = InspectSettings()
 
 app = App(
     name="albert",
-    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, export.",
+    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, convert, export.",
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
@@ -213,6 +213,40 @@ def export(*, model_dir: str, output: str) -> None:
     from export.run import export_run
 
     print(export_run(model_dir, output))
+
+
+@app.command
+def convert(
+    source: str,
+    destination: str,
+    /,
+    *,
+    to: Literal["tf1", "huggingface", "keras", "kerashub"],
+    verify: bool = True,
+) -> None:
+    """Write a pretrained model in another format, and check that it computes the same.
+
+    For example:
+
+      albert convert albert_base_v2.tar.gz albert_base_hf --to=huggingface
+
+    Args:
+      source: a run's folder or checkpoint, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub
+        SavedModel, a Hugging Face or KerasHub directory, hf://OWNER/NAME, or what this command wrote.
+      destination: a new or empty folder.
+      to: tf1 (for google-research/albert), huggingface, keras (a .keras file of ours) or kerashub.
+      verify: compare the outputs of source and result on random input. --noverify leaves it out.
+    """
+    _import_tensorflow()
+    from albert_tf.pretrained.conversion import convert as convert_model
+
+    result = convert_model(source, destination, to, verify=verify)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False)
+    if result.comparison:
+        console.print(result.comparison.sentence, markup=False)
+    print(destination)
 
 
 @app.command

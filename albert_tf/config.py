@@ -27,7 +27,13 @@ _POSITIVE = (
     "type_vocab_size",
 )
 # Keys of Google's released files that never had another working value; they say nothing about the model.
-_INERT = {"net_structure_type": 0, "gap_size": 0, "num_memory_blocks": 0, "down_scale_factor": 1}
+_INERT = {
+    "net_structure_type": 0,
+    "gap_size": 0,
+    "num_memory_blocks": 0,
+    "down_scale_factor": 1,
+    "layers_to_keep": [],
+}
 
 
 @dataclass(frozen=True)

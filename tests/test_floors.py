@@ -23,6 +23,7 @@ FLOORS = {  # longest prefix wins
     "data_prep.masking": 0,
     "albert_tf": 1,
     "data_prep": 1,
+    "albert_tf.pretrained": 2,
     "albert_tf.training": 2,
     "data_prep.cluster": 2,
     "data_prep.cluster_files": 2,

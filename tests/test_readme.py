@@ -66,5 +66,5 @@ def test_commands(command, tmp_path, monkeypatch):
 
 
 def test_there_is_something_to_paste():
-    assert len(SNIPPETS) == 2
+    assert len(SNIPPETS) == 3
     assert len([command for command in COMMANDS if command[0] == "albert"]) >= 4

@@ -1,0 +1,215 @@
+"""Hugging Face directories: config.json with model.safetensors (sharded too), or the old pytorch_model.bin."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (teaches NumPy bfloat16, so that safetensors reads it)
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.pretrained.names import as_groups
+from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary, read_json
+from albert_tf.pretrained.weights import to_ours, to_theirs
+
+CONFIG_FILE = "config.json"
+SAFETENSORS = "model.safetensors"
+PYTORCH = "pytorch_model.bin"
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+# Their name of each of our fields, and what they take where a file leaves it out.
+_FIELDS: dict[str, tuple[str, Any]] = {
+    "vocab_size": ("vocab_size", 30000),
+    "embedding_size": ("embedding_size", 128),
+    "hidden_size": ("hidden_size", 4096),
+    "num_hidden_layers": ("num_hidden_layers", 12),
+    "num_hidden_groups": ("num_hidden_groups", 1),
+    "inner_group_num": ("inner_group_num", 1),
+    "num_attention_heads": ("num_attention_heads", 64),
+    "intermediate_size": ("intermediate_size", 16384),
+    "hidden_act": ("hidden_act", "gelu_new"),
+    "hidden_dropout_prob": ("hidden_dropout_prob", 0.0),
+    "attention_probs_dropout_prob": ("attention_probs_dropout_prob", 0.0),
+    "max_position_embeddings": ("max_position_embeddings", 512),
+    "type_vocab_size": ("type_vocab_size", 2),
+    "initializer_range": ("initializer_range", 0.02),
+    "layer_norm_epsilon": ("layer_norm_eps", 1e-12),
+}
+_ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu": "gelu_erf", "relu": "relu"}
+_THEIR_ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
+# Stored beside what they repeat by files of older versions.
+_REPEATED = {
+    "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
+    "predictions.decoder.bias": "predictions.bias",
+}
+_COUNTER = "albert.embeddings.position_ids"  # 0, 1, 2, ...
+
+
+def read_huggingface(folder: Path) -> StoredModel:
+    """Reads a directory that `AlbertModel.from_pretrained` reads, with whatever heads it has.
+
+    Raises:
+      InputError: a file is missing or damaged or of another model, or names, shapes and configuration do not
+        fit each other, or pytorch_model.bin needs PyTorch, which is not installed.
+    """
+    config = _config(folder / CONFIG_FILE)
+    path, arrays = _read_arrays(folder)
+    weights = to_ours(_without_repetitions(_with_prefix(arrays), path), config, "huggingface", str(path))
+    tokenizer = read_json(folder / _TOKENIZER_CONFIG) if (folder / _TOKENIZER_CONFIG).exists() else {}
+    lower = bool(tokenizer.get("do_lower_case", True))
+    vocabulary = find_vocabulary(folder, ["spiece.model"], "vocab.txt", lower)
+    notes: tuple[str, ...] = ()
+    if vocabulary is None and (folder / "tokenizer.json").exists():
+        notes = ("tokenizer.json is not a vocabulary that ALBERT's tokenizers read; spiece.model would be",)
+    return StoredModel("huggingface", folder, config, weights, vocabulary, notes)
+
+
+def write_huggingface(stored: StoredModel, folder: Path) -> list[str]:
+    """Writes what `from_pretrained` reads; tied weights are stored once, as Hugging Face does.
+
+    Returns:
+      Notes on what transformers does otherwise.
+    """
+    arrays = to_theirs(stored.weights, stored.config, "huggingface")
+    safetensors.numpy.save_file(arrays, str(folder / SAFETENSORS), metadata={"format": "pt"})
+    config = as_groups(stored.config).to_dict()
+    values = {theirs: config[ours] for ours, (theirs, _) in _FIELDS.items()}
+    values |= {
+        "hidden_act": _THEIR_ACTIVATIONS[config["hidden_act"]],
+        "architectures": [_architecture(stored.parts)],
+        "model_type": "albert",
+        "classifier_dropout_prob": 0.1,
+        "pad_token_id": 0,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+        "tie_word_embeddings": True,
+    }
+    _write_json(folder / CONFIG_FILE, values)
+    (folder / SAFETENSORS).chmod((folder / CONFIG_FILE).stat().st_mode)  # safetensors keeps it to the owner
+    if stored.vocabulary is None:
+        return []
+    _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
+    if stored.vocabulary.kind == "wordpiece":
+        return []
+    return ["transformers 5 tokenizes a comma after a digit, `` and '' unlike ALBERT"]
+
+
+def _architecture(parts: tuple[str, ...]) -> str:
+    if "sentence_order" in parts:
+        return "AlbertForPreTraining"
+    return "AlbertForMaskedLM" if "masked_lm" in parts else "AlbertModel"
+
+
+def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None:
+    common = {"do_lower_case": vocabulary.do_lower_case, "model_max_length": longest}
+    symbols = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    if vocabulary.kind == "wordpiece":
+        (folder / "vocab.txt").write_bytes(vocabulary.content)
+        symbols |= {"tokenizer_class": "BertTokenizer", "unk_token": "[UNK]", "pad_token": "[PAD]"}
+    else:
+        (folder / "spiece.model").write_bytes(vocabulary.content)
+        symbols |= {"tokenizer_class": "AlbertTokenizer", "unk_token": "<unk>", "pad_token": "<pad>"}
+        symbols |= {"bos_token": "[CLS]", "eos_token": "[SEP]"}
+        common |= {"keep_accents": False, "remove_space": True}
+    _write_json(folder / _TOKENIZER_CONFIG, {**symbols, **common})
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _config(path: Path) -> AlbertConfig:
+    values = read_json(path)
+    if values.get("model_type", "albert") != "albert":
+        raise InputError(f"{path} must be of an ALBERT. Received model_type {values['model_type']!r}.")
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError(f"{path}: only absolute position embeddings are ALBERT's.")
+    fields = {ours: values.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
+    if fields["hidden_act"] not in _ACTIVATIONS:
+        raise InputError(
+            f"{path}: `hidden_act` must be one of {', '.join(_ACTIVATIONS)}. Received {fields['hidden_act']!r}."
+        )
+    fields["hidden_act"] = _ACTIVATIONS[fields["hidden_act"]]
+    try:
+        return AlbertConfig.from_dict(fields)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _read_arrays(folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
+    for name, read in ((SAFETENSORS, _read_safetensors), (PYTORCH, _read_pytorch)):
+        path, index = folder / name, folder / f"{name}.index.json"
+        if path.exists():
+            return path, read(path)
+        if index.exists():
+            arrays: dict[str, np.ndarray] = {}
+            for shard in _shards(index):
+                arrays |= read(shard)
+            return index, arrays
+    raise InputError(f"{folder} holds neither {SAFETENSORS} nor {PYTORCH}, whole or in shards.")
+
+
+def _shards(index: Path) -> list[Path]:
+    weight_map = read_json(index).get("weight_map")
+    files = sorted(set(weight_map.values())) if isinstance(weight_map, dict) and weight_map else []
+    shards = []
+    for name in files:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise InputError(f"{index} must name files beside it. Received {name!r}.")
+        if not (index.parent / name).is_file():
+            raise InputError(f"{index} names {name}, which is not there.")
+        shards.append(index.parent / name)
+    if not shards:
+        raise InputError(f"{index} names no files under `weight_map`.")
+    return shards
+
+
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    try:
+        return safetensors.numpy.load_file(str(path))
+    except (safetensors.SafetensorError, TypeError, KeyError, ValueError) as error:
+        raise InputError(f"{path} is not a whole safetensors file: {error}.") from None
+
+
+def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
+    """Tensors only: `weights_only` refuses a pickle that would run code."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError(
+            f"{path} needs PyTorch to be read: pip install 'albert-tf[torch]'. Files named {SAFETENSORS} do not."
+        ) from None
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # PyTorch has no common class for what is wrong with a file
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path} is not a file of tensors that can be read safely: {reason}") from None
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise InputError(f"{path} must hold names and tensors, and nothing else.")
+    return {name: _to_numpy(tensor, torch) for name, tensor in state.items()}
+
+
+def _to_numpy(tensor, torch) -> np.ndarray:
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _with_prefix(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """AlbertModel alone is stored without the prefix that it has inside the models with heads."""
+    if any(name.startswith("albert.") for name in arrays):
+        return arrays
+    return {f"albert.{name}": array for name, array in arrays.items()}
+
+
+def _without_repetitions(arrays: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:
+    arrays = {name: array for name, array in arrays.items() if name != _COUNTER}
+    for copy, original in _REPEATED.items():
+        if copy not in arrays:
+            continue
+        array = arrays.pop(copy)
+        if not np.array_equal(arrays.setdefault(original, array), array):
+            raise InputError(
+                f"{path}: {copy} must be {original}, to which ALBERT ties it. Received other values."
+            )
+    return arrays

@@ -1,0 +1,102 @@
+"""Pretrained weights into models: `albert_tf.load_pretrained`, and for a model that is there already."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert_tf.config import AlbertConfig
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from albert_tf.pretrained.names import as_groups
+from albert_tf.pretrained.own import build_model
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import StoredModel, Vocabulary
+from albert_tf.pretrained.weights import set_weights
+
+# May differ between a checkpoint and the model that takes its weights: they are about training only.
+_FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model with its weights, and what came with it.
+
+    Attributes:
+      model: the encoder with both heads.
+      missing: which of "pooler", "masked_lm" and "sentence_order" the files did not hold; they have fresh
+        weights.
+      vocabulary: the vocabulary, where there was one.
+    """
+
+    model: AlbertPretrainer
+    missing: tuple[str, ...]
+    vocabulary: Vocabulary | None
+
+    @property
+    def encoder(self) -> AlbertEncoder:
+        """The model without its heads."""
+        return self.model.encoder
+
+    @property
+    def config(self) -> AlbertConfig:
+        """The model's shape, with activation, epsilon and dropout as the files say."""
+        return self.model.config
+
+
+def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretrained:
+    """Loads an ALBERT from any of the formats that it lives in; which one is recognised.
+
+    Args:
+      source: a run of ours or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder,
+        prefix or .tar.gz), a TF-Hub SavedModel of Google's or Model Garden's, a Hugging Face or KerasHub
+        directory, or `hf://OWNER/NAME`.
+      seed: seeds the weights of what the files do not hold, and dropout.
+
+    Returns:
+      The model, which parts the files did not hold (logged, too), and the vocabulary.
+
+    Raises:
+      InputError: `source` is none of these, or its files are damaged or do not fit each other.
+    """
+    stored = read(source)
+    if stored.missing:
+        logging.getLogger(__name__).warning(
+            "%s holds no %s: fresh weights there", source, ", ".join(stored.missing)
+        )
+    return Pretrained(build_model(stored, seed), stored.missing, stored.vocabulary)
+
+
+def load_weights_into(model: AlbertPretrainer, source: str | Path) -> tuple[str, ...]:
+    """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
+
+    Args:
+      model: of the same shape and mathematics; its dropout may be another.
+      source: as for `load_pretrained`.
+
+    Returns:
+      Which of "pooler", "masked_lm" and "sentence_order" `source` does not hold; the model keeps its own there.
+
+    Raises:
+      InputError: `source` cannot be read, or is of another model; then the model is as it was.
+    """
+    stored = read(source)
+    _check_same_model(stored, model.config, source)
+    set_weights(model, stored.weights)
+    return stored.missing
+
+
+def _check_same_model(stored: StoredModel, config: AlbertConfig, source: str | Path) -> None:
+    there, given = stored.config, config
+    if there.parameter_sharing != given.parameter_sharing and "none" in (
+        there.parameter_sharing,
+        given.parameter_sharing,
+    ):
+        there, given = as_groups(there), as_groups(given)  # nothing shared is as many groups as layers
+    different = [
+        f"{name} {value} there, {getattr(given, name)} here"
+        for name, value in there.to_dict().items()
+        if name not in _FREE and value != getattr(given, name)
+    ]
+    if different:
+        raise InputError(f"{source} is of another model than this configuration: {'; '.join(different)}.")

@@ -1,0 +1,243 @@
+"""The one table of parameter names: ours, TF1's, Hugging Face's, KerasHub's and Model Garden's.
+
+V vocabulary, E embedding, H hidden, F feed-forward, N heads, D = H / N, T positions, S token types.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from albert_tf.config import AlbertConfig
+from albert_tf.parameters import distinct_layers
+
+Naming = Literal["tf1", "huggingface", "kerashub", "garden"]
+# What a file may lack: the masked-LM model of Hugging Face has no pooler, TF-Hub's has no sentence-order head.
+OPTIONAL_PARTS = ("pooler", "masked_lm", "sentence_order")
+PROJECTION = "embeddings/embedding_projection"
+
+
+class Row(NamedTuple):
+    """One layer: its parameters' kind, its size (inputs and outputs), and its name in each format.
+
+    Kinds: "table" an embedding; "norm" a LayerNorm; "dense" a kernel and a bias; "split" a dense layer whose
+    outputs are heads, "merge" one whose inputs are; "logits" a dense layer that TF1 stores by outputs; "bias".
+    """
+
+    kind: str
+    size: str
+    ours: str
+    tf1: str
+    huggingface: str
+    kerashub: str = ""
+    garden: str = ""
+
+
+_EMBEDDINGS = (
+    Row(
+        "table", "VE", "embeddings/word_embeddings", "bert/embeddings/word_embeddings",
+        "albert.embeddings.word_embeddings", "layers/reversible_embedding", "word_embeddings",
+    ),
+    Row(
+        "table", "TE", "embeddings/position_embeddings", "bert/embeddings/position_embeddings",
+        "albert.embeddings.position_embeddings", "layers/position_embedding", "position_embedding",
+    ),
+    Row(
+        "table", "SE", "embeddings/token_type_embeddings", "bert/embeddings/token_type_embeddings",
+        "albert.embeddings.token_type_embeddings", "layers/embedding", "type_embeddings",
+    ),
+    Row(
+        "norm", "E", "embeddings/layer_norm", "bert/embeddings/LayerNorm",
+        "albert.embeddings.LayerNorm", "layers/layer_normalization", "embeddings/layer_norm",
+    ),
+    Row(
+        "dense", "EH", PROJECTION, "bert/encoder/embedding_hidden_mapping_in",
+        "albert.encoder.embedding_hidden_mapping_in", "layers/dense", "embedding_projection",
+    ),
+)  # fmt: skip
+# {a}, {f}: our attention and feed-forward part; {g}, {i}: group and block inside it; {n}: KerasHub's count.
+_BLOCK = (
+    Row(
+        "split", "HH", "attention_{a}_{i}/query",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/query",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.query",
+        "layers/transformer_encoder{n}/_self_attention_layer/query_dense", "transformer/self_attention/query",
+    ),
+    Row(
+        "split", "HH", "attention_{a}_{i}/key",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/key",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.key",
+        "layers/transformer_encoder{n}/_self_attention_layer/key_dense", "transformer/self_attention/key",
+    ),
+    Row(
+        "split", "HH", "attention_{a}_{i}/value",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/value",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.value",
+        "layers/transformer_encoder{n}/_self_attention_layer/value_dense", "transformer/self_attention/value",
+    ),
+    Row(
+        "merge", "HH", "attention_{a}_{i}/output",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/output/dense",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.dense",
+        "layers/transformer_encoder{n}/_self_attention_layer/output_dense",
+        "transformer/self_attention/attention_output",
+    ),
+    Row(
+        "norm", "H", "attention_{a}_{i}/layer_norm",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/LayerNorm",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.LayerNorm",
+        "layers/transformer_encoder{n}/_self_attention_layer_norm", "transformer/self_attention_layer_norm",
+    ),
+    Row(
+        "dense", "HF", "ffn_{f}_{i}/intermediate",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/ffn_1/intermediate/dense",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.ffn",
+        "layers/transformer_encoder{n}/_feedforward_intermediate_dense", "transformer/intermediate",
+    ),
+    Row(
+        "dense", "FH", "ffn_{f}_{i}/output",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/ffn_1/intermediate/output/dense",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.ffn_output",
+        "layers/transformer_encoder{n}/_feedforward_output_dense", "transformer/output",
+    ),
+    Row(
+        "norm", "H", "ffn_{f}_{i}/layer_norm",
+        "bert/encoder/transformer/group_{g}/inner_group_{i}/LayerNorm_1",
+        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.full_layer_layer_norm",
+        "layers/transformer_encoder{n}/_feedforward_layer_norm", "transformer/output_layer_norm",
+    ),
+)  # fmt: skip
+_POOLER_AND_HEADS = (
+    Row("dense", "HH", "pooler", "bert/pooler/dense", "albert.pooler", "layers/dense_1", "pooler_transform"),
+    Row(
+        "dense", "HE", "masked_lm/transform", "cls/predictions/transform/dense", "predictions.dense",
+        garden="bert/cls/predictions/transform/dense",
+    ),
+    Row(
+        "norm", "E", "masked_lm/layer_norm", "cls/predictions/transform/LayerNorm", "predictions.LayerNorm",
+        garden="bert/cls/predictions/transform/LayerNorm",
+    ),
+    Row(
+        "bias", "V", "masked_lm/output_bias", "cls/predictions/output_bias", "predictions.bias",
+        garden="bert/cls/predictions/output_bias/bias",
+    ),
+    Row(
+        "logits", "H2", "sentence_order/classifier", "cls/seq_relationship", "sop_classifier.classifier"
+    ),
+)  # fmt: skip
+
+_KERAS = {"table": "", "norm": "/gamma /beta", "dense": "/kernel /bias", "bias": ""}
+_SUFFIXES = {
+    "ours": _KERAS,
+    "tf1": {**_KERAS, "logits": "/output_weights /output_bias"},
+    "huggingface": {"table": ".weight", "norm": ".weight .bias", "dense": ".weight .bias", "bias": ""},
+    "kerashub": {"table": "/vars/0", "norm": "/vars/0 /vars/1", "dense": "/vars/0 /vars/1"},
+    "garden": {**_KERAS, "table": "/embeddings"},
+}
+# Which kernels a format stores as [outputs, inputs].
+_TRANSPOSED = {"tf1": ("logits",), "huggingface": ("dense", "split", "merge", "logits")}
+_BY_HEADS = ("kerashub", "garden")  # kernels of attention have N and D as two dimensions
+_ALWAYS_PROJECTED = ("huggingface", "kerashub")  # have a projection where E == H, too
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One array under two names.
+
+    Attributes:
+      ours: our name, the variable's path without the model's name.
+      theirs: the name in the other format.
+      part: "encoder", or one of `OPTIONAL_PARTS`.
+      shape: of our array.
+      their_shape: of the other format's.
+      transposed: whether theirs is ours transposed; otherwise both have the same numbers in the same order.
+    """
+
+    ours: str
+    theirs: str
+    part: str
+    shape: tuple[int, ...]
+    their_shape: tuple[int, ...]
+    transposed: bool
+
+
+def parameters(config: AlbertConfig, naming: Naming) -> list[Parameter]:
+    """Every parameter of a model that a format has a name for.
+
+    Formats that know groups only get one group a layer where `parameter_sharing` is not "all": what layers
+    have in common is then listed once for each.
+    """
+    return [parameter for row in _rows(config, naming) for parameter in _parameters(row, config, naming)]
+
+
+def as_groups(config: AlbertConfig) -> AlbertConfig:
+    """The same model for formats that have groups and no `parameter_sharing`."""
+    if config.parameter_sharing == "all":
+        return config
+    values = {**config.to_dict(), "parameter_sharing": "all", "num_hidden_groups": config.num_hidden_layers}
+    return AlbertConfig.from_dict(values)
+
+
+def _rows(config: AlbertConfig, naming: Naming) -> Iterator[Row]:
+    for row in _EMBEDDINGS:
+        is_absent = row.ours == PROJECTION and config.embedding_size == config.hidden_size
+        if not is_absent or naming in _ALWAYS_PROJECTED:
+            yield row
+    attentions, ffns = distinct_layers(config)
+    groups = as_groups(config).num_hidden_groups
+    for g in range(groups):
+        for i in range(config.inner_group_num):
+            count = g * config.inner_group_num + i
+            numbers = {
+                "g": g,
+                "i": i,
+                "a": g * attentions // groups,
+                "f": g * ffns // groups,
+                "n": f"_{count}" if count else "",
+            }
+            for row in _BLOCK:
+                yield Row(row.kind, row.size, *(name.format(**numbers) for name in row[2:]))
+    yield from _POOLER_AND_HEADS
+
+
+def _parameters(row: Row, config: AlbertConfig, naming: Naming) -> Iterator[Parameter]:
+    base = getattr(row, naming)
+    if not base:
+        return
+    sizes = {
+        "V": config.vocab_size,
+        "T": config.max_position_embeddings,
+        "S": config.type_vocab_size,
+        "E": config.embedding_size,
+        "H": config.hidden_size,
+        "F": config.intermediate_size,
+        "2": 2,
+    }
+    kernel = tuple(sizes[letter] for letter in row.size)
+    shapes = (
+        kernel,
+        kernel[-1:],
+    )  # the second: a bias, gamma or beta; a table or a bias alone has only the first
+    head = row.ours.split("/")[0]
+    part = head if head in OPTIONAL_PARTS else "encoder"
+    for mine, suffix, shape in zip(
+        _suffixes("ours", row.kind), _suffixes(naming, row.kind), shapes, strict=False
+    ):
+        transposed = len(shape) == 2 and row.kind in _TRANSPOSED.get(naming, ())
+        their_shape = shape[::-1] if transposed else _by_heads(row.kind, shape, config, naming)
+        yield Parameter(row.ours + mine, base + suffix, part, shape, their_shape, transposed)
+
+
+def _suffixes(naming: str, kind: str) -> list[str]:
+    suffixes = _SUFFIXES[naming]
+    return suffixes.get(kind, suffixes["dense"]).split(" ")
+
+
+def _by_heads(kind: str, shape: tuple[int, ...], config: AlbertConfig, naming: Naming) -> tuple[int, ...]:
+    if naming not in _BY_HEADS:
+        return shape
+    heads = (config.num_attention_heads, config.hidden_size // config.num_attention_heads)
+    if kind == "split":
+        return (*shape[:-1], *heads)
+    if kind == "merge" and len(shape) == 2:
+        return (*heads, shape[-1])
+    return shape

@@ -1,0 +1,104 @@
+"""Our own files: a run's folder or checkpoint, and the folder that `albert convert --to keras` writes."""
+
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from albert_tf.pretrained.archives import most_bytes
+from albert_tf.pretrained.names import OPTIONAL_PARTS
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
+from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
+from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE, load_weights
+
+MODEL_FILE = "model.keras"
+FACTS_FILE = (
+    "pretrained.json"  # what a .keras file cannot say: which parts are trained, and of the vocabulary
+)
+_WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
+
+
+def read_run(path: Path, run: Path) -> StoredModel:
+    """Reads the newest checkpoint of a run, or the one that `path` names.
+
+    Raises:
+      InputError: there is no checkpoint, or it is of another model than the run's configuration.
+    """
+    config = AlbertConfig.from_json_file(run / CONFIG_FILE)
+    model = AlbertPretrainer(config)
+    prefix = load_weights(model, path)
+    manifest = run / MANIFEST_FILE
+    settings = read_json(manifest).get("settings", {}) if manifest.exists() else {}
+    vocabulary = find_vocabulary(run, ["*.model"], "vocab.txt", bool(settings.get("do_lower_case", True)))
+    return StoredModel("run", Path(prefix), config, weights_of(model), vocabulary)
+
+
+def read_keras(path: Path) -> StoredModel:
+    """Reads a .keras file of an `AlbertPretrainer`, from its configuration and weights alone.
+
+    Raises:
+      InputError: the file is damaged or of another model.
+    """
+    folder = path.parent
+    try:
+        with zipfile.ZipFile(path) as archive:
+            description = json.loads(archive.read("config.json"))
+            if archive.getinfo(_WEIGHTS_FILE).file_size > most_bytes(path):
+                raise InputError(f"{path} unpacks to many times its size, which no weights do.")
+            weights = archive.read(_WEIGHTS_FILE)
+    except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} is not a whole .keras file: {error}.") from None
+    model = _build(description, path)
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary, _WEIGHTS_FILE)
+        file.write_bytes(weights)
+        try:
+            model.load_weights(file)
+        except (ValueError, KeyError, OSError) as error:
+            raise InputError(f"{path} does not fit its configuration: {str(error).splitlines()[0]}") from None
+    facts = read_json(folder / FACTS_FILE) if (folder / FACTS_FILE).exists() else {}
+    parts = facts.get("parts", OPTIONAL_PARTS)
+    trained = {
+        name: array
+        for name, array in weights_of(model).items()
+        if name.split("/")[0] in parts or name.split("/")[0] not in OPTIONAL_PARTS
+    }
+    lower = bool(facts.get("do_lower_case", True))
+    vocabulary = find_vocabulary(folder, ["*.model"], "vocab.txt", lower)
+    return StoredModel("keras", path, model.config, trained, vocabulary)
+
+
+def write_keras(stored: StoredModel, folder: Path) -> list[str]:
+    """Writes model.keras, an `AlbertPretrainer` for `keras.models.load_model`, and what belongs to it."""
+    model = build_model(stored, seed=0)
+    model.save(folder / MODEL_FILE)
+    stored.config.to_json_file(folder / CONFIG_FILE)
+    facts: dict = {"parts": parts_of(stored.weights)}
+    if stored.vocabulary:
+        stored.vocabulary.save(folder)
+        facts["do_lower_case"] = stored.vocabulary.do_lower_case
+    (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    if not stored.missing:
+        return []
+    return [f"untrained in {MODEL_FILE}, as {FACTS_FILE} says: {', '.join(stored.missing)}"]
+
+
+def build_model(stored: StoredModel, seed: int | None = None) -> AlbertPretrainer:
+    """The model with the stored weights; parts that the files do not hold have fresh ones, by `seed`."""
+    model = AlbertPretrainer(stored.config, seed=seed)
+    set_weights(model, stored.weights)
+    return model
+
+
+def _build(description, path: Path) -> AlbertPretrainer:
+    """The model that a .keras file describes; no other class is ever made."""
+    if (
+        not isinstance(description, dict)
+        or description.get("registered_name") != "albert_tf>AlbertPretrainer"
+    ):
+        raise InputError(f"{path} must hold an AlbertPretrainer of albert_tf.")
+    config = description.get("config", {}).get("config", {})
+    return AlbertPretrainer(AlbertConfig.from_dict(config.get("config", config)))

@@ -1,0 +1,64 @@
+"""Files run by their format's own library, in a process of its own: PyTorch's compiler aborts beside TensorFlow.
+
+    python -P albert_tf/pretrained/peers.py huggingface FOLDER INPUTS.npz OUTPUTS.npz
+
+Imports nothing of ours, so that a peer computes by its own code alone.
+"""
+
+import importlib.util
+import sys
+
+import numpy as np
+
+PACKAGES = {"huggingface": ("transformers", "torch"), "kerashub": ("keras_hub",)}
+
+
+def is_installed(naming: str) -> bool:
+    """Whether there is a peer for files of this format, and it is installed."""
+    packages = PACKAGES.get(naming, ())
+    return bool(packages) and all(importlib.util.find_spec(package) for package in packages)
+
+
+def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
+    """Outputs of transformers' `AlbertForPreTraining`, under our names; heads that are not there are random."""
+    import torch
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    model = transformers.AlbertForPreTraining.from_pretrained(
+        folder, local_files_only=True, torch_dtype=torch.float32
+    ).eval()
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "token_type_ids"}
+    with torch.no_grad():
+        outputs = model.albert(**{theirs: torch.tensor(batch[ours]).long() for theirs, ours in names.items()})
+        sequence, pooled = outputs.last_hidden_state, outputs.pooler_output
+        logits, order = model.predictions(sequence), model.sop_classifier(pooled)
+    rows = np.arange(len(sequence))[:, None]
+    return {
+        "sequence_output": sequence.numpy(),
+        "pooled_output": pooled.numpy(),
+        "masked_lm_logits": logits.numpy()[rows, batch["masked_lm_positions"]],
+        "sentence_order_logits": order.numpy(),
+    }
+
+
+def run_kerashub(folder: str, batch) -> dict[str, np.ndarray]:
+    """Outputs of KerasHub's `AlbertBackbone`, which has our names for them."""
+    import keras_hub
+
+    backbone = keras_hub.models.AlbertBackbone.from_preset(folder)
+    names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "token_type_ids"}
+    outputs = backbone({theirs: batch[ours] for theirs, ours in names.items()})
+    return {name: np.asarray(value) for name, value in outputs.items()}
+
+
+def main(naming: str, folder: str, inputs: str, outputs: str) -> None:
+    """Runs a peer on the arrays in one file and writes its outputs to another."""
+    run = {"huggingface": run_huggingface, "kerashub": run_kerashub}[naming]
+    with np.load(inputs) as batch:
+        np.savez(outputs, **run(folder, dict(batch)))  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,138 @@
+"""What every reader returns and every writer takes: a model as it lies in files."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import sentencepiece
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import written_aside
+from albert_tf.pretrained.names import OPTIONAL_PARTS
+from albert_tf.pretrained.weights import parts_of
+
+Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras"]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A vocabulary file.
+
+    Attributes:
+      kind: "sentencepiece", or "wordpiece" for a vocab.txt.
+      content: the file's bytes.
+      do_lower_case: whether text is lower-cased first.
+    """
+
+    kind: Literal["sentencepiece", "wordpiece"]
+    content: bytes = field(repr=False)
+    do_lower_case: bool = True
+
+    def save(self, folder: str | os.PathLike) -> Path:
+        """Writes it as spm.model or vocab.txt, for `AlbertTokenizer` or `WordPieceTokenizer`; returns the path."""
+        path = Path(folder, "spm.model" if self.kind == "sentencepiece" else "vocab.txt")
+        with written_aside(path) as aside:
+            aside.write_bytes(self.content)
+        return path
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model read from files, or about to be written.
+
+    Attributes:
+      format: what the files are.
+      path: where they are.
+      config: the model's shape.
+      weights: float32 arrays under our names (`names.parameters`).
+      vocabulary: if there is one.
+      notes: sentences on what the files could not say, or hold.
+    """
+
+    format: Format
+    path: Path
+    config: AlbertConfig
+    weights: dict[str, np.ndarray] = field(repr=False)
+    vocabulary: Vocabulary | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Which of "pooler", "masked_lm" and "sentence_order" the files hold."""
+        return parts_of(self.weights)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Which of them they do not."""
+        return tuple(part for part in OPTIONAL_PARTS if part not in self.parts)
+
+
+def check_vocabulary(stored: StoredModel) -> None:
+    """Raises InputError where the vocabulary is damaged or has more pieces than the model has embeddings."""
+    if stored.vocabulary is None:
+        return
+    pieces = _count_pieces(stored.vocabulary, stored.path)
+    if pieces > stored.config.vocab_size:
+        raise InputError(
+            f"The vocabulary at {stored.path} has {pieces} pieces, more than the model's `vocab_size`, "
+            f"{stored.config.vocab_size}: it is another model's."
+        )
+
+
+def _count_pieces(vocabulary: Vocabulary, path: Path) -> int:
+    if vocabulary.kind == "wordpiece":
+        return len(vocabulary.content.removesuffix(b"\n").split(b"\n"))
+    model = sentencepiece.SentencePieceProcessor()
+    try:
+        model.LoadFromSerializedProto(vocabulary.content)
+    except RuntimeError:
+        raise InputError(f"The vocabulary at {path} is not a whole SentencePiece model.") from None
+    return model.GetPieceSize()
+
+
+def find_vocabulary(
+    folder: Path, sentencepiece: Sequence[str], wordpiece: str = "*vocab*.txt", do_lower_case: bool = True
+) -> Vocabulary | None:
+    """The vocabulary in a folder.
+
+    Args:
+      folder: where to look.
+      sentencepiece: patterns of a SentencePiece model's name; the first that matches counts.
+      wordpiece: pattern of a WordPiece vocabulary's.
+      do_lower_case: what is known of it.
+
+    Raises:
+      InputError: several files match one pattern.
+    """
+    for kind, pattern in (*(("sentencepiece", name) for name in sentencepiece), ("wordpiece", wordpiece)):
+        files = sorted(folder.glob(pattern))
+        if len(files) > 1:
+            names = ", ".join(file.name for file in files)
+            raise InputError(
+                f"{folder} holds several vocabularies: {names}. Leave the one that belongs to it."
+            )
+        if files:
+            return Vocabulary(kind, files[0].read_bytes(), do_lower_case)  # type: ignore[arg-type]
+    return None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file.
+
+    Raises:
+      InputError: there is no such file, or it holds something else.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"There is no {path.name} in {path.parent}.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not a JSON file: {error}.") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold one JSON object.")
+    return values

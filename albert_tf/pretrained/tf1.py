@@ -1,0 +1,91 @@
+"""Google's own files: TF1 checkpoints as released, and the TF-Hub modules of the same graph."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.pretrained.names import as_groups
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary
+from albert_tf.pretrained.weights import to_ours, to_theirs
+
+CONFIG_FILE = "albert_config.json"
+CHECKPOINT = "model.ckpt-best"  # as Google's archives have it
+_HUB_SCOPE = "module/"
+_OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step")
+
+
+def read_tf1(prefix: Path, folder: Path) -> StoredModel:
+    """Reads a TF1 checkpoint, with or without an optimizer's slots.
+
+    Args:
+      prefix: the checkpoint's path without .index.
+      folder: where the configuration and the vocabulary are.
+
+    Raises:
+      InputError: a file is missing or damaged, or names, shapes and configuration do not fit each other.
+    """
+    config = as_groups(AlbertConfig.from_json_file(_config_file(folder)))
+    arrays = {
+        name.removeprefix(_HUB_SCOPE): array
+        for name, array in read_arrays(prefix, lambda name: not name.endswith(_OPTIMIZER)).items()
+    }
+    weights = to_ours(arrays, config, "tf1", str(prefix))
+    return StoredModel("tf1", prefix, config, weights, find_vocabulary(folder, ["*.model"]))
+
+
+def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray]:
+    """Arrays of a TensorFlow checkpoint, of TF1 or TF2, under the names that they have there.
+
+    Args:
+      prefix: the checkpoint's path without .index.
+      is_wanted: says of a name whether to read it.
+
+    Raises:
+      InputError: the files are missing or damaged.
+    """
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        return {
+            name: reader.get_tensor(name) for name in filter(is_wanted, reader.get_variable_to_shape_map())
+        }
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: cut short
+        reason = str(getattr(error, "message", error)).splitlines()[0]
+        raise InputError(f"The checkpoint {prefix} cannot be read: {reason}") from None
+
+
+def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
+    """Writes a checkpoint that google-research/albert restores, with its configuration and vocabulary.
+
+    Returns:
+      Notes on what the original's code does not know.
+    """
+    config = as_groups(stored.config)
+    arrays = to_theirs(stored.weights, stored.config, "tf1")
+    names = sorted(arrays)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / CHECKPOINT),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[arrays[name] for name in names],
+    )
+    config.to_json_file(folder / CONFIG_FILE)
+    if stored.vocabulary:
+        stored.vocabulary.save(folder)
+    notes = []
+    if config.layer_norm_epsilon != 1e-12:
+        notes.append(f"google-research/albert has epsilon 1e-12 and ignores {config.layer_norm_epsilon:g}")
+    if config.hidden_act == "gelu_erf":
+        notes.append("google-research/albert does not know the activation gelu_erf")
+    return notes
+
+
+def _config_file(folder: Path) -> Path:
+    """albert_config.json, or the one file that has such a name."""
+    files = sorted(folder.glob("*config*.json"))
+    if (folder / CONFIG_FILE) in files or len(files) != 1:
+        return folder / CONFIG_FILE
+    return files[0]

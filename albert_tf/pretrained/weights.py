@@ -1,0 +1,126 @@
+"""Arrays between a file's names and ours, and in and out of a model: all of them or an error."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from albert_tf.pretrained.names import OPTIONAL_PARTS, PROJECTION, Naming, as_groups, parameters
+
+_LISTED = 12  # names in one message
+_WIDENED = ("float32", "float16", "bfloat16")  # every value of these is a float32
+
+
+def to_ours(
+    arrays: dict[str, np.ndarray], config: AlbertConfig, naming: Naming, where: str
+) -> dict[str, np.ndarray]:
+    """Renames and reshapes a file's arrays.
+
+    Args:
+      arrays: everything that the file holds as weights, under its names.
+      config: the model that the file says it is.
+      naming: whose names these are.
+      where: the file, for messages.
+
+    Returns:
+      float32 arrays under our names: the encoder, and each of `OPTIONAL_PARTS` that the file has.
+
+    Raises:
+      InputError: lists names that are missing or left over, wrong shapes and dtypes, arrays with NaN.
+    """
+    blocks = as_groups(config).num_hidden_groups * config.inner_group_num
+    if blocks > len(arrays):  # before a list of all their names is made
+        raise InputError(f"{where} does not fit its configuration: {blocks} blocks in {len(arrays)} arrays.")
+    known = parameters(config, naming)
+    present = {row.part for row in known if row.theirs in arrays} | {"encoder"}
+    expected = {row.theirs: row for row in known if row.part in present}
+    missing, extra = expected.keys() - arrays.keys(), arrays.keys() - expected.keys()
+    if missing or extra:
+        raise InputError(f"{where} does not fit its configuration: {_names_message(missing, extra)}.")
+    wrong = [_fault(name, arrays[name], row.their_shape) for name, row in expected.items()]
+    if any(wrong):
+        raise InputError(f"{where} does not fit its configuration: {_listed(filter(None, wrong), '; ')}.")
+    ours = {}
+    for name, row in expected.items():
+        array = np.asarray(arrays[name], np.float32)
+        if row.ours.startswith(PROJECTION) and config.embedding_size == config.hidden_size:
+            _check_identity(array, where)
+            continue
+        ours[row.ours] = np.ascontiguousarray(array.T) if row.transposed else array.reshape(row.shape)
+    return ours
+
+
+def to_theirs(weights: dict[str, np.ndarray], config: AlbertConfig, naming: Naming) -> dict[str, np.ndarray]:
+    """The reverse of `to_ours`; parts that the format has no name for, or `weights` lacks, are left out."""
+    arrays = {}
+    for row in parameters(config, naming):
+        array = weights.get(row.ours)
+        if array is None and row.ours.startswith(PROJECTION):  # E == H, where the original has none
+            array = (
+                np.eye(*row.shape, dtype=np.float32)
+                if len(row.shape) == 2
+                else np.zeros(row.shape, "float32")
+            )
+        if array is not None:
+            theirs = array.T if row.transposed else array.reshape(row.their_shape)
+            arrays[row.theirs] = np.ascontiguousarray(theirs)
+    return arrays
+
+
+def parts_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Which of `OPTIONAL_PARTS` have weights among our names."""
+    heads = {name.split("/")[0] for name in names}
+    return tuple(part for part in OPTIONAL_PARTS if part in heads)
+
+
+def weights_of(model: AlbertPretrainer) -> dict[str, np.ndarray]:
+    """A model's weights under our names."""
+    return {name: np.asarray(variable) for name, variable in _variables(model).items()}
+
+
+def set_weights(model: AlbertPretrainer, weights: dict[str, np.ndarray]) -> None:
+    """Sets the weights that are given; parts that are not keep theirs."""
+    variables = _variables(model)
+    assert weights.keys() <= variables.keys()
+    for name, array in weights.items():
+        variables[name].assign(array)
+
+
+def _variables(model: AlbertPretrainer) -> dict:
+    """Path without the model's name -> variable, for everything that is trained."""
+    return {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
+
+
+def _names_message(missing: Iterable[str], extra: Iterable[str]) -> str:
+    messages = []
+    for names, what in ((sorted(missing), "missing"), (sorted(extra), "left over")):
+        if names:
+            messages.append(f"{len(names)} {'name' if len(names) == 1 else 'names'} {what}: {_listed(names)}")
+    return "; ".join(messages)
+
+
+def _fault(name: str, array: np.ndarray, shape: tuple[int, ...]) -> str | None:
+    if array.shape != shape:
+        return f"{name} has the shape {list(array.shape)} and should have {list(shape)}"
+    if array.dtype.name not in _WIDENED:
+        return f"{name} is {array.dtype.name} and should be float32"
+    if not np.isfinite(np.asarray(array, np.float32)).all():
+        return f"{name} holds NaN or infinity"
+    return None
+
+
+def _listed(items: Iterable[str], separator: str = ", ") -> str:
+    items = list(items)
+    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
+    return separator.join(items[:_LISTED]) + more
+
+
+def _check_identity(array: np.ndarray, where: str) -> None:
+    neutral = np.eye(len(array)) if array.ndim == 2 else np.zeros(len(array))
+    if not np.array_equal(array, neutral):
+        raise InputError(
+            f"{where} projects embeddings that are as wide as the layers already (E == H), which ALBERT does "
+            "not: only the identity can be read there."
+        )

@@ -1,0 +1,69 @@
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.pretrained.archives import unpack
+from albert_tf.pretrained.recognition import read
+
+
+def member(name: str, **fields) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info
+
+
+def archive(folder: Path, *members: tarfile.TarInfo) -> Path:
+    path = folder / "model.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.addfile(member("albert/first", size=5), io.BytesIO(b"first"))
+        for info in members:
+            tar.addfile(info, io.BytesIO(bytes(info.size)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        (member("../outside"), "'../outside', which leads out of it"),
+        (member("albert/../../outside"), "which leads out of it"),
+        (member("/tmp/outside"), "'/tmp/outside', which leads out of it"),
+        (member("albert/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "a link or a device"),
+        (member("albert/link", type=tarfile.LNKTYPE, linkname="first"), "a link or a device"),
+        (member("albert/device", type=tarfile.CHRTYPE), "a link or a device"),
+        (member("albert/bomb", size=200 << 20), "unpacks to more than 50 times its size"),
+    ],
+)
+def test_harmful_archives_unpack_nothing(info, message, tmp_path):
+    path, folder = archive(tmp_path, info), tmp_path / "unpacked"
+    folder.mkdir()
+    with pytest.raises(InputError, match=message):
+        unpack(path, folder)
+    assert not list(folder.iterdir())
+    with pytest.raises(InputError, match=message):
+        read(path)
+
+
+def test_damaged_archives(tmp_path):
+    whole = archive(tmp_path, member("albert/second", size=100_000)).read_bytes()
+    path = tmp_path / "model.tar.gz"
+    for content in (whole[:60], b"no archive", b""):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"model.tar.gz is not a whole tar archive"):
+            read(path)
+
+
+def test_messages_name_the_archive(tmp_path):
+    path = archive(tmp_path)
+    with pytest.raises(InputError, match=f"There is no model in the folder {path}"):
+        read(path)
+
+
+def test_unpacks_files_and_folders(tmp_path):
+    (tmp_path / "unpacked").mkdir()
+    unpack(archive(tmp_path, member("albert/deep", type=tarfile.DIRTYPE, mode=0o755)), tmp_path / "unpacked")
+    assert (tmp_path / "unpacked" / "albert" / "first").read_bytes() == b"first"
+    assert (tmp_path / "unpacked" / "albert" / "deep").is_dir()

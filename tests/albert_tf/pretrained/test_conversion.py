@@ -1,0 +1,221 @@
+import dataclasses
+import re
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.parameters import count_parameters
+from albert_tf.pretrained import names
+from albert_tf.pretrained.conversion import convert
+from albert_tf.pretrained.own import build_model
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.tf1 import read_arrays, write_tf1
+from albert_tf.pretrained.verification import check_equal, compare, random_batch
+from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
+from tests.albert_tf.pretrained.random_models import (
+    CONFIGS,
+    SIZES,
+    VOCABULARY,
+    assert_same_weights,
+    random_stored,
+    random_weights,
+)
+
+CONFIG = CONFIGS["two blocks"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "tf1"
+    folder.mkdir()
+    write_tf1(random_stored(CONFIG), folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        *((name, ()) for name in CONFIGS),
+        ("one group", ("sentence_order",)),
+        ("one group", ("pooler", "sentence_order")),
+        ("one group", ("masked_lm",)),
+    ],
+)
+def test_round_trip_is_bit_equal(name, without, tmp_path):
+    """TF1 -> ours -> Hugging Face -> ours -> TF1."""
+    config = CONFIGS[name]
+    (tmp_path / "0").mkdir()
+    write_tf1(random_stored(config, *without), tmp_path / "0")
+    for step, to in enumerate(("keras", "huggingface", "keras", "tf1")):
+        convert(tmp_path / str(step), tmp_path / str(step + 1), to, verify=False)
+    first, last = (read_arrays(tmp_path / step / "model.ckpt-best") for step in ("0", "4"))
+    assert_same_weights(first, last)
+    for file in ("albert_config.json", "spm.model"):
+        assert (tmp_path / "0" / file).read_bytes() == (tmp_path / "4" / file).read_bytes()
+
+
+def test_verifies_by_reading_back(source, tmp_path):
+    conversion = convert(source, tmp_path / "keras", "keras")
+    assert conversion.comparison.difference == 0
+    assert conversion.comparison.outputs == (
+        "sequence_output",
+        "pooled_output",
+        "masked_lm_logits",
+        "sentence_order_logits",
+    )
+    assert conversion.comparison.result_run_by == "albert_tf"
+
+
+@pytest.mark.slow
+@needs_transformers
+def test_verifies_with_hugging_face(source, tmp_path):
+    conversion = convert(source, tmp_path / "hf", "huggingface")
+    assert conversion.comparison.result_run_by.startswith("transformers")
+    assert 0 < conversion.comparison.difference < 1e-5
+
+
+@pytest.mark.slow
+@needs_keras_hub
+def test_verifies_with_kerashub(source, tmp_path):
+    conversion = convert(source, tmp_path / "preset", "kerashub")
+    assert conversion.comparison.result_run_by.startswith("keras_hub")
+    assert 0 < conversion.comparison.difference < 1e-5
+
+
+@pytest.mark.slow
+@needs_transformers
+def test_swapped_query_and_key_in_the_table_are_caught(source, tmp_path, monkeypatch):
+    query, key, *rest = names._BLOCK
+    swapped = (query._replace(huggingface=key.huggingface), key._replace(huggingface=query.huggingface))
+    monkeypatch.setattr(names, "_BLOCK", (*swapped, *rest))
+    with pytest.raises(InputError, match="does not compute what the source does.*against transformers"):
+        convert(source, tmp_path / "hf", "huggingface")
+    assert [path.name for path in tmp_path.iterdir()] == ["tf1"]
+
+
+def test_swapped_query_and_key_in_the_weights_are_caught(source):
+    stored = read(source)
+    weights = dict(stored.weights)
+    one, other = "attention_0_0/query/kernel", "attention_0_0/key/kernel"
+    weights[one], weights[other] = weights[other], weights[one]
+    comparison = compare(stored, dataclasses.replace(stored, weights=weights))
+    with pytest.raises(InputError, match="does not compute what the source does"):
+        check_equal(comparison)
+
+
+def test_nan_is_a_difference(source):
+    stored = read(source)
+    weights = {**stored.weights, "masked_lm/output_bias": np.full(50, np.nan, "float32")}
+    comparison = compare(stored, dataclasses.replace(stored, weights=weights))
+    with pytest.raises(InputError, match="difference is nan"):
+        check_equal(comparison)
+
+
+@pytest.mark.parametrize("sharing", ["attention", "ffn", "none"])
+def test_layers_that_share_less_become_groups(sharing, tmp_path):
+    config = AlbertConfig(**SIZES, parameter_sharing=sharing)
+    stored = random_stored(config)
+    (tmp_path / "tf1").mkdir()
+    write_tf1(stored, tmp_path / "tf1")
+    result = read(tmp_path / "tf1")
+    assert (result.config.parameter_sharing, result.config.num_hidden_groups) == ("all", 4)
+    batch = random_batch(config, seed=1)
+    first, second = build_model(stored)(batch), build_model(result)(batch)
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_leaves_a_destination_alone_that_holds_something(source, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    for destination in (tmp_path / "mine", tmp_path / "mine" / "thesis.tex", source):
+        with pytest.raises(InputError, match="must be a new or empty folder"):
+            convert(source, destination, "huggingface")
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
+    with pytest.raises(InputError, match="cannot be written"):
+        convert(source, tmp_path / "mine" / "thesis.tex" / "new" / "hf", "keras", verify=False)
+    (tmp_path / "empty").mkdir()
+    convert(source, tmp_path / "empty", "keras", verify=False)
+    assert_same_weights(read(tmp_path / "empty").weights, random_weights(CONFIG))
+
+
+def example_of(folder: Path) -> str:
+    (example,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    return example
+
+
+def test_the_card_says_what_where_from_and_how(source, tmp_path):
+    convert(source, tmp_path / "keras", "keras")
+    convert(tmp_path / "keras", tmp_path / "tf1 again", "tf1", verify=False)
+    card, again = ((tmp_path / name / "README.md").read_text() for name in ("keras", "tf1 again"))
+    data = (source / "model.ckpt-best.data-00000-of-00001").read_bytes()
+    assert f"| model.ckpt-best.data-00000-of-00001 | {len(data):,} | {sha256(data).hexdigest()} |" in card
+    assert f"`{source}`, a TF1 checkpoint" in card
+    assert "Verified: maximum difference 0, of outputs up to" in card
+    assert "| inner_group_num | 2 |" in card
+    assert f"{count_parameters(CONFIG).pretrainer:,} parameters: encoder, pooler, masked_lm" in card
+    assert "Not verified (--noverify)." in again
+    (weights,) = re.findall("in every format: `([0-9a-f]{64})`", card)
+    assert weights in again
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "tf1",
+        "keras",
+        pytest.param("huggingface", marks=needs_transformers),
+        pytest.param("kerashub", marks=needs_keras_hub),
+    ],
+)
+@pytest.mark.slow
+def test_the_cards_example_runs(to, source, tmp_path):
+    convert(source, tmp_path / "result", to, verify=False)
+    shapes = run_python(example_of(tmp_path / "result"), tmp_path / "result").strip().splitlines()[-1]
+    assert re.findall(r"\d+", shapes) == ["1", "5", "24", "1", "24"]
+
+
+def run(capfd, *arguments) -> tuple[int, str, str]:
+    status = cli.main(["convert", *map(str, arguments)])
+    return status, *capfd.readouterr()
+
+
+def test_the_command(source, tmp_path, capfd):
+    status, out, error = run(capfd, source, tmp_path / "new" / "keras", "--to=keras")
+    assert (status, out) == (0, f"{tmp_path}/new/keras\n")
+    assert "verified: maximum difference 0, of outputs up to" in error
+    assert read(tmp_path / "new" / "keras").vocabulary == VOCABULARY
+    status, _, error = run(capfd, source, tmp_path / "preset", "--to=kerashub", "--noverify")
+    assert status == 0
+    assert "note: KerasHub's backbone has no place for heads: left out masked_lm, sentence_order" in error
+    assert "verified" not in error
+
+
+def test_mistakes_write_nothing(source, tmp_path, capfd):
+    (tmp_path / "nothing").mkdir()
+    shutil.copytree(source, tmp_path / "cut")
+    data = tmp_path / "cut" / "model.ckpt-best.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:500])
+    before = sorted(tmp_path.rglob("*"))
+    for arguments, message in (
+        ((tmp_path / "tf2", tmp_path / "out", "--to=keras"), "There is no checkpoint at"),
+        ((tmp_path / "nothing", tmp_path / "out", "--to=keras"), "There is no model in the folder"),
+        ((source / "spm.model", tmp_path / "out", "--to=keras"), "is no model that can be read"),
+        ((tmp_path / "cut", tmp_path / "out", "--to=keras"), "cut/model.ckpt-best cannot be read"),
+        ((source, tmp_path / "out", "--to=hugginface"), "huggingface"),
+        ((source, tmp_path / "out", "--too=keras"), "Did you mean --to?"),
+        ((source, tmp_path / "out"), "--to"),
+        ((source, "--to=keras"), "DESTINATION"),
+    ):
+        status, out, error = run(capfd, *arguments)
+        assert (status, out) == (2, "")
+        assert error.startswith("albert: ")
+        assert message in error
+        assert error.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,168 @@
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.pretrained.kerashub import write_kerashub
+from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import Vocabulary
+from albert_tf.pretrained.verification import compare, random_batch
+from tests.albert_tf.pretrained.processes import needs_keras_hub, run_python
+from tests.albert_tf.pretrained.random_models import (
+    CONFIGS,
+    SIZES,
+    VOCABULARY,
+    assert_same_weights,
+    random_stored,
+    random_weights,
+)
+
+CONFIG = CONFIGS["two blocks"]
+
+
+@pytest.fixture
+def preset(tmp_path) -> Path:
+    folder = tmp_path / "preset"
+    folder.mkdir()
+    write_kerashub(random_stored(CONFIG), folder)
+    return folder
+
+
+def test_reads_what_it_writes(preset):
+    stored = read(preset)
+    assert stored.config == CONFIG
+    assert stored.vocabulary == VOCABULARY
+    assert stored.missing == ("masked_lm", "sentence_order")
+    assert_same_weights(stored.weights, random_weights(CONFIG, "masked_lm", "sentence_order"))
+
+
+def test_says_what_it_leaves_out(tmp_path):
+    config = AlbertConfig(**SIZES, hidden_dropout_prob=0.1)
+    stored = random_stored(config, vocabulary=Vocabulary("wordpiece", b"[PAD]\n"))
+    notes = " ".join(write_kerashub(stored, tmp_path))
+    for part in ("left out masked_lm, sentence_order", "one dropout rate", "left out vocab.txt"):
+        assert part in notes
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (CONFIGS["relu"], "has hidden_act gelu. Received relu"),
+        (AlbertConfig(**SIZES, layer_norm_epsilon=1e-5), "has layer_norm_epsilon 1e-12. Received 1e-05"),
+        (AlbertConfig(**SIZES, num_hidden_groups=3), "divisible by `num_hidden_groups`. Received 4 and 3"),
+    ],
+)
+def test_models_that_kerashub_cannot_be(config, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        write_kerashub(random_stored(config), tmp_path)
+    with pytest.raises(InputError, match="has a pooler, which nowhere does not hold"):
+        write_kerashub(random_stored(CONFIG, "pooler"), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_damaged_files(preset):
+    path, config = preset / "model.weights.h5", json.loads((preset / "config.json").read_text())
+    whole = path.read_bytes()
+    for content in (whole[:-500], whole[:3000], b"", b"no HDF5"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="is not a whole HDF5 file|does not fit its configuration"):
+            read(preset)
+    path.unlink()
+    with pytest.raises(InputError, match="There is no model.weights.h5"):
+        read(preset)
+    del config["config"]["num_heads"]
+    (preset / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="lacks num_heads"):
+        read(preset)
+    (preset / "config.json").write_text(
+        json.dumps({"registered_name": "keras_hub>BertBackbone", "config": {}})
+    )
+    with pytest.raises(InputError, match="must be of keras_hub>AlbertBackbone"):
+        read(preset)
+
+
+def test_arrays_in_other_files_are_refused(preset):
+    (preset / "secret").write_bytes(bytes(24 * 4))
+    with h5py.File(preset / "model.weights.h5", "r+") as file:
+        del file["layers/dense_1/vars/1"]
+        file.create_dataset("layers/dense_1/vars/1", (24,), "float32", external=[(preset / "secret", 0, 96)])
+    with pytest.raises(InputError, match="must hold its arrays itself"):
+        read(preset)
+
+
+def test_arrays_larger_than_the_file_are_refused(preset):
+    with h5py.File(preset / "model.weights.h5", "r+") as file:
+        del file["layers/dense_1/vars/1"]
+        file.create_dataset("layers/dense_1/vars/1", (1 << 40,), "float32", chunks=(1024,))
+    with pytest.raises(InputError, match="dense_1/vars/1 claims to be larger than the file"):
+        read(preset)
+
+
+@pytest.mark.slow
+@needs_keras_hub
+@pytest.mark.parametrize("name", ["one group", "two blocks", "E == H"])
+def test_kerashub_loads_what_we_write(name, tmp_path):
+    stored = random_stored(CONFIGS[name], vocabulary=None)
+    write_kerashub(stored, tmp_path)
+    comparison = compare(stored, read(tmp_path))
+    assert comparison.result_run_by.startswith("keras_hub")
+    assert comparison.outputs == ("sequence_output", "pooled_output")
+    assert comparison.difference < 1e-5
+
+
+SAVE = """
+    import json, sys
+    import keras, keras_hub, numpy as np
+    backbone = keras_hub.models.AlbertBackbone(**json.loads(sys.argv[1]))
+    rng = np.random.default_rng(0)
+    for variable in backbone.weights:
+        variable.assign(0.2 * rng.standard_normal(variable.shape) + (variable.name == "gamma"))
+    backbone.save_to_preset("preset")
+    if len(sys.argv) > 2:
+        keras_hub.models.AlbertTokenizer(sys.argv[2]).save_to_preset("preset")
+    batch = np.load("batch.npz")
+    outputs = backbone({"token_ids": batch["input_ids"], "padding_mask": batch["input_mask"],
+                        "segment_ids": batch["token_type_ids"]})
+    np.savez("outputs.npz", **{name: np.asarray(value) for name, value in outputs.items()})
+"""
+LOAD_TOKENIZER = """
+    import json, keras_hub
+    tokenizer = keras_hub.models.AlbertTokenizer.from_preset("written")
+    print(json.dumps(tokenizer("the old house").tolist()))
+"""
+
+
+@pytest.mark.slow
+@needs_keras_hub
+def test_we_read_what_kerashub_writes(tmp_path, pretraining_files):
+    fields = {
+        "vocabulary_size": 100,
+        "num_layers": 4,
+        "num_groups": 2,
+        "num_inner_repetitions": 2,
+        "num_heads": 3,
+    }
+    fields |= {"embedding_dim": 10, "hidden_dim": 24, "intermediate_dim": 36, "max_sequence_length": 16}
+    config = AlbertConfig(**{**CONFIG.to_dict(), "vocab_size": 100})
+    batch, model_file = random_batch(config, seed=4), pretraining_files.spm_model_file
+    np.savez(tmp_path / "batch.npz", **batch)
+    run_python(SAVE, tmp_path, json.dumps(fields), str(model_file))
+    loaded = load_pretrained(tmp_path / "preset", seed=0)
+    assert (loaded.config, loaded.missing) == (config, ("masked_lm", "sentence_order"))
+    assert loaded.vocabulary == Vocabulary("sentencepiece", model_file.read_bytes())
+    outputs = loaded.encoder(batch)
+    with np.load(tmp_path / "outputs.npz") as expected:
+        for name in ("sequence_output", "pooled_output"):
+            assert np.abs(outputs[name] - expected[name]).max() < 1e-5
+
+    from data_prep.tokenizer import AlbertTokenizer
+
+    (tmp_path / "written").mkdir()
+    write_kerashub(read(tmp_path / "preset"), tmp_path / "written")
+    ids = json.loads(run_python(LOAD_TOKENIZER, tmp_path).splitlines()[-1])
+    assert ids == AlbertTokenizer(model_file).encode("the old house")

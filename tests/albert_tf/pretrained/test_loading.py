@@ -1,0 +1,144 @@
+import json
+import logging
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from albert_tf.pretrained.loading import load_pretrained, load_weights_into
+from albert_tf.pretrained.own import write_keras
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import Vocabulary
+from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.pretrained.verification import random_batch
+from albert_tf.pretrained.weights import weights_of
+from albert_tf.training.checkpoints import load_run
+from tests.albert_tf.pretrained.random_models import (
+    CONFIGS,
+    SIZES,
+    VOCABULARY,
+    assert_same_weights,
+    random_stored,
+    random_weights,
+    spm_model,
+)
+
+CONFIG = CONFIGS["one group"]
+
+
+def test_is_in_the_librarys_front():
+    assert albert_tf.load_pretrained is load_pretrained
+
+
+def test_says_which_parts_were_not_there(tmp_path, caplog):
+    write_tf1(random_stored(CONFIG, "sentence_order"), tmp_path)
+    with caplog.at_level(logging.WARNING, "albert_tf.pretrained.loading"):
+        loaded = load_pretrained(tmp_path, seed=7)
+    assert loaded.missing == ("sentence_order",)
+    assert f"{tmp_path} holds no sentence_order: fresh weights there" in caplog.text
+    fresh = weights_of(AlbertPretrainer(CONFIG, seed=7))
+    expected = {**fresh, **random_weights(CONFIG, "sentence_order")}
+    assert_same_weights(weights_of(loaded.model), expected)
+    assert loaded.encoder is loaded.model.encoder
+
+
+@pytest.mark.slow
+def test_runs(pretraining_files, tmp_path):
+    run = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(run, num_train_steps=2, save_checkpoints_steps=1)) == 0
+    expected = weights_of(load_run(run))
+    for source in (run, run / "checkpoints" / "ckpt-2"):
+        loaded = load_pretrained(source)
+        assert loaded.config == AlbertConfig.from_json_file(pretraining_files.albert_config_file)
+        assert loaded.vocabulary.content == pretraining_files.spm_model_file.read_bytes()
+        assert_same_weights(weights_of(loaded.model), expected)
+    earlier = weights_of(load_pretrained(run / "checkpoints" / "ckpt-1").model)
+    assert not np.array_equal(earlier["pooler/kernel"], expected["pooler/kernel"])
+
+
+def test_keras_files(tmp_path):
+    write_keras(random_stored(CONFIG), tmp_path)
+    for source in (tmp_path, tmp_path / "model.keras"):
+        stored = read(source)
+        assert (stored.config, stored.vocabulary, stored.missing) == (CONFIG, VOCABULARY, ())
+        assert_same_weights(stored.weights, random_weights(CONFIG))
+    batch = random_batch(CONFIG, seed=0)
+    outputs = keras.models.load_model(tmp_path / "model.keras")(batch)
+    for name, expected in load_pretrained(tmp_path).model(batch).items():
+        np.testing.assert_array_equal(outputs[name], expected)
+
+
+def test_keras_files_remember_what_is_untrained(tmp_path):
+    (note,) = write_keras(random_stored(CONFIG, "pooler", "sentence_order"), tmp_path)
+    assert note == "untrained in model.keras, as pretrained.json says: pooler, sentence_order"
+    assert read(tmp_path).missing == ("pooler", "sentence_order")
+
+
+def test_damaged_keras_files(tmp_path):
+    write_keras(random_stored(CONFIG), tmp_path)
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+
+    def rewrite(**changes) -> None:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in {**files, **changes}.items():
+                archive.writestr(name, content)
+
+    description = json.loads(files["config.json"])
+    rewrite(**{"config.json": json.dumps({**description, "registered_name": "keras>Sequential"})})
+    with pytest.raises(InputError, match="must hold an AlbertPretrainer of albert_tf"):
+        read(path)
+    rewrite(**{"model.weights.h5": files["model.weights.h5"][:2000]})
+    with pytest.raises(InputError, match="does not fit its configuration"):
+        read(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", files["config.json"])
+        archive.writestr("model.weights.h5", bytes(200 << 20))
+    with pytest.raises(InputError, match="unpacks to many times its size"):
+        read(path)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InputError, match="is not a whole .keras file"):
+        read(path)
+
+
+def test_vocabularies_that_do_not_fit(tmp_path):
+    write_tf1(random_stored(CONFIG, vocabulary=Vocabulary("sentencepiece", spm_model(51))), tmp_path)
+    with pytest.raises(InputError, match="has 51 pieces, more than the model's `vocab_size`, 50"):
+        read(tmp_path)
+    (tmp_path / "spm.model").write_bytes(VOCABULARY.content[:-3])
+    with pytest.raises(InputError, match="is not a whole SentencePiece model"):
+        read(tmp_path)
+
+
+def test_into_a_model(tmp_path):
+    write_tf1(random_stored(CONFIG, "masked_lm"), tmp_path)
+    model = AlbertPretrainer(AlbertConfig(**SIZES, hidden_dropout_prob=0.1), seed=3)
+    fresh = weights_of(model)
+    assert load_weights_into(model, tmp_path) == ("masked_lm",)
+    assert_same_weights(weights_of(model), {**fresh, **random_weights(CONFIG, "masked_lm")})
+
+
+def test_into_a_model_that_shares_nothing(tmp_path):
+    config = AlbertConfig(**SIZES, parameter_sharing="none")
+    write_tf1(random_stored(config), tmp_path)
+    model = AlbertPretrainer(config)
+    assert load_weights_into(model, tmp_path) == ()
+    assert_same_weights(weights_of(model), random_weights(config))
+
+
+def test_into_another_model_is_refused(tmp_path):
+    write_tf1(random_stored(CONFIG), tmp_path)
+    model = AlbertPretrainer(CONFIGS["relu"])
+    before = weights_of(model)
+    with pytest.raises(
+        InputError, match="another model.*: hidden_act gelu there, relu here; layer_norm_epsilon"
+    ):
+        load_weights_into(model, tmp_path)
+    assert_same_weights(weights_of(model), before)
