@@ -66,7 +66,10 @@ def make_train_function(
         )
         weights = [variable.value for variable in model.trainable_variables]
         values = [tf.convert_to_tensor(weight) for weight in weights]
-        seed, step = tf.convert_to_tensor(model.encoder.seeds.state), tf.convert_to_tensor(optimizer.iterations)
+        seed, step = (
+            tf.convert_to_tensor(model.encoder.seeds.state),
+            tf.convert_to_tensor(optimizer.iterations),
+        )
         first_stream = replicas.replica_id_in_sync_group * accumulation_steps
 
         def gradients_of(micro_batch, number):

@@ -1,13 +1,12 @@
 """Which devices to train on. The only place that names a device."""
 
 import contextlib
-import json
-import os
-from dataclasses import dataclass
+import sys
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.training.cluster import needed_cluster, read_cluster
 from albert_tf.training.settings import PretrainingSettings
 
 
@@ -24,7 +23,9 @@ def make_strategy(settings: PretrainingSettings) -> tf.distribute.Strategy:
     if settings.tpu:
         return _tpu_strategy(settings.tpu)
     kind = settings.strategy
-    if kind == "multi_worker" or (kind == "auto" and _several_workers()):
+    if kind == "auto" and (cluster := read_cluster()) and len(cluster.addresses) > 1:
+        kind = "multi_worker"
+    if kind == "multi_worker":
         return _multi_worker_strategy()
     if kind == "one":
         return tf.distribute.get_strategy()
@@ -41,16 +42,28 @@ def make_strategy(settings: PretrainingSettings) -> tf.distribute.Strategy:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes the run's folder; all do what it takes together with the others."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or not resolver.task_type:
+    if not _several(strategy):
         return True
+    resolver = strategy.cluster_resolver
     has_chief = "chief" in resolver.cluster_spec().jobs
     return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)
 
 
-def compiles_by_default(strategy: tf.distribute.Strategy) -> bool:
-    """Whether XLA makes the step faster: it does on GPUs. TPUs always use it, and CPUs are slower with it."""
-    return all("GPU" in device for device in strategy.extended.worker_devices)
+def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> bool:
+    """Whether the step asks for XLA: by default on GPUs. CPUs are slower with it; TPUs need not be asked."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return False
+    if settings.jit_compile != "auto":
+        return settings.jit_compile == "on"
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
+def iterations_per_loop(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> int | None:
+    """Steps a call of the training function; None to go by the time that they take.
+
+    Several workers must all take the same number, or their all-reduces do not find each other.
+    """
+    return settings.iterations_per_loop or (10 if _several(strategy) else None)
 
 
 def check_batch(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> None:
@@ -67,7 +80,7 @@ def check_batch(settings: PretrainingSettings, strategy: tf.distribute.Strategy)
 
 def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) -> None:
     """Raises InputError with `message` in every worker if not all have the same value."""
-    if strategy.cluster_resolver is None or len(_workers(strategy)) < 2:
+    if not _several(strategy):
         return
 
     @tf.function
@@ -79,9 +92,8 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
         raise InputError(message)
 
 
-def _workers(strategy: tf.distribute.Strategy) -> list[str]:
-    jobs = strategy.cluster_resolver.cluster_spec().as_dict()
-    return [*jobs.get("chief", []), *jobs.get("worker", [])]
+def _several(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def _devices_of_this_machine(num_devices: int | None) -> list[str]:
@@ -106,65 +118,18 @@ def _devices_of_this_machine(num_devices: int | None) -> list[str]:
     return [f"CPU:{number}" for number in range(num_devices or cpus)]
 
 
-@dataclass(frozen=True)
-class _Cluster:
-    """What TF_CONFIG says: who there is, and who this process is."""
-
-    jobs: dict[str, list[str]]
-    task_type: str
-    task_index: int
-
-
-def _several_workers() -> bool:
-    return bool(os.environ.get("TF_CONFIG", "").strip()) and len(sum(_read_cluster().jobs.values(), [])) > 1
-
-
-def _read_cluster() -> _Cluster:
-    example = (
-        'for instance {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}, '
-        '"task": {"type": "worker", "index": 0}}, with another index on every machine'
-    )
-    text = os.environ.get("TF_CONFIG", "").strip()
-    if not text:
-        raise InputError(
-            "--strategy=multi_worker needs the environment variable TF_CONFIG. Received none; set it to JSON, "
-            f"{example}."
-        )
-    try:
-        parsed = json.loads(text)
-        task = parsed["task"]
-        cluster = _Cluster(parsed["cluster"], task["type"], task["index"])
-        workers = cluster.jobs[cluster.task_type]
-        others = set(cluster.jobs) - {"worker", "chief"}
-        if others:
-            raise ValueError(f"it has a {min(others)!r}, where only workers and a chief train")
-        if type(cluster.task_index) is not int or not 0 <= cluster.task_index < len(workers):
-            raise ValueError(
-                f"the task's index is {cluster.task_index!r}, where there are {len(workers)} of type "
-                f"{cluster.task_type!r}"
-            )
-        for address in sum(cluster.jobs.values(), []):
-            if not address.rpartition(":")[2].isdigit():
-                raise ValueError(f"{address!r} is not HOST:PORT")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = {KeyError: f"{error} is missing", TypeError: "a part of it has the wrong type"}
-        raise InputError(
-            f"TF_CONFIG must be JSON that names the workers and which of them this is, {example}. Received "
-            f"{text}: {reason.get(type(error), error)}."
-        ) from None
-    return cluster
-
-
 def _multi_worker_strategy() -> tf.distribute.Strategy:
-    cluster = _read_cluster()
-    address = cluster.jobs[cluster.task_type][cluster.task_index]
+    cluster = needed_cluster()
+    number = len(cluster.addresses)
+    if number > 1:
+        print(f"waiting for {number} workers; this is {cluster.address}", file=sys.stderr, flush=True)
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (RuntimeError, tf.errors.OpError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"The worker {address} of TF_CONFIG could not join the others: {reason} Start one process for each "
-            "worker, on the machines and ports that it names."
+            f"The worker {cluster.address} of TF_CONFIG could not join the others: {reason} Start one "
+            "process for each worker, on the machines and ports that it names."
         ) from None
 
 
