@@ -7,8 +7,15 @@
 `python run_pretraining.py --help` lists the flags.
 """
 
-import contextlib
 import sys
+
+from albert_tf import cli
+
+if __name__ == "__main__":
+    # Before the imports that follow, so that a wrong flag is told at once and TensorFlow starts quietly.
+    sys.exit(cli.main(["pretrain", *sys.argv[1:]]))
+
+import contextlib
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -16,7 +23,6 @@ from pathlib import Path
 
 import keras
 
-from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
@@ -51,6 +57,11 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     given, settings = settings, inputs.settings
     strategy = make_strategy(settings)
     check_batch(settings, strategy)
+    check_agreement(
+        strategy,
+        zlib.crc32(f"{settings_json(settings)} {config.to_dict()}".encode()),
+        "All workers must be started with the same flags and configuration. Received others elsewhere than here.",
+    )
     chief = is_chief(strategy)
     with strategy.scope():
         model = AlbertPretrainer(config, seed=settings.seed, dtype=dtype_policy(settings))
@@ -66,9 +77,9 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     start_step = checkpoints.restore_latest()
     check_agreement(
         strategy,
-        zlib.crc32(f"{start_step} {settings_json(settings)} {config}".encode()),
-        "All workers must be started with the same flags, and --output_dir must be one folder that they share. "
-        f"Received others elsewhere than here, at step {start_step} of {run}.",
+        start_step,
+        f"--output_dir must be one folder that all workers share. Received {run}, where this one finds the "
+        f"checkpoint of step {start_step} and another one finds another.",
     )
     eval_step = make_eval_function(model, strategy)
     metrics: dict[str, float] = {}
@@ -152,7 +163,3 @@ def make_optimizer(settings: PretrainingSettings) -> keras.optimizers.Optimizer:
     """The optimizer that the flags ask for."""
     optimizer = {"lamb": Lamb, "adamw": AdamW}[settings.optimizer]
     return optimizer(make_schedule(settings))
-
-
-if __name__ == "__main__":
-    sys.exit(cli.main(["pretrain", *sys.argv[1:]]))

@@ -73,8 +73,8 @@ def check_batch(settings: PretrainingSettings, strategy: tf.distribute.Strategy)
         below = settings.train_batch_size // (replicas * parts) * replicas * parts
         raise InputError(
             "--train_batch_size must be divisible by the number of devices times "
-            f"--gradient_accumulation_steps. Received {settings.train_batch_size}, with {replicas} devices and "
-            f"{parts} steps; {below or below + replicas * parts} would do."
+            f"--gradient_accumulation_steps. Received {settings.train_batch_size}, which is not by {replicas} x "
+            f"{parts}; {below or replicas * parts} would do."
         )
 
 
@@ -87,7 +87,12 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
     def all_values(value):
         return strategy.gather(strategy.run(lambda: tf.reshape(value, [1])), axis=0)
 
-    values = {int(value) for value in all_values(tf.constant(value, tf.int64))}
+    try:
+        values = {int(value) for value in all_values(tf.constant(value, tf.int64))}
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError):
+        raise InputError(
+            "All workers must start together, but another one stopped. Look at what it said."
+        ) from None
     if len(values) > 1:
         raise InputError(message)
 
