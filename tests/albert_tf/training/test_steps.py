@@ -64,7 +64,7 @@ def test_bfloat16_learns_as_float32_does(one):
     half = train(tf.distribute.get_strategy(), dtype="mixed_bfloat16")
     assert half["trace"] != one["trace"]
     assert half["trace"] == pytest.approx(one["trace"], abs=0.05)
-    assert half["dtypes"] == ["float32"], "weights and moments"
+    assert half["dtypes"] == ["float32", "int64"], "weights and moments; the count of steps"
 
 
 # Where all examples are the same and training stands still, micro-batches of one example that share their masks
