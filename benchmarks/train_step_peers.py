@@ -93,9 +93,7 @@ def keras_hub(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
     return lambda: model.fit(batches, verbose=0).history["loss"][0]
 
 
-def hugging_face(
-    data: dict, dtype: str, dropout: float, compiled: bool = False
-) -> Callable[[], float]:
+def hugging_face(data: dict, dtype: str, dropout: float, compiled: bool = False) -> Callable[[], float]:
     """AlbertForPreTraining on PyTorch; it projects all T positions to the vocabulary."""
     import torch
     from transformers import AlbertConfig, AlbertForPreTraining
