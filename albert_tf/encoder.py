@@ -6,6 +6,7 @@ matrix product with bias and activation is then one fused kernel on CPUs.
 """
 
 import itertools
+import math
 
 import keras
 from keras import ops
@@ -38,13 +39,34 @@ def layer_norm(config: AlbertConfig, *, dtype) -> keras.layers.LayerNormalizatio
     return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="layer_norm", dtype=dtype)
 
 
-def activation(config: AlbertConfig):
+def activation(config: AlbertConfig, training: bool = False):
     """The function that `hidden_act` names, from any array to an array of the same shape."""
     return {
-        "gelu": lambda x: ops.gelu(x, approximate=True),
+        # Without a gradient to compute, the product before it, its bias and gelu are one kernel on CPUs.
+        "gelu": gelu_with_slope if training else lambda x: ops.gelu(x, approximate=True),
         "gelu_erf": lambda x: ops.gelu(x, approximate=False),
         "relu": ops.relu,
     }[config.hidden_act]
+
+
+@ops.custom_gradient
+def gelu_with_slope(x):
+    """The tanh form of gelu, which keeps its slope for the backward pass and nothing else.
+
+    Automatic differentiation would keep five arrays of this size and pass over them twice as often; in
+    bfloat16 it would also round after each operation.
+    """
+    wide = ops.cast(x, "float32")
+    root, square = math.sqrt(2 / math.pi), ops.square(wide)
+    gate = 0.5 * ops.tanh(wide * (root + 0.044715 * root * square)) + 0.5
+    value = wide * gate
+    slope = gate + value * (1.0 - gate) * (2 * root + 6 * 0.044715 * root * square)
+    slope = ops.cast(slope, x.dtype)
+
+    def backward(*upstreams, upstream=None):  # backends pass it either way
+        return (upstreams[0] if upstream is None else upstream) * slope
+
+    return ops.cast(value, x.dtype), backward
 
 
 def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):
@@ -151,9 +173,7 @@ class FeedForward(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config, self.seeds = config, seeds
         F, H, dtype = config.intermediate_size, config.hidden_size, self.dtype_policy
-        self.intermediate = dense(
-            F, config, seeds, name="intermediate", dtype=dtype, activation=activation(config)
-        )
+        self.intermediate = dense(F, config, seeds, name="intermediate", dtype=dtype)
         self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
         self.layer_norm = layer_norm(config, dtype=dtype)
 
@@ -163,7 +183,8 @@ class FeedForward(keras.layers.Layer):
         self.layer_norm.build((None, self.config.hidden_size))
 
     def call(self, x, training=False):
-        output = self.output_dense(self.intermediate(x))  # (B*T, F) -> (B*T, H)
+        hidden = activation(self.config, training)(self.intermediate(x))  # (B*T, F)
+        output = self.output_dense(hidden)  # (B*T, H)
         output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
         return self.layer_norm(x + output)
 
