@@ -27,12 +27,21 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.training.checkpoints import RunCheckpoints, load_weights, open_run
+from albert_tf.training.failures import failures_told
+from albert_tf.training.guard import Guard
 from albert_tf.training.guidance import learning_rate_line, warnings
 from albert_tf.training.inputs import PretrainingInputs
 from albert_tf.training.loop import train
-from albert_tf.training.run_log import RunLog, TrainingProgress
+from albert_tf.training.preemption import Preemption
+from albert_tf.training.run_log import RunLog, TrainingProgress, read_metrics
 from albert_tf.training.settings import PretrainingSettings, settings_json
-from albert_tf.training.steps import evaluate, make_eval_function, make_train_function
+from albert_tf.training.speed import Speed, device_peak
+from albert_tf.training.steps import (
+    evaluate,
+    make_eval_function,
+    make_train_function,
+    make_trust_ratio_function,
+)
 from albert_tf.training.strategy import (
     check_agreement,
     check_batch,
@@ -68,7 +77,12 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         optimizer = make_optimizer(settings)
         optimizer.build(model.trainable_variables)
         if settings.init_checkpoint:
-            load_weights(model, settings.init_checkpoint)
+            load_weights(
+                model,
+                settings.init_checkpoint,
+                resize_positions=settings.resize_positions,
+                optimizer=optimizer if settings.init_optimizer else None,
+            )
 
     run = Path(settings.output_dir)
     if chief:
@@ -85,22 +99,36 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     metrics: dict[str, float] = {}
 
     with (
+        failures_told(run),
         log_folder(run, chief) as folder,
         TrainingProgress(settings.num_train_steps, start_step) as progress,
+        Preemption(strategy) as preemption,
     ):
+        lines = [line for line in read_metrics(run) if line["step"] <= start_step]
+        guard = Guard(settings, lines)
+        was_evaluated = any("eval_loss" in line for line in lines if line["step"] == start_step)
         log = RunLog(folder, start_step)
 
         def evaluate_at(step: int) -> None:
             if not (settings.do_eval and settings.eval_file):
                 return
-            metrics.update(evaluate(eval_step, inputs.eval_batches(strategy), settings.max_eval_steps))
+            batches = preemption.watched(inputs.eval_batches(strategy), step)
+            metrics.update(evaluate(eval_step, batches, settings.max_eval_steps))
             log.write(step, metrics)
             progress.say_evaluation(step, metrics)
 
         def save_at(step: int) -> None:
             if chief:
-                checkpoints.save()
-            evaluate_at(step)
+                checkpoints.save(good=guard.calm)
+
+        def roll_back(step: int) -> None:
+            source = guard.choose(checkpoints.good_steps())
+            checkpoints.restore_values(source)
+            check_agreement(strategy, source, "All workers must see the same checkpoints. Received others.")
+            if chief:
+                checkpoints.save(good=False)
+            log.write(step, {"rolled_back_to": source})
+            progress.say(guard.rolled_back(source))
 
         if start_step:
             progress.say(f"going on at step {start_step} of the run in {run}")
@@ -113,6 +141,9 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
                 progress.say(learning_rate_line(settings))
             for line in warnings(settings, inputs.examples, inputs.manifest):
                 progress.say(line)
+            if start_step and start_step % settings.save_checkpoints_steps == 0 and not was_evaluated:
+                evaluate_at(start_step)  # a run that was killed between checkpoint and evaluation
+            peak = device_peak(strategy, run, model.compute_dtype, measure=settings.measure_peak)
             train(
                 make_train_function(
                     model,
@@ -123,13 +154,18 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
                 ),
                 iter(inputs.train_batches(strategy, start_step)),
                 start_step=start_step,
-                tokens_per_step=inputs.tokens_per_step,
+                speed=Speed(settings, config, peak),
                 learning_rate=make_schedule(settings),
+                more_metrics=make_trust_ratio_function(optimizer),
                 iterations_per_loop=iterations_per_loop(settings, strategy),
                 settings=settings,
                 log=log,
                 progress=progress,
+                preemption=preemption,
+                guard=guard,
                 save=save_at,
+                evaluate=evaluate_at,
+                roll_back=roll_back,
             )
         elif settings.do_eval:
             evaluate_at(start_step)

@@ -48,6 +48,12 @@ class PretrainingSettings:
         2 seconds; 10 with several workers.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
       jit_compile: compile the step with XLA. auto: on GPUs. TPUs always do.
+      spike_factor: a logged loss above so many times the usual one (the median of the last 20) is a spike.
+      spike_intervals: after so many logged spikes in a row the last good checkpoint's weights are taken back.
+      max_rollbacks: how often, before the run stops with advice.
+      init_optimizer: with --init_checkpoint, also go on with its optimizer's moments and count of steps.
+      resize_positions: with --init_checkpoint, take what fits of a position table of another length.
+      measure_peak: where the peak FLOPs of the devices are not known, as of CPUs, measure them once a run.
     """
 
     input_file: str
@@ -79,6 +85,12 @@ class PretrainingSettings:
     iterations_per_loop: int | None = None
     mixed_precision: Literal["bfloat16"] | None = None
     jit_compile: Literal["auto", "on", "off"] = "auto"
+    spike_factor: float = 1.5
+    spike_intervals: int = 3
+    max_rollbacks: int = 3
+    init_optimizer: bool = False
+    resize_positions: bool = False
+    measure_peak: bool = False
 
     def __post_init__(self):
         if not self.do_train and not self.do_eval:
@@ -109,6 +121,7 @@ class PretrainingSettings:
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")
         self._check_devices()
+        self._check_survival()
 
     def _check_devices(self):
         if self.tpu and self.strategy != "auto":
@@ -122,6 +135,18 @@ class PretrainingSettings:
                 f"--num_devices is for several devices of one machine. Received {self.num_devices} with {other}; "
                 "leave one out."
             )
+
+    def _check_survival(self):
+        if not self.spike_factor > 1:
+            raise InputError(f"--spike_factor must be above 1. Received {self.spike_factor}.")
+        if self.spike_intervals < 1 or self.max_rollbacks < 0:
+            raise InputError(
+                "--spike_intervals must be at least 1 and --max_rollbacks at least 0. "
+                f"Received {self.spike_intervals} and {self.max_rollbacks}."
+            )
+        for name in ("init_optimizer", "resize_positions"):
+            if getattr(self, name) and not self.init_checkpoint:
+                raise InputError(f"--{name} is about --init_checkpoint. Received it without; name a checkpoint.")
 
 
 # Changing one of these in the middle of a run would make it another run: other data order, other mathematics.

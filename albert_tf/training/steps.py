@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_sums
+from albert_tf.optimizers import Lamb
 
 CLIP_NORM = 1.0  # global norm of the gradient, as in the original
 
@@ -24,11 +25,14 @@ SUMS = (
     "sentence_order_weight",
     "examples",
 )
+# What a training step adds to those: 1 and 0 for a step that was taken, 0 and 1 for one that was skipped; the
+# gradient's norm before clipping; seconds that the step waited for its batch.
+STEP_SUMS = ("steps", "skipped_steps", "gradient_norm", "input_wait")
 
 
 def zero_sums() -> dict[str, tf.Tensor]:
     """What the function of `make_train_function` starts to add to."""
-    return {name: tf.constant(0.0) for name in SUMS}
+    return {name: tf.constant(0.0) for name in (*SUMS, *STEP_SUMS)}
 
 
 def make_train_function(
@@ -44,6 +48,10 @@ def make_train_function(
     The sums are `pretraining_sums` over all replicas and steps, added to those that were given;
     `pretraining_metrics` makes means of them. They are added step by step, so that how many steps a call
     takes does not show in them, not even in the last bit.
+
+    A step whose loss or gradient is not finite changes neither weights nor moments and adds nothing to the
+    sums but a count (`STEP_SUMS`); it is counted in `optimizer.iterations` all the same, so that the next step
+    has other examples.
 
     Args:
       model: built under `strategy.scope()`, as the optimizer.
@@ -77,17 +85,27 @@ def make_train_function(
             return gradient_function(values, micro_batch, counts, stream_seed)
 
         gradients, sums = _accumulate(gradients_of, batch, accumulation_steps, values)
-        gradients = replicas.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
-        replicas.merge_call(_update, args=(optimizer, gradients, weights))
-        return sums
+        # With their sums, so that all replicas agree on what is finite.
+        *gradients, total = replicas.all_reduce(
+            tf.distribute.ReduceOp.SUM, [*gradients, tf.reduce_sum(sums)]
+        )
+        gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
+        replicas.merge_call(_update, args=(optimizer, gradients, weights, finite))
+        taken = tf.cast(finite, tf.float32)
+        of_step = tf.stack([taken, 1 - taken, tf.where(finite, norm, 0.0)])
+        # The same on every replica, so that only the first one adds it.
+        of_step *= tf.cast(tf.equal(replicas.replica_id_in_sync_group, 0), tf.float32)
+        return tf.concat([tf.where(finite, sums, 0.0), of_step], axis=0)
 
     @tf.function
     def train_steps(iterator, steps, sums):
-        totals = tf.stack([sums[name] for name in SUMS])
+        totals = tf.stack([sums[name] for name in (*SUMS, *STEP_SUMS)])
         for _ in tf.range(steps):
-            totals += _sum_replicas(strategy, strategy.run(replica_step, args=(next(iterator),)))
-        return dict(zip(SUMS, tf.unstack(totals), strict=True))
+            batch, waited = _next_batch(iterator, totals)
+            of_step = _sum_replicas(strategy, strategy.run(replica_step, args=(batch,)))
+            totals += tf.concat([of_step, [waited]], axis=0)
+        return dict(zip((*SUMS, *STEP_SUMS), tf.unstack(totals), strict=True))
 
     return train_steps
 
@@ -158,21 +176,66 @@ def _accumulate(gradients_of: Callable, batch: dict, parts: int, weights: list) 
     return gradients, sums
 
 
-def _update(strategy, optimizer, gradients, weights):
-    """Applies gradients that are already summed over replicas, which `optimizer.apply` would sum again."""
+def _next_batch(iterator, after: tf.Tensor) -> tuple[dict, tf.Tensor]:
+    """The next batch once `after` is there, and the seconds that it took to come."""
+    with tf.control_dependencies([after]):
+        began = tf.timestamp()
+    with tf.control_dependencies([began]):
+        batch = next(iterator)
+    with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+        return batch, tf.cast(tf.timestamp() - began, tf.float32)
+
+
+def _update(strategy, optimizer, gradients, weights, finite):
+    """Applies gradients that are already summed over replicas, which `optimizer.apply` would sum again.
+
+    Nothing but the count of steps changes where the gradients are not finite.
+    """
     learning_rate = optimizer.learning_rate
-    for weight, gradient in zip(weights, gradients, strict=True):
-        strategy.extended.update(
-            weight,
-            lambda weight, gradient: optimizer.update_step(gradient, weight, learning_rate),
-            args=(gradient,),
-            group=False,
-        )
+
+    def apply():
+        for weight, gradient in zip(weights, gradients, strict=True):
+            strategy.extended.update(
+                weight,
+                lambda weight, gradient: optimizer.update_step(gradient, weight, learning_rate),
+                args=(gradient,),
+                group=False,
+            )
+
+    tf.cond(strategy.experimental_local_results(finite)[0], apply, lambda: None)
     optimizer.iterations.assign_add(1)
 
 
 def _sum_replicas(strategy, value):
     return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+
+
+def step_metrics(sums: dict) -> dict[str, float]:
+    """`pretraining_metrics` of the steps that were taken, none if all were skipped, and what else is known of them.
+
+    Returns:
+      Also `gradient_norm`, the mean norm before clipping, and `skipped_steps`, how many were not finite.
+    """
+    sums = {name: float(value) for name, value in sums.items()}
+    skipped = {"skipped_steps": int(sums["skipped_steps"])}
+    if not sums["steps"]:
+        return skipped
+    return {**pretraining_metrics(sums), "gradient_norm": sums["gradient_norm"] / sums["steps"], **skipped}
+
+
+def make_trust_ratio_function(optimizer: keras.optimizers.Optimizer) -> Callable[[], dict[str, float]]:
+    """A function without arguments that gives LAMB's `trust_ratio_{mean,min,max}`; with AdamW nothing."""
+    if not isinstance(optimizer, Lamb):
+        return dict
+
+    @tf.function
+    def ratios():
+        values = optimizer.trust_ratios()
+        return tf.reduce_mean(values), tf.reduce_min(values), tf.reduce_max(values)
+
+    return lambda: {
+        f"trust_ratio_{name}": float(value) for name, value in zip(("mean", "min", "max"), ratios(), strict=True)
+    }
 
 
 def make_eval_function(model: AlbertPretrainer, strategy: tf.distribute.Strategy) -> Callable:
