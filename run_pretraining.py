@@ -86,7 +86,8 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
 
     run = Path(settings.output_dir)
     if chief:
-        open_run(settings, config, inputs.vocabulary, inputs.manifest)
+        with failures_told(run):
+            open_run(settings, config, inputs.vocabulary, inputs.manifest)
     checkpoints = RunCheckpoints(run, model, optimizer, settings.keep_checkpoint_max)
     start_step = checkpoints.restore_latest()
     check_agreement(

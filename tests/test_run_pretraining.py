@@ -43,8 +43,7 @@ def everything_in(run: Path) -> dict[str, np.ndarray]:
     """All values of a run's last checkpoint: weights, moments, step and dropout state."""
     prefix = find_checkpoint(run)
     names = [name for name, _ in tf.train.list_variables(prefix) if name.endswith("VARIABLE_VALUE")]
-    return {
-    }
+    return {name: tf.train.load_variable(prefix, name) for name in names}
 
 
 def assert_same_run(first: Path, second: Path) -> None:
