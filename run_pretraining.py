@@ -26,14 +26,17 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.training.checkpoints import RunCheckpoints, load_weights, open_run
+from albert_tf.training.checkpoint_files import steps_in
+from albert_tf.training.checkpoints import RunCheckpoints, open_run
 from albert_tf.training.failures import failures_told
+from albert_tf.training.growth import CHECKPOINTS, load_weights
 from albert_tf.training.guard import Guard
 from albert_tf.training.guidance import learning_rate_line, warnings
 from albert_tf.training.inputs import PretrainingInputs
 from albert_tf.training.loop import train
+from albert_tf.training.metrics_file import read_metrics
 from albert_tf.training.preemption import Preemption
-from albert_tf.training.run_log import RunLog, TrainingProgress, read_metrics
+from albert_tf.training.run_log import RunLog, TrainingProgress
 from albert_tf.training.settings import PretrainingSettings, settings_json
 from albert_tf.training.speed import Speed, device_peak
 from albert_tf.training.steps import (
@@ -76,7 +79,8 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         model = AlbertPretrainer(config, seed=settings.seed, dtype=dtype_policy(settings))
         optimizer = make_optimizer(settings)
         optimizer.build(model.trainable_variables)
-        if settings.init_checkpoint:
+        resumed = bool(steps_in(Path(settings.output_dir) / CHECKPOINTS))
+        if settings.init_checkpoint and not resumed:
             load_weights(
                 model,
                 settings.init_checkpoint,
@@ -132,7 +136,9 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
             progress.say(guard.rolled_back(source))
 
         if start_step:
-            progress.say(f"going on at step {start_step} of the run in {run}")
+            progress.say(
+                f"going on at step {start_step} of the run in {run if resumed else settings.init_checkpoint}"
+            )
         if settings.do_eval and not settings.eval_file:
             progress.say(
                 "no evaluation: --do_eval needs --eval_file, since it never reads the training files"

@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(program: App, arguments: list[str] | None = None) -> int:
-    """Runs a command line; status 2 for the user's mistakes, told in one sentence, 130 for Ctrl-C, 143 for SIGTERM."""
+    """Runs a command line; 2 for the user's mistakes, told in one sentence, 130 for Ctrl-C, 143 for SIGTERM."""
     console = Console(stderr=True)
     try:
         program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
@@ -196,7 +196,7 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
 
 @app.command
 def plot(
-    *runs: Annotated[str, Parameter(help="Run folders, what --output_dir was in pretraining.")],
+    *runs: str,
     output: str = "learning_curves.png",
 ) -> None:
     """Draw and compare the learning curves of runs: training as lines, evaluation as dots.
@@ -206,6 +206,7 @@ def plot(
       albert plot runs/base runs/without_sop --output=curves.png
 
     Args:
+      runs: run folders, what --output_dir was in pretraining.
       output: the PNG to write.
     """
     from albert_tf.training.plot import plot_runs

@@ -9,5 +9,5 @@ class InputError(ValueError):
     """
 
 
-class Preempted(Exception):
+class Preempted(Exception):  # noqa: N818 - nobody's error
     """The process was told to end by SIGTERM and has saved its state; programs exit with status 143."""

@@ -21,7 +21,7 @@ def run_workers(
     *arguments: list, folders: list[Path] | None = None, timeout: int = 300
 ) -> list[subprocess.CompletedProcess]:
     """Runs one process for each list of arguments of Python, as a cluster over loopback, each in its folder."""
-    workers = [f"127.0.0.1:{port}" for port in _free_ports(len(arguments))]
+    workers = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
     environments = [
         {
             "TF_CONFIG": json.dumps(
@@ -62,7 +62,8 @@ def run_together(
     ]
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
+    """Ports of this machine that nothing listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf import cli
-from albert_tf.training.run_log import read_metrics
+from albert_tf.training.metrics_file import read_metrics
 from tests.processes import ROOT, run_python, run_workers
 from tests.test_run_pretraining import assert_same_run, everything_in, without_speed
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from albert_tf import cli
 from albert_tf.training.checkpoints import load_run
 from albert_tf.training.growth import find_checkpoint
-from albert_tf.training.run_log import read_metrics
+from albert_tf.training.metrics_file import read_metrics
 from data_prep.prepare_settings import PrepareSettings
 from data_prep.writer import prepare
 from tests.data_prep.conftest import write_story
@@ -195,6 +195,31 @@ def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
     assert line["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
 
 
+def test_going_on_with_another_dropout_and_the_optimizer(finished, pretraining_files, tmp_path):
+    """The paper's end of dropout: a new run that counts steps on, and is then resumed without the first."""
+    config = json.loads(pretraining_files.albert_config_file.read_text())
+    no_dropout = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **no_dropout}))
+    shutil.copytree(finished, tmp_path / "first")
+    flags = {"albert_config_file": tmp_path / "config.json", "init_checkpoint": tmp_path / "first"}
+    flags |= {"init_optimizer": True, "learning_rate": 0.001}
+    run = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=16)) == 0
+    first = read_metrics(run)[0]
+    assert first["step"] == 12
+    assert first["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
+    shutil.rmtree(tmp_path / "first")
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=20)) == 0
+    assert read_metrics(run)[-1]["step"] == 20
+
+
+def test_measured_peak(pretraining_files, tmp_path):
+    flags = {"num_train_steps": 4, "measure_peak": True, "eval_file": None, "do_eval": None}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    assert 0 < read_metrics(tmp_path / "run")[-1]["share_of_peak"] < 1
+    assert list(json.loads((tmp_path / "run" / "peak.json").read_text())) == ["float32"]
+
+
 def test_load_run(finished):
     model = load_run(finished)
     values = everything_in(finished)
@@ -271,6 +296,9 @@ def refused(capfd, arguments) -> str:
         ({"do_train": None, "do_eval": None}, "At least one of --do_train and --do_eval"),
         ({"spm_model_file": "nothing.model"}, "--spm_model_file must name a SentencePiece model"),
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
+        ({"init_optimizer": True}, "--init_optimizer is about --init_checkpoint"),
+        ({"spike_factor": 1}, "--spike_factor must be above 1. Received 1.0."),
+        ({"max_rollbacks": -1}, "--max_rollbacks at least 0. Received 3 and -1."),
         ({"optimizer": "adam"}, 'Did you mean "adamw"?'),
         ({"save_checkpoint_steps": 5}, "--save_checkpoints_steps"),
         ({"gradient_accumulation_steps": 3}, "which is not by 1 x 3; 3 would do"),

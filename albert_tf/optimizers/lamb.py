@@ -46,7 +46,7 @@ class Lamb(AdamW):
         )
 
     def trust_ratios(self):
-        """The ratio of each array that has one, a vector: of the present weights and moments, to watch training."""
+        """The ratio of each array that has one, from the present weights and moments: a vector, to watch."""
         return ops.stack(
             [
                 trust_ratio(weight, m / (ops.sqrt(v) + self.epsilon) + self.weight_decay_rate * weight)

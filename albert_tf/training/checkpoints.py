@@ -129,7 +129,9 @@ class RunCheckpoints:
         newest = newest_whole(self._folder, self._say)
         if newest:
             self._restore(newest[1])
-            self._last_good = max((step for step in steps_in(self._folder) if self._is_good(step)), default=-1)
+            self._last_good = max(
+                (step for step in steps_in(self._folder) if self._is_good(step)), default=-1
+            )
         return self.step
 
     def good_steps(self) -> list[int]:

@@ -28,7 +28,7 @@ def failures_told(run: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        raise _full(run, error.strerror) from None
+        raise _full(run, str(error.strerror)) from None
     except _LOST as error:
         raise InputError(
             f"Another worker is gone, so this one stops: {_first_line(error)} Start all workers again with the "
@@ -41,7 +41,9 @@ def failures_told(run: Path) -> Iterator[None]:
 
 
 def _full(run: Path, reason: str) -> InputError:
-    return InputError(f"The disk of {run} is full: {reason}. Make room and use the same command; {_state(run)}.")
+    return InputError(
+        f"The disk of {run} is full: {reason}. Make room and use the same command; {_state(run)}."
+    )
 
 
 def _state(run: Path) -> str:

@@ -98,6 +98,6 @@ class Guard:
 
 
 _ADVICE = (
-    "Training collapses: use a lower --learning_rate, a longer warm-up (--num_warmup_steps), or float32 if this is "
-    "--mixed_precision=bfloat16. The same --output_dir goes on with the last good weights."
+    "Training collapses: use a lower --learning_rate, a longer warm-up (--num_warmup_steps), or float32 if this "
+    "is --mixed_precision=bfloat16. The same --output_dir goes on with the last good weights."
 )

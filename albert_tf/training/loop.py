@@ -79,7 +79,9 @@ def train(
             **speed.values(step - before, time.monotonic() - began, float(sums["input_wait"])),
         }
         log.write(step, values)
-        progress.update(step, values, (settings.num_train_steps - step) * (time.monotonic() - began) / (step - before))
+        progress.update(
+            step, values, (settings.num_train_steps - step) * (time.monotonic() - began) / (step - before)
+        )
         if guard.spiked(values):
             roll_back(step)
             saved = step

@@ -7,11 +7,11 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, LogFormatter
 
 from albert_tf.errors import InputError
 from albert_tf.files import written_aside
-from albert_tf.training.run_log import METRICS_FILE, read_metrics
+from albert_tf.training.metrics_file import METRICS_FILE, read_metrics
 
 # Name in metrics.jsonl -> title, what the vertical axis is in.
 PANELS = {
@@ -54,6 +54,9 @@ def plot_runs(runs: list[Path], path: Path) -> None:
         axis.set_xlabel("step", fontsize=9)
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes[0, 2].set_yscale("log")
+    axes[0, 2].yaxis.set_major_formatter(LogFormatter())  # 0.6 rather than a power
+    axes[0, 2].yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    axes[0, 2].tick_params(which="both", labelsize=9)
     chance = axes[1, 1].axhline(0.5, color="gray", ls=":", label="chance")
     handles += [
         Line2D([], [], color="gray", lw=1.5, label="training"),
@@ -74,7 +77,9 @@ def plot_runs(runs: list[Path], path: Path) -> None:
 
 def _read(runs: list[Path]) -> list[list[dict]]:
     if not runs:
-        raise InputError("Name at least one run's folder, what --output_dir was in pretraining. Received none.")
+        raise InputError(
+            "Name at least one run's folder, what --output_dir was in pretraining. Received none."
+        )
     lines = []
     for run in runs:
         lines.append(read_metrics(run))
@@ -98,7 +103,7 @@ def _draw(axis, lines: list[dict], metric: str, color) -> None:
     held_out = [(line["step"], line[f"eval_{metric}"]) for line in lines if f"eval_{metric}" in line]
     if train:
         steps, values = zip(*train, strict=True)
-        smooth = _smoothed(values) if metric != "learning_rate" else values
+        smooth = values if metric == "learning_rate" else _smoothed(values)
         if smooth != values:
             axis.plot(steps, values, color=color, alpha=0.2, lw=0.8)
         axis.plot(steps, smooth, color=color, lw=1.5)

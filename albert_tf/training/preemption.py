@@ -39,7 +39,9 @@ class Preemption:
     def stop(self, step: int) -> Preempted:
         """The exception to raise once the checkpoint of `step` is saved; all workers get there together."""
         self.agreed()
-        return Preempted(f"told to end (SIGTERM): step {step} is saved, and the same command goes on from there")
+        return Preempted(
+            f"told to end (SIGTERM): step {step} is saved, and the same command goes on from there"
+        )
 
     def watched(self, batches: Iterable, step: int) -> Iterator:
         """Evaluation batches; with one worker, ended by SIGTERM since the checkpoint of `step` is saved."""

@@ -146,7 +146,9 @@ class PretrainingSettings:
             )
         for name in ("init_optimizer", "resize_positions"):
             if getattr(self, name) and not self.init_checkpoint:
-                raise InputError(f"--{name} is about --init_checkpoint. Received it without; name a checkpoint.")
+                raise InputError(
+                    f"--{name} is about --init_checkpoint. Received it without; name a checkpoint."
+                )
 
 
 # Changing one of these in the middle of a run would make it another run: other data order, other mathematics.

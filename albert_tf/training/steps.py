@@ -86,9 +86,7 @@ def make_train_function(
 
         gradients, sums = _accumulate(gradients_of, batch, accumulation_steps, values)
         # With their sums, so that all replicas agree on what is finite.
-        *gradients, total = replicas.all_reduce(
-            tf.distribute.ReduceOp.SUM, [*gradients, tf.reduce_sum(sums)]
-        )
+        *gradients, total = replicas.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, tf.reduce_sum(sums)])
         gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
         finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
         replicas.merge_call(_update, args=(optimizer, gradients, weights, finite))
@@ -211,13 +209,13 @@ def _sum_replicas(strategy, value):
 
 
 def step_metrics(sums: dict) -> dict[str, float]:
-    """`pretraining_metrics` of the steps that were taken, none if all were skipped, and what else is known of them.
+    """`pretraining_metrics` of the steps that were taken, if any, and what else is known of the steps.
 
     Returns:
       Also `gradient_norm`, the mean norm before clipping, and `skipped_steps`, how many were not finite.
     """
     sums = {name: float(value) for name, value in sums.items()}
-    skipped = {"skipped_steps": int(sums["skipped_steps"])}
+    skipped: dict[str, float] = {"skipped_steps": int(sums["skipped_steps"])}
     if not sums["steps"]:
         return skipped
     return {**pretraining_metrics(sums), "gradient_norm": sums["gradient_norm"] / sums["steps"], **skipped}
@@ -234,7 +232,8 @@ def make_trust_ratio_function(optimizer: keras.optimizers.Optimizer) -> Callable
         return tf.reduce_mean(values), tf.reduce_min(values), tf.reduce_max(values)
 
     return lambda: {
-        f"trust_ratio_{name}": float(value) for name, value in zip(("mean", "min", "max"), ratios(), strict=True)
+        f"trust_ratio_{name}": float(value)
+        for name, value in zip(("mean", "min", "max"), ratios(), strict=True)
     }
 
 

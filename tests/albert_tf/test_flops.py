@@ -25,7 +25,13 @@ CONFIG = AlbertConfig(
 def counted_flops(config: AlbertConfig, dtype: str = "float32") -> int:
     """What TensorFlow's profiler counts in the matrix products of a forward and backward pass of one example."""
     model = AlbertPretrainer(config, seed=1, dtype=dtype)
-    shapes = {"input_ids": T, "input_mask": T, "token_type_ids": T, "masked_lm_positions": P, "masked_lm_ids": P}
+    shapes = {
+        "input_ids": T,
+        "input_mask": T,
+        "token_type_ids": T,
+        "masked_lm_positions": P,
+        "masked_lm_ids": P,
+    }
     batch = {name: tf.TensorSpec([B, length], tf.int32) for name, length in shapes.items()}
     batch["masked_lm_weights"] = tf.TensorSpec([B, P])
     batch["sentence_order"] = tf.TensorSpec([B], tf.int32)
@@ -56,7 +62,13 @@ def _matmuls(node) -> list[int]:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"embedding_size": 128}, {"inner_group_num": 2}, {"num_hidden_layers": 1}, {"parameter_sharing": "none"}],
+    [
+        {},
+        {"embedding_size": 128},
+        {"inner_group_num": 2},
+        {"num_hidden_layers": 1},
+        {"parameter_sharing": "none"},
+    ],
 )
 def test_arithmetic_is_what_tensorflow_counts(changes):
     config = dataclasses.replace(CONFIG, **changes)

@@ -77,7 +77,7 @@ def test_what_is_not_shared_cannot_grow(tiny_config, tmp_path, layers):
 
 @pytest.mark.parametrize("length", [10, 16, 40])
 def test_longer_and_shorter_sequences(tiny_config, tmp_path, length):
-    model, optimizer = saved(tmp_path, tiny_config)
+    model, _ = saved(tmp_path, tiny_config)
     other, other_optimizer = made(dataclasses.replace(tiny_config, max_position_embeddings=length), 2)
     table = other.encoder.embeddings.position_embeddings
     initial = table.numpy()

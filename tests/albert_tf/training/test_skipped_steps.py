@@ -1,5 +1,6 @@
 """A step whose loss or gradient is not finite changes nothing, on any devices."""
 
+import itertools
 import json
 import sys
 
@@ -54,7 +55,7 @@ def train(strategy, poison: float = np.inf, **options) -> dict:
 
 def assert_skipped(result: dict) -> None:
     states = result["states"]
-    same = [before == after for before, after in zip(states, states[1:], strict=False)]
+    same = [before == after for before, after in itertools.pairwise(states)]
     assert same == [False, False, True, False, False], "the step that was poisoned and no other"
     assert result["iterations"] == [1, 2, 3, 4, 5, 6], "the next step has the next batch"
     assert np.isfinite(states).all()
@@ -89,7 +90,7 @@ def test_two_devices_of_which_one_sees_it(options):
 
 
 def test_all_steps_skipped():
-    zeros = {name: 0.0 for name in zero_sums()}
+    zeros = dict.fromkeys(zero_sums(), 0.0)
     assert step_metrics({**zeros, "skipped_steps": 7.0}) == {"skipped_steps": 7}
 
 
