@@ -136,9 +136,8 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
             progress.say(guard.rolled_back(source))
 
         if start_step:
-            progress.say(
-                f"going on at step {start_step} of the run in {run if resumed else settings.init_checkpoint}"
-            )
+            source = f"the run in {run}" if resumed else settings.init_checkpoint
+            progress.say(f"going on at step {start_step} of {source}")
         if settings.do_eval and not settings.eval_file:
             progress.say(
                 "no evaluation: --do_eval needs --eval_file, since it never reads the training files"

@@ -12,7 +12,7 @@ from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.growth import CHECKPOINTS
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FULL_WORDS = ("No space left", "Disk quota exceeded", "File too large", "Could not append to the internal")
+_FULL_WORDS = ("No space left on device", "Disk quota exceeded", "File too large")
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
@@ -35,9 +35,10 @@ def failures_told(run: Path) -> Iterator[None]:
             f"same command; {_state(run)}."
         ) from None
     except tf.errors.OpError as error:
-        if not any(words in error.message for words in _FULL_WORDS):
+        words = next((words for words in _FULL_WORDS if words in error.message), None)
+        if words is None:
             raise
-        raise _full(run, _first_line(error)) from None
+        raise _full(run, words) from None
 
 
 def _full(run: Path, reason: str) -> InputError:
