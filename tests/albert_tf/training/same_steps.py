@@ -45,12 +45,15 @@ def examples() -> dict[str, np.ndarray]:
     }
 
 
-def train(strategy, *, dtype="float32", dropout=0.0, same_example=False, peak=0.02, **step) -> dict:
+def train(
+    strategy, *, dtype="float32", remat=False, dropout=0.0, same_example=False, peak=0.02, **step
+) -> dict:
     """Trains for 20 steps.
 
     Args:
       strategy: of `make_strategy`.
       dtype: the model's.
+      remat: the model's.
       dropout: rate in the hidden layers.
       same_example: every example is the first one, and a pair.
       peak: the learning rate's.
@@ -62,7 +65,7 @@ def train(strategy, *, dtype="float32", dropout=0.0, same_example=False, peak=0.
         data["sentence_order_weights"] = np.ones(N, "float32")
     config = AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": dropout})
     with strategy.scope():
-        model = AlbertPretrainer(config, seed=1, dtype=dtype)
+        model = AlbertPretrainer(config, seed=1, remat=remat, dtype=dtype)
         optimizer = Lamb(WarmupPolynomialDecay(peak, 30, 5))
         optimizer.build(model.trainable_variables)
 
