@@ -45,6 +45,17 @@ def test_compiled_equals_not_compiled(one, accumulation_steps):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
+@pytest.mark.slow
+def test_micro_batches_of_a_model_of_full_width():
+    """Its gradients are long sums of large arrays, which TensorFlow's memory optimizer breaks inside two loops."""
+    shape = {"embedding_size": 128, "hidden_size": 768, "intermediate_size": 3072}
+    shape |= {"num_attention_heads": 12, "num_hidden_layers": 12}
+    options = {"shape": shape, "steps": 2}
+    whole = train(tf.distribute.get_strategy(), **options)
+    parts = train(tf.distribute.get_strategy(), accumulation_steps=2, **options)
+    assert parts["trace"] == pytest.approx(whole["trace"], abs=1e-5)
+
+
 def test_recomputed_activations_equal_kept_ones(one):
     assert_same(train(tf.distribute.get_strategy(), remat=True), one)
 
