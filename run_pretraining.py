@@ -76,7 +76,9 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     )
     chief = is_chief(strategy)
     with strategy.scope():
-        model = AlbertPretrainer(config, seed=settings.seed, dtype=dtype_policy(settings))
+        model = AlbertPretrainer(
+            config, seed=settings.seed, remat=settings.remat, dtype=dtype_policy(settings)
+        )
         optimizer = make_optimizer(settings)
         optimizer.build(model.trainable_variables)
         resumed = bool(steps_in(Path(settings.output_dir) / CHECKPOINTS))

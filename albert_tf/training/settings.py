@@ -46,6 +46,8 @@ class PretrainingSettings:
         the result is the same from less memory.
       iterations_per_loop: steps between looks at signals and the progress bar. Default: as many as take about
         2 seconds; 10 with several workers.
+      remat: compute each layer's activations again in the backward pass instead of keeping them: much less memory
+        (what xxlarge at 512 tokens needs), about a third more time.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
       jit_compile: compile the step with XLA. auto: on GPUs. TPUs always do.
       spike_factor: a logged loss above so many times the usual one (the median of the last 20) is a spike.
@@ -83,6 +85,7 @@ class PretrainingSettings:
     num_devices: int | None = None
     gradient_accumulation_steps: int = 1
     iterations_per_loop: int | None = None
+    remat: bool = False
     mixed_precision: Literal["bfloat16"] | None = None
     jit_compile: Literal["auto", "on", "off"] = "auto"
     spike_factor: float = 1.5

@@ -65,6 +65,10 @@ def make_train_function(
     if jit_compile:
         # Only this much: optimizer and all-reduce are not for XLA under every strategy.
         gradient_function = tf.function(gradient_function, jit_compile=True)
+    elif accumulation_steps > 1:
+        # A call that is not inlined: of long sums of gradients inside two loops, TensorFlow 2.21 makes temporary
+        # variables that the second step finds still there, and fails.
+        gradient_function = tf.function(gradient_function, experimental_attributes={"_noinline": True})
 
     def replica_step(batch):
         replicas = tf.distribute.get_replica_context()

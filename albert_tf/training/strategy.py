@@ -1,6 +1,7 @@
 """Which devices to train on. The only place that names a device."""
 
 import contextlib
+import dataclasses
 import sys
 
 import tensorflow as tf
@@ -22,9 +23,9 @@ def make_strategy(settings: PretrainingSettings) -> tf.distribute.Strategy:
     """
     if settings.tpu:
         return _tpu_strategy(settings.tpu)
+    if settings.strategy == "auto" and (cluster := read_cluster()) and len(cluster.addresses) > 1:
+        settings = dataclasses.replace(settings, strategy="multi_worker")
     kind = settings.strategy
-    if kind == "auto" and (cluster := read_cluster()) and len(cluster.addresses) > 1:
-        kind = "multi_worker"
     if kind == "multi_worker":
         return _multi_worker_strategy()
     if kind == "one":

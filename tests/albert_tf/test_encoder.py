@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder, gelu_with_slope
+from albert_tf.encoder import AlbertEncoder, gelu_with_slope, normalise
 from tests.reference import albert as reference
 
 B, T = 3, 9
@@ -216,3 +216,49 @@ def test_training_without_dropout_computes_the_same(tiny_config):
     evaluating, training = encoder(inputs), encoder(inputs, training=True)
     for name, expected in evaluating.items():
         np.testing.assert_allclose(training[name], expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 3e-2)])
+def test_normalise_and_its_gradients(dtype, error):
+    """Against automatic differentiation in float64."""
+    rng = np.random.default_rng(0)
+    x, dy = (tf.cast(rng.normal(2, 3, (5, 24)), dtype) for _ in range(2))
+    gamma, beta = (tf.constant(rng.normal(size=24), "float32") for _ in range(2))
+
+    def value_and_gradients(function, arrays, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(arrays)
+            value = function(*arrays, 1e-12)
+        return value, *tape.gradient(value, arrays, upstream)
+
+    def plain(x, gamma, beta, epsilon):
+        mean, variance = tf.nn.moments(x, -1, keepdims=True)
+        return (x - mean) * tf.math.rsqrt(variance + epsilon) * gamma + beta
+
+    found = value_and_gradients(normalise, (x, gamma, beta), dy)
+    exact = value_and_gradients(
+        plain, tuple(tf.cast(array, "float64") for array in (x, gamma, beta)), tf.cast(dy, "float64")
+    )
+    for one, other in zip(found, exact, strict=True):
+        np.testing.assert_allclose(np.asarray(one, "float64"), other, rtol=error, atol=error)
+
+
+def test_bfloat16_gradients_are_near_those_of_float32(tiny_config):
+    """Sums over twelve uses of a shared weight, in bfloat16 too, stay within its rounding."""
+    config = AlbertConfig.from_dict({**tiny_config.to_dict(), "num_hidden_layers": 12})
+    inputs, found = random_inputs(config), []
+    for policy in ("float32", "mixed_bfloat16"):
+        encoder = AlbertEncoder(config, seed=1, dtype=keras.DTypePolicy(policy))
+        with tf.GradientTape() as tape:
+            output = tf.cast(encoder(inputs, training=True)["sequence_output"], "float32")
+            loss = tf.reduce_mean(output * tf.sin(tf.range(24, dtype="float32")))
+        values = [variable.value for variable in encoder.trainable_variables]
+        gradients = tape.gradient(loss, values, unconnected_gradients="zero")
+        assert {gradient.dtype for gradient in gradients} == {tf.float32}
+        found.append(
+            np.concatenate([tf.convert_to_tensor(gradient).numpy().ravel() for gradient in gradients])
+        )
+    exact, rounded = found
+    cosine = exact @ rounded / (np.linalg.norm(exact) * np.linalg.norm(rounded))
+    assert cosine > 0.995
+    assert np.linalg.norm(rounded) == pytest.approx(np.linalg.norm(exact), rel=0.05)

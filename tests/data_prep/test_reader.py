@@ -280,6 +280,20 @@ def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
     assert (rows[0] != rows[1]).any()
 
 
+def test_hosts_mask_as_one_host_does(unmasked):
+    own = count_examples([unmasked])[0]
+    whole = masked_batches(unmasked, own, shuffle_seed=3)  # four epochs
+    alone = {name: np.concatenate([batch[name] for batch in whole]) for name in whole[0]}
+    for host in (0, 1):
+        options = {"num_hosts": 2, "host": host, "shuffle_seed": 3}
+        parts = masked_batches(unmasked, own // 2, **options)
+        resumed = masked_batches(unmasked, 1, start_example=4 * (own // 2 - 1), **options)
+        assert equal(parts[-1], resumed[0])
+        for name, values in alone.items():
+            rows = np.concatenate([batch[name] for batch in parts])
+            np.testing.assert_array_equal(rows, values[host::2][: len(rows)])
+
+
 def test_every_evaluation_of_unmasked_files_is_the_same(unmasked):
     first, second = (masked_batches(unmasked, -1, repeat=False, drop_remainder=False) for _ in range(2))
     assert all(map(equal, first, second))

@@ -45,13 +45,27 @@ def examples() -> dict[str, np.ndarray]:
     }
 
 
-def train(strategy, *, dtype="float32", dropout=0.0, same_example=False, peak=0.02, **step) -> dict:
-    """Trains for 20 steps.
+def train(
+    strategy,
+    *,
+    steps=20,
+    dtype="float32",
+    remat=False,
+    dropout=0.0,
+    shape=None,
+    same_example=False,
+    peak=0.02,
+    **step,
+) -> dict:
+    """Trains for some steps.
 
     Args:
       strategy: of `make_strategy`.
+      steps: how many.
       dtype: the model's.
+      remat: the model's.
       dropout: rate in the hidden layers.
+      shape: changes of `CONFIG`.
       same_example: every example is the first one, and a pair.
       peak: the learning rate's.
       step: options of `make_train_function`.
@@ -60,9 +74,9 @@ def train(strategy, *, dtype="float32", dropout=0.0, same_example=False, peak=0.
     if same_example:
         data = {name: np.repeat(values[:1], N, axis=0) for name, values in data.items()}
         data["sentence_order_weights"] = np.ones(N, "float32")
-    config = AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": dropout})
+    config = AlbertConfig(**{**CONFIG.to_dict(), **(shape or {}), "hidden_dropout_prob": dropout})
     with strategy.scope():
-        model = AlbertPretrainer(config, seed=1, dtype=dtype)
+        model = AlbertPretrainer(config, seed=1, remat=remat, dtype=dtype)
         optimizer = Lamb(WarmupPolynomialDecay(peak, 30, 5))
         optimizer.build(model.trainable_variables)
 
@@ -74,7 +88,7 @@ def train(strategy, *, dtype="float32", dropout=0.0, same_example=False, peak=0.
     replicas = strategy.num_replicas_in_sync
     iterator = iter(strategy.distribute_datasets_from_function(batches))
     train_steps = make_train_function(model, optimizer, strategy, **step)
-    sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(20)]
+    sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
     dataset = strategy.distribute_datasets_from_function(
         lambda context: batches(context).take(N // B * replicas // context.num_input_pipelines)
     )

@@ -81,6 +81,8 @@ def test_several_workers_need_tf_config(monkeypatch):
 
 def test_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": TWO, "task": {"type": "worker", "index": 1}}))
+    with pytest.raises(InputError, match="Received 2 with --strategy=multi_worker"):
+        make_strategy(settings(num_devices=2))
     cluster = read_cluster()
     assert cluster is not None
     assert cluster.address == "10.0.0.2:2222"
