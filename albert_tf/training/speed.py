@@ -69,7 +69,9 @@ def device_peak(strategy: tf.distribute.Strategy, run: Path, dtype: str, *, meas
         return None
     one = _kept_measurement(run / PEAK_FILE, dtype)
     # The CPU's devices are parts of one CPU; GPUs and workers are not.
-    workers = strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)
+    workers = 1
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        workers = strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)
     return one * (strategy.num_replicas_in_sync if gpus else workers)
 
 
