@@ -35,12 +35,12 @@ from albert_tf.training.guidance import learning_rate_line, warnings
 from albert_tf.training.inputs import PretrainingInputs
 from albert_tf.training.loop import train
 from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.milestones import Milestones
 from albert_tf.training.preemption import Preemption
 from albert_tf.training.run_log import RunLog, TrainingProgress
 from albert_tf.training.settings import PretrainingSettings, settings_json
 from albert_tf.training.speed import Speed, device_peak
 from albert_tf.training.steps import (
-    evaluate,
     make_eval_function,
     make_train_function,
     make_trust_ratio_function,
@@ -102,8 +102,6 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         f"--output_dir must be one folder that all workers share. Received {run}, where this one finds the "
         f"checkpoint of step {start_step} and another one finds another.",
     )
-    eval_step = make_eval_function(model, strategy)
-    metrics: dict[str, float] = {}
 
     with (
         failures_told(run),
@@ -116,27 +114,17 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         was_evaluated = any("eval_loss" in line for line in lines if line["step"] == start_step)
         log = RunLog(folder, start_step)
 
-        def evaluate_at(step: int) -> None:
-            if not (settings.do_eval and settings.eval_file):
-                return
-            batches = preemption.watched(inputs.eval_batches(strategy), step)
-            metrics.update(evaluate(eval_step, batches, settings.max_eval_steps))
-            log.write(step, metrics)
-            progress.say_evaluation(step, metrics)
-
-        def save_at(step: int) -> None:
-            if chief:
-                checkpoints.save(good=guard.calm)
-
-        def roll_back(step: int) -> None:
-            source = guard.choose(checkpoints.good_steps())
-            checkpoints.restore_values(source)
-            check_agreement(strategy, source, "All workers must see the same checkpoints. Received others.")
-            if chief:
-                checkpoints.save(good=False)
-            log.write(step, {"rolled_back_to": source})
-            progress.say(guard.rolled_back(source))
-
+        milestones = Milestones(
+            strategy,
+            checkpoints,
+            make_eval_function(model, strategy),
+            (lambda: inputs.eval_batches(strategy)) if settings.do_eval and settings.eval_file else None,
+            settings.max_eval_steps,
+            guard,
+            preemption,
+            log,
+            progress,
+        )
         if start_step:
             source = f"the run in {run}" if resumed else settings.init_checkpoint
             progress.say(f"going on at step {start_step} of {source}")
@@ -150,7 +138,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
             for line in warnings(settings, inputs.examples, inputs.manifest):
                 progress.say(line)
             if start_step and start_step % settings.save_checkpoints_steps == 0 and not was_evaluated:
-                evaluate_at(start_step)  # a run that was killed between checkpoint and evaluation
+                milestones.evaluate(start_step)  # a run that was killed between checkpoint and evaluation
             peak = device_peak(strategy, run, model.compute_dtype, measure=settings.measure_peak)
             train(
                 make_train_function(
@@ -171,13 +159,11 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
                 progress=progress,
                 preemption=preemption,
                 guard=guard,
-                save=save_at,
-                evaluate=evaluate_at,
-                roll_back=roll_back,
+                milestones=milestones,
             )
         elif settings.do_eval:
-            evaluate_at(start_step)
-    return metrics
+            milestones.evaluate(start_step)
+    return milestones.metrics
 
 
 def dtype_policy(settings: PretrainingSettings) -> keras.DTypePolicy:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from albert_tf.training.guard import Guard
+from albert_tf.training.milestones import Milestones
 from albert_tf.training.preemption import Preemption
 from albert_tf.training.run_log import RunLog, TrainingProgress
 from albert_tf.training.settings import PretrainingSettings
@@ -29,9 +30,7 @@ def train(
     progress: TrainingProgress,
     preemption: Preemption,
     guard: Guard,
-    save: Callable[[int], None],
-    evaluate: Callable[[int], None],
-    roll_back: Callable[[int], None],
+    milestones: Milestones,
 ) -> None:
     """Takes the steps from `start_step` to `settings.num_train_steps`.
 
@@ -48,9 +47,7 @@ def train(
       progress: likewise; its bar moves after every call.
       preemption: asked after every call whether to save and stop.
       guard: judges what is logged.
-      save: called with the step where a checkpoint is due.
-      evaluate: called with the step after a checkpoint that was due.
-      roll_back: called with the step where the guard wants to go back; saves too.
+      milestones: saves and evaluates where a checkpoint is due, and goes back where the guard wants to.
 
     Raises:
       Preempted: there was a SIGTERM, and a checkpoint has been saved.
@@ -83,17 +80,17 @@ def train(
             step, values, (settings.num_train_steps - step) * (time.monotonic() - began) / (step - before)
         )
         if guard.spiked(values):
-            roll_back(step)
+            milestones.roll_back(step)
             saved = step
         elif step % settings.save_checkpoints_steps == 0 or step == settings.num_train_steps:
-            save(step)
+            milestones.save()
             saved = step
             if not stop:
-                evaluate(step)
+                milestones.evaluate(step)
                 stop = preemption.agreed()
     if stop and step < settings.num_train_steps:
         if saved != step:
-            save(step)
+            milestones.save()
         raise preemption.stop(step)
 
 
