@@ -9,19 +9,51 @@
 
 import sys
 
+from albert_tf import cli
+
+if __name__ == "__main__":
+    # Before the imports that follow, so that a wrong flag is told at once and TensorFlow starts quietly.
+    sys.exit(cli.main(["pretrain", *sys.argv[1:]]))
+
+import contextlib
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
 import keras
 
-from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.training.checkpoints import RunCheckpoints, load_weights, open_run
+from albert_tf.pretrained.loading import load_weights_into
+from albert_tf.training.checkpoint_files import steps_in
+from albert_tf.training.checkpoints import RunCheckpoints, open_run
+from albert_tf.training.failures import failures_told
+from albert_tf.training.growth import CHECKPOINTS
+from albert_tf.training.guard import Guard
+from albert_tf.training.guidance import learning_rate_line, warnings
 from albert_tf.training.inputs import PretrainingInputs
 from albert_tf.training.loop import train
+from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.milestones import Milestones
+from albert_tf.training.preemption import Preemption
 from albert_tf.training.run_log import RunLog, TrainingProgress
-from albert_tf.training.settings import PretrainingSettings
-from albert_tf.training.steps import evaluate, make_eval_function, make_train_function
-from albert_tf.training.strategy import make_strategy
+from albert_tf.training.settings import PretrainingSettings, settings_json
+from albert_tf.training.speed import Speed, device_peak
+from albert_tf.training.steps import (
+    make_eval_function,
+    make_train_function,
+    make_trust_ratio_function,
+)
+from albert_tf.training.strategy import (
+    check_agreement,
+    check_batch,
+    compiles,
+    is_chief,
+    iterations_per_loop,
+    make_strategy,
+)
 
 
 def pretrain(settings: PretrainingSettings) -> dict[str, float]:
@@ -35,60 +67,127 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     """
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     inputs = PretrainingInputs(settings, config)
-    settings = inputs.settings
-    strategy = make_strategy(settings.tpu)
+    given, settings = settings, inputs.settings
+    strategy = make_strategy(settings)
+    check_batch(settings, strategy)
+    check_agreement(
+        strategy,
+        zlib.crc32(f"{settings_json(settings)} {config.to_dict()}".encode()),
+        "All workers must be started with the same flags and configuration. Received others elsewhere than here.",
+    )
+    chief = is_chief(strategy)
     with strategy.scope():
-        model = AlbertPretrainer(config, seed=settings.seed)
+        model = AlbertPretrainer(
+            config, seed=settings.seed, remat=settings.remat, dtype=dtype_policy(settings)
+        )
         optimizer = make_optimizer(settings)
         optimizer.build(model.trainable_variables)
-        if settings.init_checkpoint:
-            load_weights(model, settings.init_checkpoint)
+        resumed = bool(steps_in(Path(settings.output_dir) / CHECKPOINTS))
+        missing: tuple[str, ...] = ()
+        if settings.init_checkpoint and not resumed:
+            missing = load_weights_into(
+                model,
+                settings.init_checkpoint,
+                resize_positions=settings.resize_positions,
+                optimizer=optimizer if settings.init_optimizer else None,
+            )
 
-    run = open_run(settings, config, inputs.vocabulary, inputs.manifest)
+    run = Path(settings.output_dir)
+    if chief:
+        with failures_told(run):
+            open_run(settings, config, inputs.vocabulary, inputs.manifest)
     checkpoints = RunCheckpoints(run, model, optimizer, settings.keep_checkpoint_max)
     start_step = checkpoints.restore_latest()
-    log = RunLog(run, start_step)
-    eval_step = make_eval_function(model, strategy)
-    metrics: dict[str, float] = {}
+    check_agreement(
+        strategy,
+        start_step,
+        f"--output_dir must be one folder that all workers share. Received {run}, where this one finds the "
+        f"checkpoint of step {start_step} and another one finds another.",
+    )
 
-    with TrainingProgress(settings.num_train_steps, start_step) as progress:
+    with (
+        failures_told(run),
+        log_folder(run, chief) as folder,
+        TrainingProgress(settings.num_train_steps, start_step) as progress,
+        Preemption(strategy) as preemption,
+    ):
+        lines = [line for line in read_metrics(run) if line["step"] <= start_step]
+        guard = Guard(settings, lines)
+        was_evaluated = any("eval_loss" in line for line in lines if line["step"] == start_step)
+        log = RunLog(folder, start_step)
 
-        def evaluate_at(step: int) -> None:
-            if not (settings.do_eval and settings.eval_file):
-                return
-            metrics.update(evaluate(eval_step, inputs.eval_batches(strategy), settings.max_eval_steps))
-            log.write(step, metrics)
-            progress.say_evaluation(step, metrics)
-
-        def save_at(step: int) -> None:
-            checkpoints.save()
-            evaluate_at(step)
-
+        milestones = Milestones(
+            strategy,
+            checkpoints,
+            make_eval_function(model, strategy),
+            (lambda: inputs.eval_batches(strategy)) if settings.do_eval and settings.eval_file else None,
+            settings.max_eval_steps,
+            guard,
+            preemption,
+            log,
+            progress,
+        )
         if start_step:
-            progress.say(f"going on at step {start_step} of the run in {run}")
+            source = f"the run in {run}" if resumed else settings.init_checkpoint
+            progress.say(f"going on at step {start_step} of {source}")
+        if missing:
+            progress.say(f"{settings.init_checkpoint} holds no {', '.join(missing)}: fresh weights there")
         if settings.do_eval and not settings.eval_file:
             progress.say(
                 "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
             )
         if settings.do_train and start_step < settings.num_train_steps:
+            if given.learning_rate is None:
+                progress.say(learning_rate_line(settings))
+            for line in warnings(settings, inputs.examples, inputs.manifest):
+                progress.say(line)
+            if start_step and start_step % settings.save_checkpoints_steps == 0 and not was_evaluated:
+                milestones.evaluate(start_step)  # a run that was killed between checkpoint and evaluation
+            peak = device_peak(strategy, run, model.compute_dtype, measure=settings.measure_peak)
             train(
-                make_train_function(model, optimizer, strategy),
+                make_train_function(
+                    model,
+                    optimizer,
+                    strategy,
+                    accumulation_steps=settings.gradient_accumulation_steps,
+                    jit_compile=compiles(settings, strategy),
+                ),
                 iter(inputs.train_batches(strategy, start_step)),
                 start_step=start_step,
-                tokens_per_step=inputs.tokens_per_step,
+                speed=Speed(settings, config, peak),
                 learning_rate=make_schedule(settings),
+                more_metrics=make_trust_ratio_function(optimizer),
+                iterations_per_loop=iterations_per_loop(settings, strategy),
                 settings=settings,
                 log=log,
                 progress=progress,
-                save=save_at,
+                preemption=preemption,
+                guard=guard,
+                milestones=milestones,
             )
         elif settings.do_eval:
-            evaluate_at(start_step)
-    return metrics
+            milestones.evaluate(start_step)
+    return milestones.metrics
+
+
+def dtype_policy(settings: PretrainingSettings) -> keras.DTypePolicy:
+    """What the model computes in; its weights are float32."""
+    return keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32")
+
+
+@contextlib.contextmanager
+def log_folder(run: Path, chief: bool) -> Iterator[Path]:
+    """Where to write metrics: the run's folder, or for all workers but the chief one that is thrown away."""
+    if chief:
+        yield run
+        return
+    with tempfile.TemporaryDirectory() as aside:
+        yield Path(aside)
 
 
 def make_schedule(settings: PretrainingSettings) -> WarmupPolynomialDecay:
     """The learning rate that the flags ask for."""
+    assert settings.learning_rate, "inputs.py has resolved it"
     return WarmupPolynomialDecay(
         settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps, settings.poly_power
     )
@@ -98,7 +197,3 @@ def make_optimizer(settings: PretrainingSettings) -> keras.optimizers.Optimizer:
     """The optimizer that the flags ask for."""
     optimizer = {"lamb": Lamb, "adamw": AdamW}[settings.optimizer]
     return optimizer(make_schedule(settings))
-
-
-if __name__ == "__main__":
-    sys.exit(cli.main(["pretrain", *sys.argv[1:]]))

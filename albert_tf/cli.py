@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Preempted
 from albert_tf.training.settings import PretrainingSettings
 from data_prep.inspection_settings import InspectSettings
 from data_prep.prepare_settings import PrepareSettings
@@ -28,7 +28,8 @@ _INSPECT = InspectSettings()
 
 app = App(
     name="albert",
-    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, convert, export.",
+    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, plot, convert, "
+    "export.",
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(program: App, arguments: list[str] | None = None) -> int:
-    """Runs a command line; status 2 for the user's mistakes, told in one sentence, 130 for Ctrl-C."""
+    """Runs a command line; 2 for the user's mistakes, told in one sentence, 130 for Ctrl-C, 143 for SIGTERM."""
     console = Console(stderr=True)
     try:
         program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
@@ -54,6 +55,9 @@ def run(program: App, arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("albert: interrupted", style="bold red")
         return 130
+    except Preempted as stop:
+        console.print(f"albert: {stop}", style="bold", markup=False, highlight=False, soft_wrap=True)
+        return 143
     return 0
 
 
@@ -195,6 +199,27 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
     import run_pretraining
 
     run_pretraining.pretrain(settings)
+
+
+@app.command
+def plot(
+    *runs: str,
+    output: str = "learning_curves.png",
+) -> None:
+    """Draw and compare the learning curves of runs: training as lines, evaluation as dots.
+
+    For example:
+
+      albert plot runs/base runs/without_sop --output=curves.png
+
+    Args:
+      runs: run folders, what --output_dir was in pretraining.
+      output: the PNG to write.
+    """
+    from albert_tf.training.plot import plot_runs
+
+    plot_runs([Path(run) for run in runs], Path(output))
+    print(output)
 
 
 @app.command

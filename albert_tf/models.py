@@ -15,6 +15,7 @@ class AlbertPretrainer(keras.Model):
     Args:
       config: the model's shape.
       seed: seeds the initial weights and the dropout masks.
+      remat: as in `AlbertEncoder`: less memory, more computation.
 
     Call args:
       inputs: the encoder's dict of (B, T) arrays and `masked_lm_positions` (B, P); further keys, such as
@@ -24,11 +25,12 @@ class AlbertPretrainer(keras.Model):
       A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
     """
 
-    def __init__(self, config: AlbertConfig, *, seed: int | None = None, **kwargs):
+    def __init__(self, config: AlbertConfig, *, seed: int | None = None, remat: bool = False, **kwargs):
         super().__init__(**{"name": "albert_pretrainer", **kwargs})
         self.config = config
         self.seed = seed
-        self.encoder = AlbertEncoder(config, seed=seed, dtype=self.dtype_policy)
+        self.remat = remat
+        self.encoder = AlbertEncoder(config, seed=seed, remat=remat, dtype=self.dtype_policy)
         self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.build()
@@ -39,18 +41,33 @@ class AlbertPretrainer(keras.Model):
         self.built = True
 
     def call(self, inputs, training=False):
-        outputs = self.encoder(inputs, training=training)
+        outputs = self.encoder(inputs, training=training, positions=inputs["masked_lm_positions"])
         return {
             "masked_lm_logits": self.masked_lm(
                 outputs["sequence_output"],
-                inputs["masked_lm_positions"],
+                None,
                 self.encoder.embeddings.word_embeddings,
             ),
             "sentence_order_logits": self.sentence_order(outputs["pooled_output"]),
         }
 
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The pretraining loss, so that Keras `fit` trains this model, on any backend.
+
+            model.compile(Lamb(schedule, global_clipnorm=1.0))
+            model.fit(batches)  # dicts of `pretraining_dataset`: the labels are among the inputs
+
+        `compile` needs no loss. The loss is that of each batch by itself.
+        """
+        return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
+
     def get_config(self):
-        return {"config": self.config.to_dict(), "seed": self.seed, "name": self.name}
+        return {
+            "config": self.config.to_dict(),
+            "seed": self.seed,
+            "remat": self.remat,
+            "name": self.name,
+        }
 
     @classmethod
     def from_config(cls, config):
@@ -64,7 +81,8 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
       outputs: of `AlbertPretrainer`.
       batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 where there is no
         prediction, `sentence_order` integers (B,), and if there are pairs without a label
-        `sentence_order_weights` floats (B,), 0 for those.
+        `sentence_order_weights` floats (B,), 0 for those. If there is an `input_mask` (B, T), rows that it
+        masks whole are no examples.
 
     Returns:
       A dict of float32 scalars: `masked_lm_loss`, `masked_lm_correct` and `masked_lm_weight`, summed over
@@ -75,7 +93,9 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
     weights = ops.cast(batch["masked_lm_weights"], "float32")
     order_logits, order = ops.cast(outputs["sentence_order_logits"], "float32"), batch["sentence_order"]
     order_loss = ops.sparse_categorical_crossentropy(order, order_logits, from_logits=True)
-    order_weights = batch.get("sentence_order_weights", ops.ones_like(order_loss))
+    ones = ops.ones_like(order_loss)
+    order_weights = batch.get("sentence_order_weights", ones)
+    mask = batch.get("input_mask")
     return {
         "masked_lm_loss": ops.sum(
             weights * ops.sparse_categorical_crossentropy(ids, logits, from_logits=True)
@@ -85,7 +105,7 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
         "sentence_order_loss": ops.sum(order_weights * order_loss),
         "sentence_order_correct": ops.sum(order_weights * _is_best(order_logits, order)),
         "sentence_order_weight": ops.sum(order_weights),
-        "examples": ops.sum(ops.ones_like(order_loss)),
+        "examples": ops.sum(ones if mask is None else ops.cast(ops.any(mask > 0, axis=1), "float32")),
     }
 
 

@@ -11,6 +11,7 @@ FLOORS = {  # longest prefix wins
     "albert_tf.config": 0,
     "albert_tf.errors": 0,
     "albert_tf.files": 0,
+    "albert_tf.flops": 0,
     "albert_tf.parameters": 0,
     "data_prep.documents": 0,
     "data_prep.example_proto": 0,

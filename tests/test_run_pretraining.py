@@ -14,8 +14,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import cli
-from albert_tf.training.checkpoints import find_checkpoint, load_run
-from albert_tf.training.run_log import read_metrics
+from albert_tf.training.checkpoints import load_run
+from albert_tf.training.growth import find_checkpoint
+from albert_tf.training.metrics_file import read_metrics
 from data_prep.prepare_settings import PrepareSettings
 from data_prep.writer import prepare
 from tests.data_prep.conftest import write_story
@@ -29,17 +30,20 @@ TRAINING = {
     "sentence_order_loss",
     "sentence_order_accuracy",
     "learning_rate",
-    "tokens_per_second",
+    "gradient_norm",
+    "skipped_steps",
+    "trust_ratio_mean",
+    "trust_ratio_min",
+    "trust_ratio_max",
 }
+SPEED = {"tokens_per_second", "flops_per_second", "input_wait_share"}
 
 
 def everything_in(run: Path) -> dict[str, np.ndarray]:
     """All values of a run's last checkpoint: weights, moments, step and dropout state."""
     prefix = find_checkpoint(run)
     names = [name for name, _ in tf.train.list_variables(prefix) if name.endswith("VARIABLE_VALUE")]
-    return {
-        name: tf.train.load_variable(prefix, name) for name in names if not name.startswith("save_counter")
-    }
+    return {name: tf.train.load_variable(prefix, name) for name in names}
 
 
 def assert_same_run(first: Path, second: Path) -> None:
@@ -50,7 +54,7 @@ def assert_same_run(first: Path, second: Path) -> None:
 
 
 def without_speed(run: Path) -> list[dict]:
-    return [{k: v for k, v in line.items() if k != "tokens_per_second"} for line in read_metrics(run)]
+    return [{k: v for k, v in line.items() if k not in SPEED} for line in read_metrics(run)]
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +88,9 @@ def test_metrics(finished):
     evaluation = [line for line in lines if "eval_loss" in line]
     assert [line["step"] for line in training] == [3, 4, 6, 8, 9, 12]
     assert [line["step"] for line in evaluation] == [4, 8, 12]
-    assert all(set(line) == TRAINING for line in training)
-    expected = {f"eval_{name}" for name in TRAINING - {"step", "learning_rate", "tokens_per_second"}}
+    assert all(set(line) == TRAINING | SPEED for line in training)
+    means = ("loss", "masked_lm_loss", "masked_lm_accuracy", "sentence_order_loss", "sentence_order_accuracy")
+    expected = {f"eval_{name}" for name in means}
     assert all(set(line) == {"step", "eval_examples", *expected} for line in evaluation)
     # The rate of the last step, read before the step is counted: warm-up of 3, then linear to 0 at 12.
     rates = {line["step"]: line["learning_rate"] for line in training}
@@ -118,6 +123,22 @@ def test_the_same_command_gives_the_same_bits(finished, pretraining_files, tmp_p
     assert without_speed(tmp_path / "run") == without_speed(finished)
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_how_many_steps_a_call_takes_does_not_show(finished, pretraining_files, tmp_path, steps):
+    assert cli.main(pretraining_files.flags(tmp_path / "run", iterations_per_loop=steps)) == 0
+    assert_same_run(tmp_path / "run", finished)
+    assert without_speed(tmp_path / "run") == without_speed(finished)
+
+
+def test_guidance(pretraining_files, tmp_path, capfd):
+    flags = {"learning_rate": None, "num_warmup_steps": 12, "mixed_precision": "bfloat16"}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    error = capfd.readouterr().err
+    assert "learning rate 5.5e-05 = the paper's 0.00176" in error
+    assert "warning: the warm-up of 12 steps is not over" in error
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["learning_rate"] == 5.5e-05
+
+
 def test_resumed_at_a_checkpoint_equals_never_stopped(finished, pretraining_files, tmp_path):
     """As if killed after the checkpoint of step 4: what was logged and saved later is gone or half-written."""
     run = tmp_path / "run"
@@ -125,7 +146,6 @@ def test_resumed_at_a_checkpoint_equals_never_stopped(finished, pretraining_file
     for path in (run / "checkpoints").glob("ckpt-*"):
         if not path.name.startswith("ckpt-4."):
             path.unlink()
-    (run / "checkpoints" / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"\n')
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 13, "loss": 1.')
     assert cli.main(pretraining_files.flags(run)) == 0
@@ -173,6 +193,31 @@ def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
     (line,) = read_metrics(tmp_path / "run")
     assert line["step"] == 0
     assert line["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
+
+
+def test_going_on_with_another_dropout_and_the_optimizer(finished, pretraining_files, tmp_path):
+    """The paper's end of dropout: a new run that counts steps on, and is then resumed without the first."""
+    config = json.loads(pretraining_files.albert_config_file.read_text())
+    no_dropout = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **no_dropout}))
+    shutil.copytree(finished, tmp_path / "first")
+    flags = {"albert_config_file": tmp_path / "config.json", "init_checkpoint": tmp_path / "first"}
+    flags |= {"init_optimizer": True, "learning_rate": 0.001}
+    run = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=16)) == 0
+    first = read_metrics(run)[0]
+    assert first["step"] == 12
+    assert first["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
+    shutil.rmtree(tmp_path / "first")
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=20)) == 0
+    assert read_metrics(run)[-1]["step"] == 20
+
+
+def test_measured_peak(pretraining_files, tmp_path):
+    flags = {"num_train_steps": 4, "measure_peak": True, "eval_file": None, "do_eval": None}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    assert 0 < read_metrics(tmp_path / "run")[-1]["share_of_peak"] < 1
+    assert list(json.loads((tmp_path / "run" / "peak.json").read_text())) == ["float32"]
 
 
 def test_load_run(finished):
@@ -251,8 +296,14 @@ def refused(capfd, arguments) -> str:
         ({"do_train": None, "do_eval": None}, "At least one of --do_train and --do_eval"),
         ({"spm_model_file": "nothing.model"}, "--spm_model_file must name a SentencePiece model"),
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
+        ({"init_optimizer": True}, "--init_optimizer is about --init_checkpoint"),
+        ({"spike_factor": 1}, "--spike_factor must be above 1. Received 1.0."),
+        ({"max_rollbacks": -1}, "--max_rollbacks at least 0. Received 3 and -1."),
         ({"optimizer": "adam"}, 'Did you mean "adamw"?'),
         ({"save_checkpoint_steps": 5}, "--save_checkpoints_steps"),
+        ({"gradient_accumulation_steps": 3}, "which is not by 1 x 3; 3 would do"),
+        ({"strategy": "multi_worker"}, "needs the environment variable TF_CONFIG"),
+        ({"mixed_precision": "float16"}, 'Choose from: "bfloat16"'),
         (
             {"tpu": "no-such-tpu"},
             "`--tpu` must name a TPU that this machine can reach. Received 'no-such-tpu'",
@@ -312,7 +363,7 @@ def test_a_folder_with_another_run(finished, pretraining_files, tmp_path, capfd)
         tmp_path / "run", init_checkpoint=finished, albert_config_file=tmp_path / "o"
     )
     (tmp_path / "o").write_text(json.dumps({**config, "hidden_size": 32}))
-    assert "is of another model than this configuration" in refused(capfd, other)
+    assert "is of another model than this configuration: " in refused(capfd, other)
     assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
 
 

@@ -16,10 +16,14 @@ def lamb_update(weight, gradient, m, v, learning_rate, *, beta_1, beta_2, epsilo
     """
     m, v = moments(gradient, m, v, beta_1, beta_2)
     update = m / (ops.sqrt(v) + epsilon) + weight_decay * weight
+    return weight - learning_rate * trust_ratio(weight, update) * update, m, v
+
+
+def trust_ratio(weight, update):
+    """|weight| / |update|, a scalar; 1 where either is 0."""
     weight_norm, update_norm = ops.norm(weight), ops.norm(update)
     both = ops.logical_and(weight_norm > 0, update_norm > 0)
-    ratio = ops.where(both, weight_norm / ops.where(both, update_norm, 1.0), 1.0)
-    return weight - learning_rate * ratio * update, m, v
+    return ops.where(both, weight_norm / ops.where(both, update_norm, 1.0), 1.0)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -39,4 +43,20 @@ class Lamb(AdamW):
             return adamw_update(weight, gradient, m, v, learning_rate, **hyperparameters, weight_decay=0.0)
         return lamb_update(
             weight, gradient, m, v, learning_rate, **hyperparameters, weight_decay=self.weight_decay_rate
+        )
+
+    def trust_ratios(self):
+        """The ratio of each array that has one, from the present weights and moments: a vector, to watch."""
+        return ops.stack(
+            [
+                trust_ratio(weight, m / (ops.sqrt(v) + self.epsilon) + self.weight_decay_rate * weight)
+                for weight, m, v, excluded in zip(
+                    map(ops.convert_to_tensor, self._trainable_variables),
+                    map(ops.convert_to_tensor, self._m),
+                    map(ops.convert_to_tensor, self._v),
+                    self._excluded,
+                    strict=True,
+                )
+                if not excluded
+            ]
         )

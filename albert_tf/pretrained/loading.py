@@ -4,16 +4,21 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
+import numpy as np
+
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.own import build_model
+from albert_tf.pretrained.own import build_model, is_run
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel, Vocabulary
-from albert_tf.pretrained.weights import set_weights
+from albert_tf.pretrained.weights import set_weights, weights_of
+from albert_tf.training.growth import load_weights
 
+_POSITIONS = "embeddings/position_embeddings"
 # May differ between a checkpoint and the model that takes its weights: they are about training only.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 
@@ -67,36 +72,68 @@ def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretraine
     return Pretrained(build_model(stored, seed), stored.missing, stored.vocabulary)
 
 
-def load_weights_into(model: AlbertPretrainer, source: str | Path) -> tuple[str, ...]:
+def load_weights_into(
+    model: AlbertPretrainer,
+    source: str | Path,
+    *,
+    resize_positions: bool = False,
+    optimizer: keras.optimizers.Optimizer | None = None,
+) -> tuple[str, ...]:
     """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
 
     Args:
-      model: of the same shape and mathematics; its dropout may be another.
+      model: of the same shape and mathematics. Its dropout may be another, and where all layers share their
+        parameters so may their number.
       source: as for `load_pretrained`.
+      resize_positions: take as many rows of the position table as both have; further ones stay as initialized.
+      optimizer: built for the model, if the moments and the count of steps of a run of ours are wanted too.
 
     Returns:
       Which of "pooler", "masked_lm" and "sentence_order" `source` does not hold; the model keeps its own there.
 
     Raises:
-      InputError: `source` cannot be read, or is of another model; then the model is as it was.
+      InputError: `source` cannot be read, or is of another model or optimizer; then the model is as it was.
     """
+    if is_run(Path(source)):
+        load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
+        return ()
+    if optimizer is not None:
+        raise InputError(
+            f"--init_optimizer needs a run of ours or a checkpoint in it. Received {source}, which has no moments "
+            "for this optimizer; leave it out."
+        )
     stored = read(source)
-    _check_same_model(stored, model.config, source)
-    set_weights(model, stored.weights)
+    _check_same_model(stored, model.config, source, resize_positions)
+    weights = dict(stored.weights)
+    learned, fresh = weights[_POSITIONS], weights_of(model)[_POSITIONS]
+    weights[_POSITIONS] = np.concatenate([learned[: len(fresh)], fresh[len(learned) :]])
+    set_weights(model, weights)
     return stored.missing
 
 
-def _check_same_model(stored: StoredModel, config: AlbertConfig, source: str | Path) -> None:
+def _check_same_model(
+    stored: StoredModel, config: AlbertConfig, source: str | Path, resize_positions: bool
+) -> None:
     there, given = stored.config, config
     if there.parameter_sharing != given.parameter_sharing and "none" in (
         there.parameter_sharing,
         given.parameter_sharing,
     ):
         there, given = as_groups(there), as_groups(given)  # nothing shared is as many groups as layers
+    free = set(_FREE)
+    if there.parameter_sharing == "all" and there.num_hidden_groups == 1:
+        free.add("num_hidden_layers")  # however many there are, their weights are the same
+    if resize_positions:
+        free.add("max_position_embeddings")
     different = [
         f"{name} {value} there, {getattr(given, name)} here"
         for name, value in there.to_dict().items()
-        if name not in _FREE and value != getattr(given, name)
+        if name not in free and value != getattr(given, name)
     ]
     if different:
-        raise InputError(f"{source} is of another model than this configuration: {'; '.join(different)}.")
+        hint = ""
+        if any(name.startswith("max_position_embeddings") for name in different):
+            hint = " --resize_positions takes the rows of the position table that both have."
+        raise InputError(
+            f"{source} is of another model than this configuration: {'; '.join(different)}.{hint}"
+        )

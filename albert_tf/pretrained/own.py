@@ -12,13 +12,22 @@ from albert_tf.pretrained.archives import most_bytes
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
-from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE, load_weights
+from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE
+from albert_tf.training.growth import CHECKPOINTS, load_weights
 
 MODEL_FILE = "model.keras"
 FACTS_FILE = (
     "pretrained.json"  # what a .keras file cannot say: which parts are trained, and of the vocabulary
 )
 _WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is the folder of a run, or a checkpoint in one."""
+    if path.is_dir():
+        return (path / CHECKPOINTS).is_dir()
+    has_index = path.with_name(f"{path.name}.index").exists()
+    return has_index and path.parent.name == CHECKPOINTS and (path.parent.parent / CONFIG_FILE).exists()
 
 
 def read_run(path: Path, run: Path) -> StoredModel:

@@ -10,7 +10,6 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.pretrained import archives, garden, hub, huggingface, kerashub, own, tf1
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary, read_json
-from albert_tf.training.checkpoints import CHECKPOINTS
 
 READABLE = (
     "a run of ours or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder, prefix or "
@@ -80,7 +79,7 @@ def _read_local(path: Path) -> StoredModel:
 def _read_folder(folder: Path) -> StoredModel:
     if (folder / own.MODEL_FILE).exists():
         return own.read_keras(folder / own.MODEL_FILE)
-    if (folder / CHECKPOINTS).is_dir():
+    if own.is_run(folder):
         return own.read_run(folder, folder)
     if (folder / "saved_model.pb").exists():
         return _read_saved_model(folder)
@@ -101,9 +100,8 @@ def _read_folder(folder: Path) -> StoredModel:
 
 
 def _read_checkpoint(prefix: Path) -> StoredModel:
-    run = prefix.parent.parent
-    if prefix.parent.name == CHECKPOINTS and (run / tf1.CONFIG_FILE).exists():
-        return own.read_run(prefix, run)
+    if own.is_run(prefix):
+        return own.read_run(prefix, prefix.parent.parent)
     return tf1.read_tf1(prefix, prefix.parent)
 
 

@@ -1,10 +1,11 @@
-"""Checkpoints of a run: saved whole, found again, restored bit for bit.
+"""Checkpoints of a run: saved, found again, restored bit for bit.
 
 A run is a folder: `albert_config.json`, `settings.json`, the vocabulary where there is one, `checkpoints/`,
 `metrics.jsonl`, `tensorboard/`.
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -14,13 +15,24 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text, written_aside
 from albert_tf.models import AlbertPretrainer
+from albert_tf.training.checkpoint_files import (
+    is_good,
+    manifest_of,
+    newest_whole,
+    prune,
+    remove_unfinished,
+    say_on_stderr,
+    steps_in,
+    whole_checkpoints,
+    write_checkpoint,
+)
+from albert_tf.training.growth import CHECKPOINTS, by_name, load_weights
 from albert_tf.training.settings import PretrainingSettings, check_same_run, settings_json
 
 CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
 VOCABULARY_FILE = "spm.model"
 MANIFEST_FILE = "data_manifest.json"
-CHECKPOINTS = "checkpoints"
 
 
 def open_run(
@@ -76,74 +88,77 @@ class RunCheckpoints:
       run: the run's folder.
       model: what to save.
       optimizer: built for the model's trainable variables.
-      keep: how many checkpoints to keep; older ones are deleted.
+      keep: how many checkpoints to keep; older ones are deleted, but never the last good one.
+      say: gets a line for each checkpoint that is damaged and passed over.
     """
 
     def __init__(
-        self, run: Path, model: AlbertPretrainer, optimizer: keras.optimizers.Optimizer, keep: int = 5
+        self,
+        run: Path,
+        model: AlbertPretrainer,
+        optimizer: keras.optimizers.Optimizer,
+        keep: int = 5,
+        say: Callable[[str], None] = say_on_stderr,
     ):
-        self._optimizer = optimizer
+        self._folder, self._optimizer, self._keep, self._say = run / CHECKPOINTS, optimizer, keep, say
         self._checkpoint = tf.train.Checkpoint(
-            weights=_by_name(model.variables), optimizer=_by_name(optimizer.variables)
+            weights=by_name(model.variables), optimizer=by_name(optimizer.variables)
         )
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint, str(run / CHECKPOINTS), max_to_keep=keep, checkpoint_name="ckpt"
-        )
+        self._last_good = -1
 
-    def save(self) -> str:
-        """Saves the present state; returns the checkpoint's path prefix."""
-        return self._manager.save(checkpoint_number=self.step)
+    def save(self, *, good: bool = True) -> str:
+        """Saves the present state; returns the checkpoint's path prefix.
+
+        Args:
+          good: whether training goes well, so that the guard may go back to this checkpoint.
+        """
+        if self._folder.exists():
+            remove_unfinished(self._folder)
+        prefix = write_checkpoint(self._checkpoint, self._folder, self.step, good=good)
+        if good:
+            self._last_good = self.step
+        prune(self._folder, self._keep, needed=self._last_good)
+        return prefix
 
     def restore_latest(self) -> int:
-        """Restores the newest checkpoint if there is one; returns the step, 0 for a fresh run."""
-        if self._manager.latest_checkpoint:
-            self._checkpoint.restore(self._manager.latest_checkpoint).assert_consumed()
+        """Restores the newest whole checkpoint if there is one; returns the step, 0 for a fresh run.
+
+        Raises:
+          InputError: there are checkpoints, and none is whole.
+        """
+        newest = newest_whole(self._folder, self._say)
+        if newest:
+            self._restore(newest[1])
+            self._last_good = max(
+                (step for step in steps_in(self._folder) if self._is_good(step)), default=-1
+            )
         return self.step
+
+    def good_steps(self) -> list[int]:
+        """Steps of the whole checkpoints that were saved while training went well, newest first."""
+        return [step for step, prefix in whole_checkpoints(self._folder, self._say) if is_good(prefix)]
+
+    def restore_values(self, step: int) -> None:
+        """Takes back the weights and moments of the checkpoint of `step`; the present step stays."""
+        present = self.step
+        self._restore(str(self._folder / f"ckpt-{step}"))
+        self._optimizer.iterations.assign(present)
 
     @property
     def step(self) -> int:
         """How many optimizer steps have been taken."""
         return int(keras.ops.convert_to_numpy(self._optimizer.iterations))
 
+    def _restore(self, prefix: str) -> None:
+        try:
+            self._checkpoint.read(prefix).assert_consumed()
+        except (AssertionError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"The checkpoint {prefix} does not fit this configuration: {reason}") from None
 
-def _by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
-    return {variable.path.replace("/", "."): variable.value for variable in variables}
-
-
-def find_checkpoint(path: str | Path) -> str:
-    """The path prefix of a checkpoint: `path` itself, or the newest of the run in folder `path`."""
-    path = Path(path)
-    if path.with_name(path.name + ".index").exists():
-        return str(path)
-    for folder in (path / CHECKPOINTS, path):
-        latest = tf.train.latest_checkpoint(str(folder))
-        if latest:
-            return latest
-    raise InputError(
-        f"There is no checkpoint at {path}. Name a run's folder (what --output_dir was) or a checkpoint in it, "
-        "for instance RUN/checkpoints/ckpt-1000."
-    )
-
-
-def load_weights(model: AlbertPretrainer, path: str | Path) -> str:
-    """Sets the model's weights from a checkpoint of ours; returns the checkpoint's path prefix.
-
-    Raises:
-      InputError: there is no checkpoint, or it is of a model with other names or shapes.
-    """
-    prefix = find_checkpoint(path)
-    try:
-        status = tf.train.Checkpoint(weights=_by_name(model.variables)).restore(prefix)
-        status.assert_existing_objects_matched()
-        status.expect_partial()
-    except (ValueError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"The checkpoint {prefix} is of another model than this configuration: {reason}"
-        ) from None
-    except tf.errors.OpError as error:
-        raise InputError(f"The checkpoint {prefix} cannot be read: {error.message.splitlines()[0]}") from None
-    return prefix
+    def _is_good(self, step: int) -> bool:
+        prefix = self._folder / f"ckpt-{step}"
+        return manifest_of(prefix).exists() and is_good(prefix)
 
 
 def load_run(run: str | Path) -> AlbertPretrainer:

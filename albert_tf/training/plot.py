@@ -1,40 +1,122 @@
 """Learning curves of runs as a picture."""
 
 import itertools
+from collections import Counter
 from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, LogFormatter
 
+from albert_tf.errors import InputError
 from albert_tf.files import written_aside
-from albert_tf.training.run_log import read_metrics
+from albert_tf.training.metrics_file import METRICS_FILE, read_metrics
 
+# Name in metrics.jsonl -> title, what the vertical axis is in.
 PANELS = {
-    "loss": "loss (MLM + SOP, nats)",
-    "masked_lm_accuracy": "masked-LM accuracy",
-    "sentence_order_accuracy": "sentence-order accuracy",
+    "masked_lm_loss": ("masked-LM loss", "nats a prediction"),
+    "sentence_order_loss": ("sentence-order loss", "nats a pair"),
+    "gradient_norm": ("gradient norm before clipping", "norm"),
+    "masked_lm_accuracy": ("masked-LM accuracy", "share of predictions"),
+    "sentence_order_accuracy": ("sentence-order accuracy", "share of pairs"),
+    "learning_rate": ("learning rate", "rate"),
 }
+SMOOTH_ABOVE = 60  # points of a line, from which on it is drawn smoothed over a pale one as it is
 
 
 def plot_runs(runs: list[Path], path: Path) -> None:
-    """Draws loss and accuracies against steps, training as lines and evaluation as dots, to a PNG."""
-    figure = Figure(figsize=(13, 4), layout="constrained")
-    axes = figure.subplots(1, len(PANELS))
+    """Draws losses, accuracies, gradient norm and learning rate against steps to a PNG.
+
+    Training is a line, smoothed where it has many points, evaluation dots; one color a run.
+
+    Raises:
+      InputError: no run, a folder without metrics, or a picture that cannot be written there.
+    """
+    lines = _read(runs)
+    figure = Figure(figsize=(14, 7.4), layout="constrained")
+    axes = figure.subplots(2, 3, sharex=True)
     colors = itertools.cycle(matplotlib.color_sequences["tab10"])
-    for run, color in zip(runs, colors, strict=False):
-        lines = read_metrics(run)
-        for axis, name in zip(axes, PANELS, strict=True):
-            train = [(line["step"], line[name]) for line in lines if name in line]
-            held_out = [(line["step"], line[f"eval_{name}"]) for line in lines if f"eval_{name}" in line]
-            label = Path(run).resolve().name
-            if train:
-                axis.plot(*zip(*train, strict=True), color=color, alpha=0.6, label=f"{label}: training")
-            if held_out:
-                axis.plot(*zip(*held_out, strict=True), "o-", color=color, ms=5, label=f"{label}: held out")
-    for axis, title in zip(axes, PANELS.values(), strict=True):
-        axis.set(title=title, xlabel="step")
-        axis.grid(alpha=0.3)
-    axes[2].axhline(0.5, color="gray", ls=":", label="chance")
-    axes[2].legend(fontsize="small")
-    with written_aside(path) as aside:
-        figure.savefig(aside, format="png", dpi=120)
+    names = _labels(runs)
+    handles = []
+    for name, of_run, color in zip(names, lines, colors, strict=False):
+        handles.append(Line2D([], [], color=color, lw=2, label=name))
+        for axis, metric in zip(axes.flat, PANELS, strict=True):
+            _draw(axis, of_run, metric, color)
+    for axis, (title, unit) in zip(axes.flat, PANELS.values(), strict=True):
+        axis.set_title(title, fontsize=11, loc="left")
+        axis.set_ylabel(unit, fontsize=9)
+        axis.tick_params(labelsize=9)
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.margins(x=0.02)
+    for axis in axes[1]:
+        axis.set_xlabel("step", fontsize=9)
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes[0, 2].set_yscale("log")
+    axes[0, 2].yaxis.set_major_formatter(LogFormatter())  # 0.6 rather than a power
+    axes[0, 2].yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    axes[0, 2].tick_params(which="both", labelsize=9)
+    chance = axes[1, 1].axhline(0.5, color="gray", ls=":", label="chance")
+    handles += [
+        Line2D([], [], color="gray", lw=1.5, label="training"),
+        Line2D([], [], color="gray", ls="none", marker="o", ms=5, mec="white", label="held out"),
+        chance,
+    ]
+    if any("rolled_back_to" in line for of_run in lines for line in of_run):
+        handles.append(Line2D([], [], color="gray", ls="none", marker="v", ms=6, label="rolled back"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
+    try:
+        with written_aside(path) as aside:
+            figure.savefig(aside, format="png", dpi=120)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        raise InputError(
+            f"--output must name a PNG in a folder that is there. Received {path}: {error.strerror}."
+        ) from None
+
+
+def _read(runs: list[Path]) -> list[list[dict]]:
+    if not runs:
+        raise InputError(
+            "Name at least one run's folder, what --output_dir was in pretraining. Received none."
+        )
+    lines = []
+    for run in runs:
+        lines.append(read_metrics(run))
+        if not lines[-1]:
+            raise InputError(
+                f"A run's folder holds {METRICS_FILE} with a line or more. Received {run}, which does not; "
+                "name the --output_dir of a run."
+            )
+    return lines
+
+
+def _labels(runs: list[Path]) -> list[str]:
+    """The folders' names; the path as given where two have the same."""
+    names = [Path(run).resolve().name for run in runs]
+    count = Counter(names)
+    return [str(run) if count[name] > 1 else name for run, name in zip(runs, names, strict=True)]
+
+
+def _draw(axis, lines: list[dict], metric: str, color) -> None:
+    train = [(line["step"], line[metric]) for line in lines if metric in line]
+    held_out = [(line["step"], line[f"eval_{metric}"]) for line in lines if f"eval_{metric}" in line]
+    if train:
+        steps, values = zip(*train, strict=True)
+        smooth = values if metric == "learning_rate" else _smoothed(values)
+        if smooth != values:
+            axis.plot(steps, values, color=color, alpha=0.2, lw=0.8)
+        axis.plot(steps, smooth, color=color, lw=1.5)
+        for back in (line["step"] for line in lines if "rolled_back_to" in line):
+            axis.plot(back, smooth[max(0, sum(step <= back for step in steps) - 1)], "v", color=color, ms=6)
+    if held_out:
+        axis.plot(*zip(*held_out, strict=True), "o", color=color, ms=5, mec="white", zorder=3)
+
+
+def _smoothed(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Means over a window of about a fortieth of the points around each; few points stay as they are."""
+    if len(values) < SMOOTH_ABOVE:
+        return values
+    half = len(values) // 80 + 1
+    windows = (values[max(0, i - half) : i + half + 1] for i in range(len(values)))
+    return tuple(sum(window) / len(window) for window in windows)

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from albert_tf.files import write_text
+from albert_tf.training.metrics_file import METRICS_FILE, read_metrics
 
-METRICS_FILE = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 
 
@@ -35,15 +35,6 @@ class RunLog:
             for name, value in values.items():
                 tf.summary.scalar(name, value)
         self._events.flush()
-
-
-def read_metrics(run: Path) -> list[dict]:
-    """All complete lines of a run's metrics.jsonl; a line cut short by a kill is left out."""
-    path = Path(run) / METRICS_FILE
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]  # what follows the last newline is empty or cut short
 
 
 def _drop_after(path: Path, step: int) -> None:
@@ -80,6 +71,10 @@ class TrainingProgress:
 
     def __exit__(self, *_):
         self._bar.stop()
+
+    def advance(self, step: int) -> None:
+        """Moves the bar."""
+        self._bar.update(self._task, completed=step)
 
     def update(self, step: int, values: dict[str, float], seconds_left: float) -> None:
         """Shows the figures of a logged step."""

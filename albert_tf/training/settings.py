@@ -20,7 +20,8 @@ class PretrainingSettings:
       eval_file: TFRecord files to evaluate on, of documents that are not trained on; commas and globs.
       spm_model_file: the vocabulary that the files were made with, kept with the run for export. Default:
         what their manifest.json names, if it is still there.
-      init_checkpoint: a run or a checkpoint to take the initial weights from.
+      init_checkpoint: what to take the initial weights from: a run, a checkpoint, or anything that
+        `albert convert` reads.
       do_train: train.
       do_eval: evaluate at every checkpoint and at the end.
       train_batch_size: examples a step, over all devices.
@@ -28,7 +29,8 @@ class PretrainingSettings:
       max_seq_length: T of the files; default: read from them.
       max_predictions_per_seq: P of the files; default: read from them.
       optimizer: lamb or adamw.
-      learning_rate: the peak. The paper's 0.00176 is for batches of 4096.
+      learning_rate: the peak. Default: with lamb the paper's 0.00176, with adamw BERT's 0.0001, times the
+        square root of --train_batch_size / 4096 or / 256, the batches that those are for.
       poly_power: power of the polynomial decay.
       num_train_steps: steps of the whole run.
       num_warmup_steps: steps of linear warm-up.
@@ -38,6 +40,23 @@ class PretrainingSettings:
       log_steps: steps between lines in metrics.jsonl, which has one for each checkpoint too.
       seed: seeds initial weights, order of examples and dropout.
       tpu: a TPU's name, grpc:// address or "local".
+      strategy: one device; all GPUs of this machine (mirrored); or one process on each of several machines,
+        which TF_CONFIG names and which share --output_dir (multi_worker). auto takes what there is.
+      num_devices: so many GPUs, or without GPUs so many devices made of the CPU. Default: all GPUs, or one.
+      gradient_accumulation_steps: parts that each device takes its share of a batch in, one after the other;
+        the result is the same from less memory.
+      iterations_per_loop: steps between looks at signals and the progress bar. Default: as many as take about
+        2 seconds; 10 with several workers.
+      remat: compute each layer's activations again in the backward pass instead of keeping them: much less memory
+        (what xxlarge at 512 tokens needs), about a third more time.
+      mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
+      jit_compile: compile the step with XLA. auto: on GPUs. TPUs always do.
+      spike_factor: a logged loss above so many times the usual one (the median of the last 20) is a spike.
+      spike_intervals: after so many logged spikes in a row the last good checkpoint's weights are taken back.
+      max_rollbacks: how often, before the run stops with advice.
+      init_optimizer: with --init_checkpoint, also go on with its optimizer's moments and count of steps.
+      resize_positions: with --init_checkpoint, take what fits of a position table of another length.
+      measure_peak: where the peak FLOPs of the devices are not known, as of CPUs, measure them once a run.
     """
 
     input_file: str
@@ -53,7 +72,7 @@ class PretrainingSettings:
     max_seq_length: int | None = None
     max_predictions_per_seq: int | None = None
     optimizer: Literal["lamb", "adamw"] = "lamb"
-    learning_rate: float = 0.00176
+    learning_rate: float | None = None
     poly_power: float = 1.0
     num_train_steps: int = 125000
     num_warmup_steps: int = 3125
@@ -63,6 +82,19 @@ class PretrainingSettings:
     log_steps: int = 100
     seed: int = 12345
     tpu: str | None = None
+    strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
+    num_devices: int | None = None
+    gradient_accumulation_steps: int = 1
+    iterations_per_loop: int | None = None
+    remat: bool = False
+    mixed_precision: Literal["bfloat16"] | None = None
+    jit_compile: Literal["auto", "on", "off"] = "auto"
+    spike_factor: float = 1.5
+    spike_intervals: int = 3
+    max_rollbacks: int = 3
+    init_optimizer: bool = False
+    resize_positions: bool = False
+    measure_peak: bool = False
 
     def __post_init__(self):
         if not self.do_train and not self.do_eval:
@@ -80,14 +112,47 @@ class PretrainingSettings:
             "keep_checkpoint_max",
             "max_eval_steps",
             "log_steps",
+            "num_devices",
+            "gradient_accumulation_steps",
+            "iterations_per_loop",
         ):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"--{name} must be at least 1. Received {getattr(self, name)}.")
         if self.num_warmup_steps < 0:
             raise InputError(f"--num_warmup_steps must be at least 0. Received {self.num_warmup_steps}.")
         for name in ("learning_rate", "poly_power"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InputError(f"--{name} must be a number above 0. Received {getattr(self, name)}.")
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError(f"--{name} must be a number above 0. Received {value}.")
+        self._check_devices()
+        self._check_survival()
+
+    def _check_devices(self):
+        if self.tpu and self.strategy != "auto":
+            raise InputError(
+                f"--tpu and --strategy are two ways to choose devices. Received {self.tpu} and {self.strategy}; "
+                "leave one out."
+            )
+        if self.num_devices and (self.tpu or self.strategy in ("one", "multi_worker")):
+            other = f"--tpu={self.tpu}" if self.tpu else f"--strategy={self.strategy}"
+            raise InputError(
+                f"--num_devices is for several devices of one machine. Received {self.num_devices} with {other}; "
+                "leave one out."
+            )
+
+    def _check_survival(self):
+        if not self.spike_factor > 1:
+            raise InputError(f"--spike_factor must be above 1. Received {self.spike_factor}.")
+        if self.spike_intervals < 1 or self.max_rollbacks < 0:
+            raise InputError(
+                "--spike_intervals must be at least 1 and --max_rollbacks at least 0. "
+                f"Received {self.spike_intervals} and {self.max_rollbacks}."
+            )
+        for name in ("init_optimizer", "resize_positions"):
+            if getattr(self, name) and not self.init_checkpoint:
+                raise InputError(
+                    f"--{name} is about --init_checkpoint. Received it without; name a checkpoint."
+                )
 
 
 # Changing one of these in the middle of a run would make it another run: other data order, other mathematics.

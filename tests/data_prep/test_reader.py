@@ -126,10 +126,16 @@ def test_hosts_share_the_files(files):
             for host in range(num_hosts)
         ]
         assert sorted(joined(parts)) == ALL
-    # More hosts than files: each takes its own records.
-    parts = [joined(stream(files, batch_size=1, repeat=False, num_hosts=5, host=host)) for host in range(5)]
-    assert sorted(joined(parts)) == ALL
-    assert {len(part) for part in parts} == {4, 5}
+
+
+@pytest.mark.parametrize("num_hosts", [2, 3, 6])
+def test_hosts_batches_together_are_the_one_hosts_batch(files, num_hosts):
+    """Over epochs' ends too, so nothing is read twice or lost, and another number of hosts can go on."""
+    alone = stream(files, take=20, shuffle_seed=1, batch_size=6)
+    options = {"shuffle_seed": 1, "num_hosts": num_hosts, "batch_size": 6 // num_hosts}
+    parts = [stream(files, take=20, host=host, **options) for host in range(num_hosts)]
+    for whole, *own in zip(alone, *parts, strict=True):
+        assert sorted(whole) == sorted(joined(own))
 
 
 def test_hosts_resume(files):
@@ -272,6 +278,20 @@ def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
     stream = masked_batches(unmasked, own)
     rows = np.concatenate([batch["masked_lm_positions"] for batch in stream]).reshape(4, own, -1)
     assert (rows[0] != rows[1]).any()
+
+
+def test_hosts_mask_as_one_host_does(unmasked):
+    own = count_examples([unmasked])[0]
+    whole = masked_batches(unmasked, own, shuffle_seed=3)  # four epochs
+    alone = {name: np.concatenate([batch[name] for batch in whole]) for name in whole[0]}
+    for host in (0, 1):
+        options = {"num_hosts": 2, "host": host, "shuffle_seed": 3}
+        parts = masked_batches(unmasked, own // 2, **options)
+        resumed = masked_batches(unmasked, 1, start_example=4 * (own // 2 - 1), **options)
+        assert equal(parts[-1], resumed[0])
+        for name, values in alone.items():
+            rows = np.concatenate([batch[name] for batch in parts])
+            np.testing.assert_array_equal(rows, values[host::2][: len(rows)])
 
 
 def test_every_evaluation_of_unmasked_files_is_the_same(unmasked):

@@ -142,3 +142,44 @@ def test_into_another_model_is_refused(tmp_path):
     ):
         load_weights_into(model, tmp_path)
     assert_same_weights(weights_of(model), before)
+
+
+def test_into_a_deeper_model_with_another_length(tmp_path):
+    """Layers that share everything have the same weights however many there are; positions are cut or go on."""
+    write_tf1(random_stored(CONFIG), tmp_path)
+    values = {**CONFIG.to_dict(), "num_hidden_layers": 5}
+    for longest in (CONFIG.max_position_embeddings - 3, CONFIG.max_position_embeddings + 3):
+        model = AlbertPretrainer(AlbertConfig(**{**values, "max_position_embeddings": longest}), seed=1)
+        expected = {**weights_of(model), **random_weights(CONFIG)}
+        with pytest.raises(InputError, match="--resize_positions takes the rows"):
+            load_weights_into(model, tmp_path)
+        name = "embeddings/position_embeddings"
+        common = min(longest, CONFIG.max_position_embeddings)
+        expected[name] = np.concatenate([expected[name][:common], weights_of(model)[name][common:]])
+        load_weights_into(model, tmp_path, resize_positions=True)
+        assert_same_weights(weights_of(model), expected)
+
+
+def test_moments_come_from_runs_only(tmp_path):
+    write_tf1(random_stored(CONFIG), tmp_path)
+    model = AlbertPretrainer(CONFIG)
+    optimizer = albert_tf.AdamW(0.1)
+    optimizer.build(model.trainable_variables)
+    with pytest.raises(InputError, match="--init_optimizer needs a run of ours"):
+        load_weights_into(model, tmp_path, optimizer=optimizer)
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_a_checkpoint_of_another_format(pretraining_files, tmp_path, capfd):
+    config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
+    write_tf1(random_stored(config, "sentence_order"), tmp_path)
+    run = tmp_path / "run"
+    # With so small a learning rate the weights stay where they began.
+    flags = {"num_train_steps": 1, "learning_rate": 1e-12, "init_checkpoint": tmp_path}
+    assert cli.main(pretraining_files.flags(run, **flags)) == 0
+    assert f"{tmp_path} holds no sentence_order: fresh weights there" in " ".join(
+        capfd.readouterr().err.split()
+    )
+    trained = weights_of(load_run(run))
+    for name, value in random_weights(config, "sentence_order").items():
+        np.testing.assert_allclose(trained[name], value, atol=1e-6)

@@ -1,0 +1,64 @@
+"""Floating-point operations of a training step by arithmetic, and what devices can do at best."""
+
+from albert_tf.config import AlbertConfig
+
+# Dense bfloat16 (V100, T4: float16) matrix products, TFLOP/s a chip, as the makers state them: for TPUs
+# https://cloud.google.com/tpu/docs/v5e and the pages beside it, for GPUs NVIDIA's data sheets (without sparsity).
+TPU_TFLOPS = {"v2": 45.0, "v3": 123.0, "v4": 275.0, "v5litepod": 197.0, "v5p": 459.0, "v6e": 918.0}
+GPU_TFLOPS = {
+    "B200": 2250.0,
+    "H200": 989.0,
+    "H100 PCIe": 756.0,
+    "H100 NVL": 835.0,
+    "H100": 989.0,
+    "A100": 312.0,
+    "A10": 125.0,
+    "L40S": 362.0,
+    "L4": 121.0,
+    "V100": 125.0,
+    "T4": 65.0,
+}
+_CORES_PER_CHIP = {"v2": 2, "v3": 2, "v4": 2, "v5p": 2}  # what the number in a TPU's type counts
+
+
+def training_flops(config: AlbertConfig, T: int, P: int) -> int:
+    """Operations of the matrix products that one example of pretraining needs, forward and backward.
+
+    A product (m, k) x (k, n) counts 2 m k n, and the backward pass as two such products for each. Not counted:
+    everything elementwise, and what --remat computes a second time. The last layer counts what is read of it,
+    the first token and the P predictions.
+
+    Args:
+      config: the model.
+      T: tokens of an example.
+      P: predictions of an example.
+    """
+    E, H, F, V = config.embedding_size, config.hidden_size, config.intermediate_size, config.vocab_size
+    blocks = config.num_hidden_layers * config.inner_group_num
+    embeddings = T * E * H if E != H else 0
+    layers = (blocks - 1) * _block(H, F, T, T) + _block(H, F, T, P + 1)
+    heads = H * H + 2 * H + P * (H * E + E * V)
+    return 3 * 2 * (embeddings + layers + heads)
+
+
+def _block(H: int, F: int, T: int, wanted: int) -> int:
+    """Multiplications of an attention and a feed-forward part whose outputs at `wanted` of T tokens are read."""
+    key_value, query_output = 2 * T * H * H, 2 * wanted * H * H
+    return key_value + query_output + 2 * wanted * T * H + 2 * wanted * H * F
+
+
+def tpu_peak(accelerator_type: str) -> float | None:
+    """FLOP/s of a whole slice, for instance of "v4-32" or "v5litepod-8"; None for a type that is not known."""
+    generation, _, number = accelerator_type.partition("-")
+    if generation not in TPU_TFLOPS or not number.isdigit():
+        return None
+    return TPU_TFLOPS[generation] * 1e12 * int(number) / _CORES_PER_CHIP.get(generation, 1)
+
+
+def gpu_peak(name: str) -> float | None:
+    """FLOP/s of one GPU by the name that its driver gives; None for one that is not in the table."""
+    words = name.replace("-", " ").split()
+    for model, tflops in GPU_TFLOPS.items():  # the longer names come first
+        if all(word in words for word in model.split()):
+            return tflops * 1e12
+    return None

@@ -1,0 +1,150 @@
+"""Checkpoints that really are cut short, have a bit flipped, or were being written when the process died."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training.checkpoint_files import (
+    damage,
+    newest_whole,
+    prune,
+    remove_unfinished,
+    steps_in,
+    write_checkpoint,
+)
+from tests.processes import ROOT
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Checkpoints of steps 1, 2 and 3, each holding its step many times over."""
+    for step in (1, 2, 3):
+        values = tf.Variable(np.full(1000, step, "float32"))
+        write_checkpoint(tf.train.Checkpoint(values=values), tmp_path, step, good=True)
+    return tmp_path
+
+
+def newest(folder) -> tuple[int, list[str]]:
+    said: list[str] = []
+    found = newest_whole(folder, said.append)
+    assert found
+    values = tf.Variable(np.zeros(1000, "float32"))
+    tf.train.Checkpoint(values=values).read(found[1]).assert_consumed()
+    assert set(values.numpy()) == {found[0]}
+    return found[0], said
+
+
+def test_whole(folder):
+    assert newest(folder) == (3, [])
+    assert steps_in(folder) == [3, 2, 1]
+    assert damage(folder / "ckpt-2") is None
+
+
+@pytest.mark.parametrize("name", ["data-00000-of-00001", "index", "json"])
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.99])
+def test_cut_short(folder, name, kept):
+    path = folder / f"ckpt-3.{name}"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * kept)])
+    step, (line,) = newest(folder)
+    assert step == 2
+    assert "the checkpoint of step 3" in line
+    assert "using the one before it" in line
+
+
+def test_any_flipped_bit_of_values_is_noticed(folder):
+    path = folder / "ckpt-3.data-00000-of-00001"
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for bit in rng.integers(0, 8 * len(content), 50):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        path.write_bytes(flipped)
+        assert "another checksum" in (damage(folder / "ckpt-3") or "")
+    assert newest(folder)[0] == 2
+
+
+def test_a_flipped_bit_of_the_checksums_harms_nothing_else(folder):
+    """Whatever byte of the checksums' file changes: the checkpoint before it, or this one since it is whole."""
+    path = folder / "ckpt-3.json"
+    content = path.read_bytes()
+    for number in range(len(content)):
+        path.write_bytes(content[:number] + bytes([content[number] ^ 2]) + content[number + 1 :])
+        assert newest(folder)[0] in (2, 3)
+
+
+def test_two_damaged(folder):
+    (folder / "ckpt-3.data-00000-of-00001").unlink()
+    (folder / "ckpt-2.index").write_bytes(b"")
+    step, said = newest(folder)
+    assert step == 1
+    assert len(said) == 2
+
+
+def test_none_is_whole(folder):
+    for path in folder.glob("*.index"):
+        path.write_bytes(b"")
+    with pytest.raises(InputError, match="None of the 3 checkpoints in .* is whole"):
+        newest_whole(folder, lambda line: None)
+
+
+def test_no_checkpoints(tmp_path):
+    assert newest_whole(tmp_path / "nothing", print) is None
+
+
+def test_prune_keeps_the_one_that_is_needed(folder):
+    prune(folder, 1, needed=1)
+    assert steps_in(folder) == [3, 1]
+    assert {path.name.split(".")[0] for path in folder.iterdir()} == {"ckpt-1", "ckpt-3"}
+
+
+@pytest.mark.slow
+def test_killed_while_saving(tmp_path):
+    """kill -9 at moments that are not chosen, in a process that does nothing but save."""
+    program = textwrap.dedent(
+        """
+        import sys
+        from pathlib import Path
+        import numpy as np, tensorflow as tf
+        from albert_tf.training.checkpoint_files import prune, write_checkpoint
+        values = tf.Variable(np.zeros(2_000_000, "float32"))
+        for step in range(1, 100_000):
+            values.assign(tf.fill([2_000_000], float(step)))
+            write_checkpoint(tf.train.Checkpoint(values=values), Path(sys.argv[1]), step, good=True)
+            prune(Path(sys.argv[1]), 2, needed=-1)
+            print(step, flush=True)
+        """
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    leftovers = 0
+    for kill in range(5):
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            assert process.stdout
+            for _ in range(3):
+                last = int(process.stdout.readline())
+            time.sleep(0.01 * kill)
+            os.kill(process.pid, signal.SIGKILL)
+        found = newest_whole(tmp_path, lambda line: None)
+        assert found
+        assert found[0] >= last, "a step that was said to be saved is there"
+        values = tf.Variable(np.zeros(2_000_000, "float32"))
+        tf.train.Checkpoint(values=values).read(found[1]).assert_consumed()
+        assert set(values.numpy()) == {found[0]}
+        leftovers += any(path.name.startswith(".") for path in tmp_path.iterdir())
+        remove_unfinished(tmp_path)
+        assert {path.name.split(".")[0] for path in tmp_path.iterdir()} == {
+            f"ckpt-{step}" for step in steps_in(tmp_path)
+        }
+        for path in tmp_path.iterdir():
+            path.unlink()
+    assert leftovers, "at least one kill came in the middle of a save"

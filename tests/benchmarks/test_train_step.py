@@ -1,0 +1,71 @@
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.train_step import Peer, measure, model_flops, summary, table
+from benchmarks.train_step_peers import batch
+
+
+def finished(name: str, steps: list[tuple[float, float]], loss: float = 1.0) -> Peer:
+    """A peer whose process has ended, with (seconds, user seconds) of its steps."""
+    peer = Peer(name, subprocess.Popen([sys.executable, "-c", ""]), first_step_seconds=3.0)
+    peer.process.wait()
+    peer.steps = [
+        {"seconds": seconds, "user_seconds": user, "peak_megabytes": 10.0 + seconds, "loss": loss}
+        for seconds, user in steps
+    ]
+    return peer
+
+
+def test_flops_are_six_a_weight_and_token_and_attention():
+    layer, T = 4 * 768 * 768 + 2 * 768 * 3072, 128
+    products = 12 * (6 * layer * T + 3 * 4 * T * T * 768) + 6 * 128 * 768 * T
+    assert model_flops(1, T, 0) == pytest.approx(products + 6 * 768 * 770)
+    assert model_flops(1, T, 20) - model_flops(1, T, 0) == 6 * 20 * (768 * 128 + 128 * 30_000)
+    assert model_flops(8, T, 20) == 8 * model_flops(1, T, 20)
+
+
+def test_summary_compares_with_the_best_peer_turn_by_turn():
+    product = finished("matrix_product", [(1.0, 2.0)] * 3, loss=4e9)
+    ours = finished("albert_tf", [(2.0, 3.0), (4.0, 3.0), (2.0, 3.0)])
+    slow = finished("keras_hub", [(9.0, 9.0)] * 3)
+    best = finished("hugging_face", [(3.0, 6.0), (6.0, 6.0), (3.0, 6.0)])  # a busy second turn for both
+    rows = summary([ours, slow, best, product], [8, 128, 20])
+    assert rows["matrix_product"] == {"gflops": 4.0, "gflops_per_core": 2.0}
+    assert rows["albert_tf"]["tokens_per_second"] == 8 * 128 / 2
+    assert rows["albert_tf"]["times_best_peer_by_seconds"] == 1.5
+    assert rows["albert_tf"]["times_best_peer_by_user_seconds"] == 2.0
+    assert rows["hugging_face"]["times_best_peer_by_seconds"] == 1.0
+    assert rows["albert_tf"]["share_of_peak"] == pytest.approx(model_flops(8, 128, 20) / 2 / 4e9)
+    assert rows["albert_tf"]["peak_megabytes"] == 14.0
+    run = {"dtype": "float32", "shape": {"B": 8, "T": 128, "P": 20}, "peers": rows}
+    assert "| albert_tf | 512 | 341 | 1.50 | 2.00 |" in table(run)
+
+
+def test_batch_predicts_each_position_once():
+    data = batch(2, 32, 5)
+    assert all(len(set(row)) == 5 and row.max() < 32 for row in data["masked_lm_positions"])
+    assert data["input_ids"].min() >= 5
+    np.testing.assert_array_equal(data["masked_lm_weights"], 1)
+
+
+@pytest.mark.slow
+def test_real_processes_take_turns(tmp_path: Path, capfd):
+    flags = argparse.Namespace(
+        peers=["albert_tf"],
+        original_repo=tmp_path / "nothing here",
+        python=[],
+        dropout=0.0,
+        steps=2,
+        logs=tmp_path,
+    )
+    run = measure("float32", "1,16,2", flags)
+    assert "original does not run here" in capfd.readouterr().out
+    assert list(run["peers"]) == ["matrix_product", "albert_tf"]
+    row = run["peers"]["albert_tf"]
+    assert len(row["seconds"]) == 2 and 0 < row["last_loss"] < 15
+    assert row["peak_megabytes"] > 100

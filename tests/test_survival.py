@@ -1,0 +1,252 @@
+"""Runs that are told to end, lose their disk, find their checkpoints damaged, or collapse."""
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.training.metrics_file import read_metrics
+from tests.processes import ROOT, free_ports
+from tests.test_run_pretraining import assert_same_run, without_speed
+
+LONG = {"num_train_steps": 300, "save_checkpoints_steps": 100, "log_steps": 10}
+
+
+@pytest.fixture(scope="module")
+def finished(pretraining_files, tmp_path_factory) -> Path:
+    """A run of 12 steps that nothing stopped."""
+    run = tmp_path_factory.mktemp("finished") / "run"
+    assert cli.main(pretraining_files.flags(run)) == 0
+    return run
+
+
+def program(pretraining_files, run: Path, **flags) -> list:
+    return [sys.executable, ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]]
+
+
+def wait_for_step(process: subprocess.Popen, run: Path, step: int) -> None:
+    """Waits until a line of that step or a later one is logged."""
+    deadline = time.monotonic() + 240
+    while not any(line["step"] >= step for line in read_metrics(run)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def checkpoint_steps(run: Path) -> set[int]:
+    return {int(path.stem.split("-")[1]) for path in (run / "checkpoints").glob("*.index")}
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(pretraining_files, tmp_path):
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    flags = {**LONG, "save_checkpoints_steps": 300, "iterations_per_loop": 1}
+    command = program(pretraining_files, run, **flags)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_step(process, run, 20)
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=120)
+    assert process.returncode == 143
+    (step,) = checkpoint_steps(run)
+    assert 20 <= step < 300
+    assert error.splitlines()[-1].startswith(f"albert: told to end (SIGTERM): step {step} is saved")
+    assert read_metrics(run)[-1]["step"] == step
+    assert cli.main(pretraining_files.flags(run, **flags)) == 0
+    assert cli.main(pretraining_files.flags(whole, **flags)) == 0
+    assert_same_run(run, whole)
+
+
+def test_sigterm_while_evaluating(pretraining_files, tmp_path):
+    """The checkpoint before it is saved; going on evaluates first."""
+    run = tmp_path / "run"
+    flags = {"eval_batch_size": 1, "num_train_steps": 8, "log_steps": 4}
+    command = program(pretraining_files, run, **flags)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_step(process, run, 4)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+    assert process.returncode == 143
+    assert cli.main(pretraining_files.flags(run, **flags)) == 0
+    assert cli.main(pretraining_files.flags(tmp_path / "whole", **flags)) == 0
+    assert without_speed(run) == without_speed(tmp_path / "whole")
+    assert_same_run(run, tmp_path / "whole")
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
+    finished, pretraining_files, tmp_path, capfd
+):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    path = run / "checkpoints" / "ckpt-12.data-00000-of-00001"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    capfd.readouterr()
+    assert cli.main(pretraining_files.flags(run)) == 0
+    error = capfd.readouterr().err
+    assert error.count("the checkpoint of step 12") == 1
+    assert "going on at step 8 of the run" in error
+    assert_same_run(run, finished)
+    assert without_speed(run) == without_speed(finished)
+
+
+def test_no_checkpoint_is_whole(finished, pretraining_files, tmp_path, capfd):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    for path in (run / "checkpoints").glob("*.data*"):
+        os.truncate(path, path.stat().st_size - 1)
+    capfd.readouterr()
+    assert cli.main(pretraining_files.flags(run)) == 2
+    *damaged, last = capfd.readouterr().err.splitlines()
+    assert len(damaged) == 3
+    assert last.startswith("albert: None of the 3 checkpoints in")
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", folder]
+    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_full_disk(finished, pretraining_files, tmp_path):
+    """A disk on which not all checkpoints fit."""
+    checkpoints = sum(path.stat().st_size for path in (finished / "checkpoints").iterdir()) // 3
+    others = sum(path.stat().st_size for path in finished.glob("*") if path.is_file())
+    disk = tmp_path / "disk"
+    with small_disk(disk, (others + int(1.7 * checkpoints)) // 1024 + 60):
+        run = disk / "run"
+        result = subprocess.run(
+            program(pretraining_files, run), capture_output=True, text=True, check=False, timeout=240
+        )
+        assert result.returncode == 2, result.stderr
+        assert "Traceback" not in result.stderr
+        assert f"albert: The disk of {run} is full" in result.stderr.splitlines()[-1]
+        steps = checkpoint_steps(run)
+        assert {4} <= steps < {4, 8, 12}
+        last = result.stderr.splitlines()[-1]
+        assert "No space left on device. Make room and use the same command" in last
+        assert last.endswith(f"the run goes on at step {max(steps)}.")
+        subprocess.run(["mount", "-o", "remount,size=100m", disk], check=True)
+        assert cli.main(pretraining_files.flags(run)) == 0
+        assert_same_run(run, finished)
+        assert without_speed(run) == without_speed(finished)
+
+
+def test_files_that_may_not_grow(finished, pretraining_files, tmp_path):
+    """The same for a limit on the size of files, which needs no root."""
+    run = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(run, num_train_steps=4, learning_rate=0.01)) == 0
+    limit = (run / "checkpoints" / "ckpt-4.data-00000-of-00001").stat().st_size // 2
+    (run / "spm.model").unlink()  # is larger than that
+    flags = {"num_train_steps": 8, "spm_model_file": None}
+    result = subprocess.run(
+        program(pretraining_files, run, **flags),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert result.returncode == 2, result.stderr
+    assert f"albert: The disk of {run} is full" in result.stderr.splitlines()[-1]
+    assert checkpoint_steps(run) == {4}
+
+
+def test_a_run_that_collapses_rolls_back_and_stops_with_advice(pretraining_files, tmp_path, capfd):
+    run = tmp_path / "run"
+    flags = {"save_checkpoints_steps": 10, "log_steps": 2, "num_warmup_steps": 1}
+    flags |= {
+        "spike_factor": 1.2,
+        "spike_intervals": 2,
+        "max_rollbacks": 2,
+        "eval_file": None,
+        "do_eval": None,
+    }
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=20, learning_rate=0.001)) == 0
+    capfd.readouterr()
+    arguments = pretraining_files.flags(run, **flags, num_train_steps=200, learning_rate=30)
+    assert cli.main(arguments) == 2
+    error = capfd.readouterr().err
+    assert error.count("going on with the weights of step") == 2
+    assert "(roll-back 2 of at most 2)" in error
+    assert "after 2 roll-backs. Training collapses: use a lower --learning_rate" in error.splitlines()[-1]
+    backs = [line for line in read_metrics(run) if "rolled_back_to" in line]
+    assert [line["rolled_back_to"] for line in backs] == [20, 10, 20]
+    steps = [line["step"] for line in read_metrics(run)]
+    assert steps == sorted(steps), "the step, and so the input, moves on"
+
+    # What is left is good, and goes on with a lower rate.
+    usual = [line["loss"] for line in read_metrics(run) if line["step"] <= 20 and "loss" in line][-1]
+    last = backs[-1]["step"]
+    arguments = pretraining_files.flags(run, **flags, num_train_steps=last + 20, learning_rate=0.001)
+    assert cli.main(arguments) == 0
+    losses = [line["loss"] for line in read_metrics(run) if line["step"] > last]
+    assert losses
+    assert max(losses) < 1.2 * usual
+
+
+@contextlib.contextmanager
+def two_workers(
+    pretraining_files, run: Path, save_checkpoints_steps: int
+) -> Iterator[list[subprocess.Popen]]:
+    """A run without an end in two processes, that has taken 40 steps."""
+    flags = {**LONG, "num_train_steps": 100_000, "save_checkpoints_steps": save_checkpoints_steps}
+    flags |= {"eval_file": None, "do_eval": None}
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    tasks = [{"type": "worker", "index": index} for index in (0, 1)]
+    processes = [
+        subprocess.Popen(
+            program(pretraining_files, run, **flags),
+            env={**os.environ, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for task in tasks
+    ]
+    try:
+        wait_for_step(processes[0], run, 40)
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            assert process.stderr
+            process.stderr.close()
+
+
+@pytest.mark.slow
+def test_a_dead_worker_stops_the_other(pretraining_files, tmp_path):
+    """kill -9 of one of two; the other stops within two minutes and says so."""
+    run = tmp_path / "run"
+    with two_workers(pretraining_files, run, save_checkpoints_steps=20) as (first, second):
+        second.kill()
+        _, error = first.communicate(timeout=120)
+        assert first.returncode == 2, error
+    assert "albert: Another worker is gone, so this one stops" in error
+    assert f"the run goes on at step {max(checkpoint_steps(run))}." in error
+
+
+@pytest.mark.slow
+def test_sigterm_to_one_worker_stops_both(pretraining_files, tmp_path):
+    run = tmp_path / "run"
+    with two_workers(pretraining_files, run, save_checkpoints_steps=100_000) as processes:
+        processes[1].send_signal(signal.SIGTERM)
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+        assert [process.returncode for process in processes] == [143, 143], errors
+    (step,) = checkpoint_steps(run)
+    assert all(f"step {step} is saved" in error for error in errors)
