@@ -10,7 +10,6 @@ Every library runs in a process of its own that is stopped (SIGSTOP) except for 
 import argparse
 import json
 import os
-import platform
 import signal
 import statistics
 import subprocess
@@ -156,6 +155,15 @@ def table(run: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def processor() -> dict:
+    """Its name and which of the instructions for bfloat16 products it has."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    values = {name.strip(): value.strip() for name, value in fields.items()}
+    instructions = sorted({"avx512_bf16", "amx_bf16"} & set(values.get("flags", "").split()))
+    return {"cpu": values.get("model name", "unknown"), "bfloat16_instructions": instructions}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -171,7 +179,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     flags = parser.parse_args()
     flags.logs.mkdir(parents=True, exist_ok=True)
-    report: dict = {"cpu": platform.processor(), "cores": os.cpu_count(), "runs": []}
+    report: dict = {**processor(), "cores": os.cpu_count(), "runs": []}
     for shape in flags.shapes:
         for dtype in flags.dtypes:
             report["runs"].append(measure(dtype, shape, flags))
