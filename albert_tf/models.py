@@ -49,6 +49,16 @@ class AlbertPretrainer(keras.Model):
             "sentence_order_logits": self.sentence_order(outputs["pooled_output"]),
         }
 
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The pretraining loss, so that Keras `fit` trains this model, on any backend.
+
+            model.compile(Lamb(schedule, global_clipnorm=1.0))
+            model.fit(batches)  # dicts of `pretraining_dataset`: the labels are among the inputs
+
+        `compile` needs no loss. The loss is that of each batch by itself.
+        """
+        return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
+
     def get_config(self):
         return {"config": self.config.to_dict(), "seed": self.seed, "name": self.name}
 
@@ -64,7 +74,8 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
       outputs: of `AlbertPretrainer`.
       batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 where there is no
         prediction, `sentence_order` integers (B,), and if there are pairs without a label
-        `sentence_order_weights` floats (B,), 0 for those.
+        `sentence_order_weights` floats (B,), 0 for those. If there is an `input_mask` (B, T), rows that it
+        masks whole are no examples.
 
     Returns:
       A dict of float32 scalars: `masked_lm_loss`, `masked_lm_correct` and `masked_lm_weight`, summed over
@@ -75,7 +86,9 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
     weights = ops.cast(batch["masked_lm_weights"], "float32")
     order_logits, order = ops.cast(outputs["sentence_order_logits"], "float32"), batch["sentence_order"]
     order_loss = ops.sparse_categorical_crossentropy(order, order_logits, from_logits=True)
-    order_weights = batch.get("sentence_order_weights", ops.ones_like(order_loss))
+    ones = ops.ones_like(order_loss)
+    order_weights = batch.get("sentence_order_weights", ones)
+    mask = batch.get("input_mask")
     return {
         "masked_lm_loss": ops.sum(
             weights * ops.sparse_categorical_crossentropy(ids, logits, from_logits=True)
@@ -85,7 +98,7 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
         "sentence_order_loss": ops.sum(order_weights * order_loss),
         "sentence_order_correct": ops.sum(order_weights * _is_best(order_logits, order)),
         "sentence_order_weight": ops.sum(order_weights),
-        "examples": ops.sum(ops.ones_like(order_loss)),
+        "examples": ops.sum(ones if mask is None else ops.cast(ops.any(mask > 0, axis=1), "float32")),
     }
 
 

@@ -190,18 +190,17 @@ def _predictions(ids, chosen, max_predictions: int) -> dict[str, tf.Tensor]:
     }
 
 
-def example_keys(seed: int, host: int, positions: tf.Tensor) -> tf.Tensor:
-    """A key for every example of a host's endless stream: epoch * examples + place in the epoch.
+def example_keys(seed: int, positions: tf.Tensor) -> tf.Tensor:
+    """A key for every example of an endless stream: epoch * examples + place in the epoch.
 
     Args:
       seed: keeps runs apart.
-      host: keeps hosts apart.
       positions: int64 [B].
 
     Returns:
       uint64 [B].
     """
-    base = _mix(_mix(tf.constant(seed % 2**63, tf.uint64)) + tf.constant(host, tf.uint64))
+    base = _mix(_mix(tf.constant(seed % 2**63, tf.uint64)))
     return _mix(base + tf.cast(positions, tf.uint64))
 
 

@@ -140,17 +140,18 @@ def pretraining_dataset(
 
     Args:
       files: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden; all of
-        one kind. Unmasked ones are masked here, anew in every epoch, by (shuffle_seed or 0, host, epoch,
-        place in the epoch).
+        one kind. Unmasked ones are masked here, anew in every epoch, by (shuffle_seed or 0, epoch, place in
+        the epoch).
       batch_size: B.
       max_seq_length: T.
       max_predictions_per_seq: P.
       shuffle_seed: without one, the order is that of the files.
-      start_example: how many examples an interrupted run had taken; the stream goes on after those.
+      start_example: how many examples of this host's an interrupted run had taken; the stream goes on after.
       repeat: start over at the end of the files, for ever.
       drop_remainder: leave out a last batch that is not full.
-      num_hosts: how many hosts share the files. Each reads files of its own, or where there are fewer
-        files than hosts its own records of every file.
+      num_hosts: how many hosts share the examples. Each walks through all files and keeps every
+        num_hosts-th record of the one stream, so that the hosts' n-th batches are together the same global
+        batch whatever their number.
       host: which of them this is.
       shuffle_window: how many records are shuffled together, and held in memory twice.
       counts: examples in each file, if known; else `count_examples(files)`.
@@ -167,26 +168,19 @@ def pretraining_dataset(
         raise InputError("Pretraining needs at least one TFRecord file. Received none.")
     names = [os.fspath(file) for file in files]
     per_file = list(count_examples([Path(name) for name in names]) if counts is None else counts)
-    by_file = len(names) >= num_hosts
-    if by_file:
-        names, per_file = names[host::num_hosts], per_file[host::num_hosts]
-        own = sum(per_file)
-    else:
-        own = len(range(host, sum(per_file), num_hosts))
-    if not own:
+    examples = sum(per_file)
+    if host >= examples:
         raise InputError(
             f"Every host needs at least one example. Received none for host {host} of {num_hosts}."
         )
 
     def epoch_records(epoch, skip):
         records = _files_in_order(names, shuffle_seed, epoch)
-        if not by_file:
-            records = records.shard(num_hosts, host)
         if shuffle_seed is None:
             return records.skip(skip)
         return _shuffled(records, shuffle_seed, epoch, shuffle_window, skip)
 
-    first_epoch, skip = divmod(start_example, own)
+    first_epoch, skip = divmod(start_example * num_hosts, examples)
     if repeat:
         records = epoch_records(tf.constant(first_epoch, tf.int64), skip).concatenate(
             tf.data.Dataset.range(first_epoch + 1, np.iinfo(np.int64).max).flat_map(
@@ -194,7 +188,8 @@ def pretraining_dataset(
             )
         )
     else:
-        records = epoch_records(tf.constant(0, tf.int64), min(start_example, own))
+        records = epoch_records(tf.constant(0, tf.int64), min(start_example * num_hosts, examples))
+    records = records.shard(num_hosts, host)
     kind = _common_names(files)
     masking = masking_of(Path(files[0])) if kind is _UNMASKED else None
     if masking:
@@ -206,7 +201,8 @@ def pretraining_dataset(
             return parsed
         # Batches have no gaps, so an example's place in the endless stream follows from its batch's number.
         rows = tf.range(tf.shape(batch)[0], dtype=tf.int64)
-        keys = example_keys(shuffle_seed or 0, host, start_example + number * batch_size + rows)
+        positions = (start_example + number * batch_size + rows) * num_hosts + host
+        keys = example_keys(shuffle_seed or 0, positions)
         masked = {**parsed, **mask_batch(parsed, masking, keys)}
         del masked["token_boundary"]
         return masked

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.training.guidance import learning_rate
 from albert_tf.training.settings import PretrainingSettings
 from data_prep.documents import expand_files
 from data_prep.manifest import MANIFEST
@@ -22,8 +23,10 @@ class PretrainingInputs:
       config: the model that the examples must fit.
 
     Attributes:
-      settings: the flags, with the lengths that they left to the files.
+      settings: the flags, with the lengths that they left to the files and the learning rate that they left
+        to the batch.
       tokens_per_step: positions in a training batch, padding included.
+      examples: how many there are to train on.
       manifest: the training files' manifest.json, None if there is none beside them.
       vocabulary: the SentencePiece model that the files were made with, None if it is not known or gone.
 
@@ -41,7 +44,10 @@ class PretrainingInputs:
         T, P = feature_lengths(self._train_files[0])
         T, P = settings.max_seq_length or T, settings.max_predictions_per_seq or P
         self._T, self._P = T, P
-        self.settings = dataclasses.replace(settings, max_seq_length=T, max_predictions_per_seq=P)
+        self.settings = dataclasses.replace(
+            settings, max_seq_length=T, max_predictions_per_seq=P, learning_rate=learning_rate(settings)
+        )
+        self.examples = sum(self._train_counts)
         self.tokens_per_step = settings.train_batch_size * T
         for file in (*self._train_files, *self._eval_files):
             check_features(file, T, P, config.vocab_size)
@@ -55,10 +61,13 @@ class PretrainingInputs:
         self.vocabulary = self._find_vocabulary()
 
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
-        """Endless batches for `strategy.run`, from where a run that had taken `start_step` steps would be."""
+        """Endless batches for `strategy.run`, from where a run that had taken `start_step` steps would be.
+
+        The n-th global batch has the same examples on any number of hosts and replicas.
+        """
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            return pretraining_dataset(
+            batches = pretraining_dataset(
                 self._train_files,
                 batch_size=context.get_per_replica_batch_size(self.settings.train_batch_size),
                 shuffle_seed=self.settings.seed,
@@ -69,13 +78,22 @@ class PretrainingInputs:
                 max_seq_length=self._T,
                 max_predictions_per_seq=self._P,
             )
+            # Said, for else every step of several workers would ask all of them whether they have data left.
+            return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
         return strategy.distribute_datasets_from_function(per_host)
 
     def eval_batches(self, strategy: tf.distribute.Strategy):
-        """All evaluation batches once, always the same; the last one may be smaller."""
-        return strategy.experimental_distribute_dataset(
-            pretraining_dataset(
+        """All evaluation batches once, always the same on any number of hosts and replicas.
+
+        Each is filled up with rows that count for nothing, so that the replicas have equal parts: the last
+        batch, and all where `eval_batch_size` is not a multiple of their number.
+        """
+        replicas = strategy.num_replicas_in_sync
+        each = -(-self.settings.eval_batch_size // replicas)
+
+        def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            batches = pretraining_dataset(
                 self._eval_files,
                 batch_size=self.settings.eval_batch_size,
                 repeat=False,
@@ -84,7 +102,18 @@ class PretrainingInputs:
                 max_seq_length=self._T,
                 max_predictions_per_seq=self._P,
             )
-        )
+            local = replicas // context.num_input_pipelines
+            first = context.input_pipeline_id * local
+
+            def parts(batch):
+                cut = {name: _parts(values, replicas, each) for name, values in batch.items()}
+                return tf.data.Dataset.from_tensor_slices(
+                    {name: values[first : first + local] for name, values in cut.items()}
+                )
+
+            return batches.flat_map(parts)
+
+        return strategy.distribute_datasets_from_function(per_host)
 
     def _check_apart(self) -> None:
         train = {path.resolve() for path in self._train_files}
@@ -107,3 +136,9 @@ class PretrainingInputs:
             path = Path(json.loads(self.manifest.read_text(encoding="utf-8"))["vocabulary"]["file"])
             return path if path.is_file() else None
         return None
+
+
+def _parts(values: tf.Tensor, number: int, each: int) -> tf.Tensor:
+    """A batch (B, ...) filled up with zeros and cut: (number, each, ...)."""
+    padding = [[0, number * each - tf.shape(values)[0]], *([0, 0] for _ in values.shape[1:])]
+    return tf.reshape(tf.pad(values, padding), (number, each, *values.shape[1:]))

@@ -81,6 +81,10 @@ class TrainingProgress:
     def __exit__(self, *_):
         self._bar.stop()
 
+    def advance(self, step: int) -> None:
+        """Moves the bar."""
+        self._bar.update(self._task, completed=step)
+
     def update(self, step: int, values: dict[str, float], seconds_left: float) -> None:
         """Shows the figures of a logged step."""
         figures = (

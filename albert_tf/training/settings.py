@@ -28,7 +28,8 @@ class PretrainingSettings:
       max_seq_length: T of the files; default: read from them.
       max_predictions_per_seq: P of the files; default: read from them.
       optimizer: lamb or adamw.
-      learning_rate: the peak. The paper's 0.00176 is for batches of 4096.
+      learning_rate: the peak. Default: with lamb the paper's 0.00176, with adamw BERT's 0.0001, times the
+        square root of --train_batch_size / 4096 or / 256, the batches that those are for.
       poly_power: power of the polynomial decay.
       num_train_steps: steps of the whole run.
       num_warmup_steps: steps of linear warm-up.
@@ -38,6 +39,15 @@ class PretrainingSettings:
       log_steps: steps between lines in metrics.jsonl, which has one for each checkpoint too.
       seed: seeds initial weights, order of examples and dropout.
       tpu: a TPU's name, grpc:// address or "local".
+      strategy: one device; all GPUs of this machine (mirrored); or one process on each of several machines,
+        which TF_CONFIG names and which share --output_dir (multi_worker). auto takes what there is.
+      num_devices: so many GPUs, or without GPUs so many devices made of the CPU. Default: all GPUs, or one.
+      gradient_accumulation_steps: parts that each device takes its share of a batch in, one after the other;
+        the result is the same from less memory.
+      iterations_per_loop: steps between looks at signals and the progress bar. Default: as many as take about
+        2 seconds; 10 with several workers.
+      mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
+      jit_compile: compile the step with XLA. auto: on GPUs. TPUs always do.
     """
 
     input_file: str
@@ -53,7 +63,7 @@ class PretrainingSettings:
     max_seq_length: int | None = None
     max_predictions_per_seq: int | None = None
     optimizer: Literal["lamb", "adamw"] = "lamb"
-    learning_rate: float = 0.00176
+    learning_rate: float | None = None
     poly_power: float = 1.0
     num_train_steps: int = 125000
     num_warmup_steps: int = 3125
@@ -63,6 +73,12 @@ class PretrainingSettings:
     log_steps: int = 100
     seed: int = 12345
     tpu: str | None = None
+    strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
+    num_devices: int | None = None
+    gradient_accumulation_steps: int = 1
+    iterations_per_loop: int | None = None
+    mixed_precision: Literal["bfloat16"] | None = None
+    jit_compile: Literal["auto", "on", "off"] = "auto"
 
     def __post_init__(self):
         if not self.do_train and not self.do_eval:
@@ -80,14 +96,32 @@ class PretrainingSettings:
             "keep_checkpoint_max",
             "max_eval_steps",
             "log_steps",
+            "num_devices",
+            "gradient_accumulation_steps",
+            "iterations_per_loop",
         ):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"--{name} must be at least 1. Received {getattr(self, name)}.")
         if self.num_warmup_steps < 0:
             raise InputError(f"--num_warmup_steps must be at least 0. Received {self.num_warmup_steps}.")
         for name in ("learning_rate", "poly_power"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InputError(f"--{name} must be a number above 0. Received {getattr(self, name)}.")
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError(f"--{name} must be a number above 0. Received {value}.")
+        self._check_devices()
+
+    def _check_devices(self):
+        if self.tpu and self.strategy != "auto":
+            raise InputError(
+                f"--tpu and --strategy are two ways to choose devices. Received {self.tpu} and {self.strategy}; "
+                "leave one out."
+            )
+        if self.num_devices and (self.tpu or self.strategy in ("one", "multi_worker")):
+            other = f"--tpu={self.tpu}" if self.tpu else f"--strategy={self.strategy}"
+            raise InputError(
+                f"--num_devices is for several devices of one machine. Received {self.num_devices} with {other}; "
+                "leave one out."
+            )
 
 
 # Changing one of these in the middle of a run would make it another run: other data order, other mathematics.

@@ -1,24 +1,141 @@
 """Which devices to train on. The only place that names a device."""
 
+import contextlib
+import sys
+
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.training.cluster import needed_cluster, read_cluster
+from albert_tf.training.settings import PretrainingSettings
 
 
-def make_strategy(tpu: str | None = None) -> tf.distribute.Strategy:
-    """The strategy for a TPU, for all GPUs of this machine, or for one device.
+def make_strategy(settings: PretrainingSettings) -> tf.distribute.Strategy:
+    """The tf.distribute strategy that the flags ask for; the first thing that TensorFlow is asked to do.
 
     Args:
-      tpu: a TPU's name, its grpc:// address, or "local" on a TPU VM; None for GPUs or the CPU.
+      settings: for `tpu`, `strategy` and `num_devices`. `auto` is several workers if TF_CONFIG names
+        several, all devices of this machine if there are several, and otherwise one device.
 
     Raises:
-      InputError: no TPU answers to that name.
+      InputError: there is no such TPU, cluster, or number of devices.
     """
-    if tpu:
-        return _tpu_strategy(tpu)
-    if len(tf.config.list_logical_devices("GPU")) > 1:
-        return tf.distribute.MirroredStrategy()
-    return tf.distribute.get_strategy()
+    if settings.tpu:
+        return _tpu_strategy(settings.tpu)
+    kind = settings.strategy
+    if kind == "auto" and (cluster := read_cluster()) and len(cluster.addresses) > 1:
+        kind = "multi_worker"
+    if kind == "multi_worker":
+        return _multi_worker_strategy()
+    if kind == "one":
+        return tf.distribute.get_strategy()
+    devices = _devices_of_this_machine(settings.num_devices)
+    if len(devices) > 1:
+        return tf.distribute.MirroredStrategy(devices)
+    if kind == "mirrored" and devices[0].startswith("CPU"):
+        raise InputError(
+            "--strategy=mirrored needs several devices. Received one CPU and no GPU; --num_devices=2 makes two "
+            "devices of it, --strategy=one trains on it as it is."
+        )
+    return tf.distribute.MirroredStrategy(devices) if kind == "mirrored" else tf.distribute.get_strategy()
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process writes the run's folder; all do what it takes together with the others."""
+    if not _several(strategy):
+        return True
+    resolver = strategy.cluster_resolver
+    has_chief = "chief" in resolver.cluster_spec().jobs
+    return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)
+
+
+def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> bool:
+    """Whether the step asks for XLA: by default on GPUs. CPUs are slower with it; TPUs need not be asked."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return False
+    if settings.jit_compile != "auto":
+        return settings.jit_compile == "on"
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
+def iterations_per_loop(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> int | None:
+    """Steps a call of the training function; None to go by the time that they take.
+
+    Several workers must all take the same number, or their all-reduces do not find each other.
+    """
+    return settings.iterations_per_loop or (10 if _several(strategy) else None)
+
+
+def check_batch(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> None:
+    """Raises InputError where the devices cannot share a training batch evenly."""
+    replicas, parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
+    if settings.train_batch_size % (replicas * parts):
+        below = settings.train_batch_size // (replicas * parts) * replicas * parts
+        raise InputError(
+            "--train_batch_size must be divisible by the number of devices times "
+            f"--gradient_accumulation_steps. Received {settings.train_batch_size}, which is not by {replicas} x "
+            f"{parts}; {below or replicas * parts} would do."
+        )
+
+
+def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) -> None:
+    """Raises InputError with `message` in every worker if not all have the same value."""
+    if not _several(strategy):
+        return
+
+    @tf.function
+    def all_values(value):
+        return strategy.gather(strategy.run(lambda: tf.reshape(value, [1])), axis=0)
+
+    try:
+        values = {int(value) for value in all_values(tf.constant(value, tf.int64))}
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError):
+        raise InputError(
+            "All workers must start together, but another one stopped. Look at what it said."
+        ) from None
+    if len(values) > 1:
+        raise InputError(message)
+
+
+def _several(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def _devices_of_this_machine(num_devices: int | None) -> list[str]:
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if gpus:
+        if (num_devices or 0) > gpus:
+            raise InputError(
+                f"--num_devices must be at most the number of GPUs. Received {num_devices}; there are {gpus}."
+            )
+        return [f"GPU:{number}" for number in range(num_devices or gpus)]
+    if num_devices:
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        parts = [tf.config.LogicalDeviceConfiguration()] * num_devices
+        with contextlib.suppress(RuntimeError):  # TensorFlow runs already; what there is now may be enough
+            tf.config.set_logical_device_configuration(cpu, parts)
+    cpus = len(tf.config.list_logical_devices("CPU"))
+    if (num_devices or 0) > cpus:
+        raise InputError(
+            f"--num_devices={num_devices} must be asked for before TensorFlow starts. It runs with {cpus} CPU "
+            "devices already; use a new process."
+        )
+    return [f"CPU:{number}" for number in range(num_devices or cpus)]
+
+
+def _multi_worker_strategy() -> tf.distribute.Strategy:
+    cluster = needed_cluster()
+    number = len(cluster.addresses)
+    if number > 1:
+        print(f"waiting for {number} workers; this is {cluster.address}", file=sys.stderr, flush=True)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (RuntimeError, tf.errors.OpError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"The worker {cluster.address} of TF_CONFIG could not join the others: {reason} Start one "
+            "process for each worker, on the machines and ports that it names."
+        ) from None
 
 
 def _tpu_strategy(tpu: str) -> tf.distribute.Strategy:

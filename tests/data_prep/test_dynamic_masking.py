@@ -46,7 +46,7 @@ def unmasked(pairs, T):
 
 def masked(batch, settings, seed, start=0):
     masking = DynamicMasking(settings, CLS, SEP, MASK, REPLACEMENTS)
-    keys = example_keys(seed, 0, start + tf.range(len(batch["input_ids"]), dtype=tf.int64))
+    keys = example_keys(seed, start + tf.range(len(batch["input_ids"]), dtype=tf.int64))
     return {name: values.numpy() for name, values in mask_batch(batch, masking, keys).items()}
 
 
@@ -126,7 +126,7 @@ def _first_span_lengths(batch, start):
     """How often the draw is 1, 2, 3 where three words are left."""
     from data_prep.dynamic_masking import _span_lengths, _uniform
 
-    keys = example_keys(1, 0, start + tf.range(1000, dtype=tf.int64))
+    keys = example_keys(1, start + tf.range(1000, dtype=tf.int64))
     uniform = _uniform(keys, 84, stream=0)[1]
     drawn = _span_lengths(tf.ones([1000, 87], tf.bool), uniform, MaskingSettings(20))
     return np.bincount(drawn.numpy().ravel(), minlength=4)[1:]

@@ -126,10 +126,16 @@ def test_hosts_share_the_files(files):
             for host in range(num_hosts)
         ]
         assert sorted(joined(parts)) == ALL
-    # More hosts than files: each takes its own records.
-    parts = [joined(stream(files, batch_size=1, repeat=False, num_hosts=5, host=host)) for host in range(5)]
-    assert sorted(joined(parts)) == ALL
-    assert {len(part) for part in parts} == {4, 5}
+
+
+@pytest.mark.parametrize("num_hosts", [2, 3, 6])
+def test_hosts_batches_together_are_the_one_hosts_batch(files, num_hosts):
+    """Over epochs' ends too, so nothing is read twice or lost, and another number of hosts can go on."""
+    alone = stream(files, take=20, shuffle_seed=1, batch_size=6)
+    options = {"shuffle_seed": 1, "num_hosts": num_hosts, "batch_size": 6 // num_hosts}
+    parts = [stream(files, take=20, host=host, **options) for host in range(num_hosts)]
+    for whole, *own in zip(alone, *parts, strict=True):
+        assert sorted(whole) == sorted(joined(own))
 
 
 def test_hosts_resume(files):

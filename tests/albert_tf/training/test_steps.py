@@ -22,7 +22,7 @@ PROGRAM = """
 
     from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
     from albert_tf.models import pretraining_metrics
-    from albert_tf.training.steps import evaluate, make_eval_function, make_train_function
+    from albert_tf.training.steps import evaluate, make_eval_function, make_train_function, zero_sums
 
     config = AlbertConfig(
         vocab_size=50, embedding_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
@@ -52,7 +52,8 @@ PROGRAM = """
 
     iterator = iter(strategy.distribute_datasets_from_function(batches))
     train_steps = make_train_function(model, optimizer, strategy)
-    trace = [float(pretraining_metrics(train_steps(iterator, tf.constant(1)))["loss"]) for _ in range(20)]
+    sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(20)]
+    trace = [float(pretraining_metrics(step_sums)["loss"]) for step_sums in sums]
     dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(data).batch(24))
     metrics = evaluate(make_eval_function(model, strategy), dataset)
     weights = [variable.numpy().ravel().tolist() for variable in model.trainable_variables]
