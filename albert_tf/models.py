@@ -15,6 +15,7 @@ class AlbertPretrainer(keras.Model):
     Args:
       config: the model's shape.
       seed: seeds the initial weights and the dropout masks.
+      remat: as in `AlbertEncoder`: less memory, more computation.
 
     Call args:
       inputs: the encoder's dict of (B, T) arrays and `masked_lm_positions` (B, P); further keys, such as
@@ -24,11 +25,12 @@ class AlbertPretrainer(keras.Model):
       A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
     """
 
-    def __init__(self, config: AlbertConfig, *, seed: int | None = None, **kwargs):
+    def __init__(self, config: AlbertConfig, *, seed: int | None = None, remat: bool = False, **kwargs):
         super().__init__(**{"name": "albert_pretrainer", **kwargs})
         self.config = config
         self.seed = seed
-        self.encoder = AlbertEncoder(config, seed=seed, dtype=self.dtype_policy)
+        self.remat = remat
+        self.encoder = AlbertEncoder(config, seed=seed, remat=remat, dtype=self.dtype_policy)
         self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.build()
@@ -60,7 +62,12 @@ class AlbertPretrainer(keras.Model):
         return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
 
     def get_config(self):
-        return {"config": self.config.to_dict(), "seed": self.seed, "name": self.name}
+        return {
+            "config": self.config.to_dict(),
+            "seed": self.seed,
+            "remat": self.remat,
+            "name": self.name,
+        }
 
     @classmethod
     def from_config(cls, config):

@@ -1,0 +1,133 @@
+"""Recomputing activations changes memory, not mathematics; steps are taken by the real training step."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_sums
+from tests.albert_tf.test_models import random_batch
+
+
+def with_dropout(config, **changes) -> AlbertConfig:
+    rates = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+    return AlbertConfig.from_dict({**config.to_dict(), **rates, **changes})
+
+
+def gradients(config, *, remat: bool, jit_compile: bool = False, steps: int = 2) -> list[np.ndarray]:
+    """Of the loss by every weight, in the second of two steps: masks must follow each other alike too."""
+    model, batch = AlbertPretrainer(config, seed=3, remat=remat), random_batch(config)
+
+    @tf.function(jit_compile=jit_compile)
+    def step():
+        with tf.GradientTape() as tape:
+            loss = pretraining_metrics(pretraining_sums(model(batch, training=True), batch))["loss"]
+        values = [variable.value for variable in model.trainable_variables]
+        return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, values)]
+
+    for _ in range(steps):
+        found = step()
+    return [gradient.numpy() for gradient in found]
+
+
+SHARING = [{}, {"parameter_sharing": "none"}, {"num_hidden_groups": 2, "inner_group_num": 2}]
+
+
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("changes", SHARING, ids=["all", "none", "groups"])
+def test_gradients_with_dropout_are_the_same(tiny_config, changes, jit_compile):
+    config = with_dropout(tiny_config, **changes)
+    kept = gradients(config, remat=False, jit_compile=jit_compile)
+    recomputed = gradients(config, remat=True, jit_compile=jit_compile)
+    assert max(np.abs(array).max() for array in kept) > 0.01
+    for one, other in zip(kept, recomputed, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
+
+
+def test_masks_do_differ_between_steps(tiny_config):
+    """Or the equality above would show nothing about masks."""
+    config = with_dropout(tiny_config)
+    one, two = (gradients(config, remat=True, steps=steps)[0] for steps in (1, 2))
+    assert np.abs(one - two).max() > 1e-3
+
+
+def test_no_two_dropouts_share_a_seed(tiny_config, monkeypatch):
+    config = with_dropout(tiny_config, inner_group_num=2)
+    encoder, drawn = AlbertEncoder(config, seed=1), []
+
+    def dropout(x, rate, seed):
+        drawn.append(tuple(np.asarray(seed.next())))
+        return x
+
+    monkeypatch.setattr(keras.random, "dropout", dropout)
+    for _ in range(2):
+        encoder({"input_ids": np.zeros((1, 3), "int32")}, training=True)
+    assert len(set(drawn)) == len(drawn) == 2 * (1 + 4 * 2 * 3)
+
+
+def test_remat_is_kept_in_the_configuration(tiny_config):
+    model = AlbertPretrainer(tiny_config, remat=True)
+    again = AlbertPretrainer.from_config(model.get_config())
+    assert again.remat and again.encoder.remat and not AlbertPretrainer(tiny_config).encoder.remat
+
+
+PROGRAM = """
+    import json, sys
+    import numpy as np
+    import tensorflow as tf
+
+    remat, replicas = sys.argv[1] == "remat", int(sys.argv[2])
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
+    strategy = tf.distribute.get_strategy()
+    if replicas > 1:
+        strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
+
+    from albert_tf import AlbertConfig, AlbertPretrainer, Lamb
+    from albert_tf.models import pretraining_metrics
+    from albert_tf.training.steps import make_train_function
+    from tests.albert_tf.test_models import random_batch
+
+    config = AlbertConfig(
+        vocab_size=50, embedding_size=8, hidden_size=16, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=12, hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    with strategy.scope():
+        model = AlbertPretrainer(config, seed=1, remat=remat)
+        optimizer = Lamb(0.01)
+        optimizer.build(model.trainable_variables)
+    batch = {**random_batch(config), "sentence_order_weights": np.ones(3, "float32")}
+    dataset = tf.data.Dataset.from_tensors(batch).repeat()
+    iterator = iter(strategy.distribute_datasets_from_function(lambda context: dataset))
+    train_steps = make_train_function(model, optimizer, strategy)
+    trace = [float(pretraining_metrics(train_steps(iterator, tf.constant(1)))["loss"]) for _ in range(5)]
+    weights = [variable.numpy().ravel().tolist() for variable in model.trainable_variables]
+    print(json.dumps({"trace": trace, "weights": sum(weights, [])}))
+"""
+
+
+def run(*arguments: str) -> dict:
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments]
+    result = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return json.loads(result.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", ["1", "2"])
+def test_five_steps_on_one_device_and_on_two(replicas):
+    kept, recomputed = run("keep", replicas), run("remat", replicas)
+    assert recomputed["trace"] == pytest.approx(kept["trace"], abs=1e-5)
+    assert recomputed["weights"] == pytest.approx(kept["weights"], abs=1e-5)
+    assert len(set(kept["trace"])) == 5
