@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import activation, dense, layer_norm
+from albert_tf.encoder import activation, dense, gather_positions, layer_norm
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -13,8 +13,8 @@ class MaskedLMHead(keras.layers.Layer):
     Gathers the P positions before anything else, since they are about 15% of the tokens.
 
     Call args:
-      sequence_output: (B, T, H).
-      masked_lm_positions: integers (B, P) in [0, T).
+      sequence_output: (B, T, H), or (B, P, H) if it holds the masked positions already.
+      masked_lm_positions: integers (B, P) in [0, T); None where `sequence_output` is (B, P, H).
       word_embeddings: the encoder's table (V, E).
 
     Returns:
@@ -42,20 +42,14 @@ class MaskedLMHead(keras.layers.Layer):
         )
 
     def call(self, sequence_output, masked_lm_positions, word_embeddings):
-        P = ops.shape(masked_lm_positions)[1]
-        x = gather_positions(sequence_output, masked_lm_positions)  # (B*P, H)
-        x = self.layer_norm(self.transform(x))  # (B*P, E)
+        if masked_lm_positions is None:
+            P, x = ops.shape(sequence_output)[1], ops.reshape(sequence_output, (-1, self.config.hidden_size))
+        else:
+            P, x = ops.shape(masked_lm_positions)[1], gather_positions(sequence_output, masked_lm_positions)
+        x = self.layer_norm(self.transform(x))  # (B*P, H) -> (B*P, E)
         table = ops.transpose(ops.cast(word_embeddings, self.compute_dtype))  # (E, V)
         logits = ops.matmul(x, table) + self.output_bias  # (B*P, V)
         return ops.reshape(logits, (-1, P, self.config.vocab_size))
-
-
-def gather_positions(sequence, positions):
-    """Vectors of `sequence` (B, T, H) at `positions` (B, P), flat: (B*P, H)."""
-    B, T, H = ops.shape(sequence)
-    first = ops.arange(B, dtype=positions.dtype) * T  # where each row starts in the flat sequence
-    flat = ops.reshape(positions + ops.expand_dims(first, 1), (-1,))
-    return ops.take(ops.reshape(sequence, (-1, H)), flat, axis=0)
 
 
 class SentenceOrderHead(keras.layers.Layer):

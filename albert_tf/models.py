@@ -41,11 +41,11 @@ class AlbertPretrainer(keras.Model):
         self.built = True
 
     def call(self, inputs, training=False):
-        outputs = self.encoder(inputs, training=training)
+        outputs = self.encoder(inputs, training=training, positions=inputs["masked_lm_positions"])
         return {
             "masked_lm_logits": self.masked_lm(
                 outputs["sequence_output"],
-                inputs["masked_lm_positions"],
+                None,
                 self.encoder.embeddings.word_embeddings,
             ),
             "sentence_order_logits": self.sentence_order(outputs["pooled_output"]),

@@ -118,6 +118,22 @@ def test_the_same_command_gives_the_same_bits(finished, pretraining_files, tmp_p
     assert without_speed(tmp_path / "run") == without_speed(finished)
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_how_many_steps_a_call_takes_does_not_show(finished, pretraining_files, tmp_path, steps):
+    assert cli.main(pretraining_files.flags(tmp_path / "run", iterations_per_loop=steps)) == 0
+    assert_same_run(tmp_path / "run", finished)
+    assert without_speed(tmp_path / "run") == without_speed(finished)
+
+
+def test_guidance(pretraining_files, tmp_path, capfd):
+    flags = {"learning_rate": None, "num_warmup_steps": 12, "mixed_precision": "bfloat16"}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    error = capfd.readouterr().err
+    assert "learning rate 5.5e-05 = the paper's 0.00176" in error
+    assert "warning: the warm-up of 12 steps is not over" in error
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["learning_rate"] == 5.5e-05
+
+
 def test_resumed_at_a_checkpoint_equals_never_stopped(finished, pretraining_files, tmp_path):
     """As if killed after the checkpoint of step 4: what was logged and saved later is gone or half-written."""
     run = tmp_path / "run"
@@ -253,6 +269,9 @@ def refused(capfd, arguments) -> str:
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
         ({"optimizer": "adam"}, 'Did you mean "adamw"?'),
         ({"save_checkpoint_steps": 5}, "--save_checkpoints_steps"),
+        ({"gradient_accumulation_steps": 3}, "which is not by 1 x 3; 3 would do"),
+        ({"strategy": "multi_worker"}, "needs the environment variable TF_CONFIG"),
+        ({"mixed_precision": "float16"}, 'Choose from: "bfloat16"'),
         (
             {"tpu": "no-such-tpu"},
             "`--tpu` must name a TPU that this machine can reach. Received 'no-such-tpu'",

@@ -77,10 +77,10 @@ def needed_cluster() -> Cluster:
 
 
 def _check(cluster: Cluster) -> None:
+    number = len(cluster.jobs[cluster.task_type])
     others = set(cluster.jobs) - {"worker", "chief"}
     if others:
         raise ValueError(f"it has a {min(others)!r}, where only workers and a chief train")
-    number = len(cluster.jobs[cluster.task_type])
     if type(cluster.task_index) is not int or not 0 <= cluster.task_index < number:
         raise ValueError(
             f"index {cluster.task_index!r} is not one of the {number} of type {cluster.task_type!r}"

@@ -1,9 +1,10 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder
+from albert_tf.encoder import AlbertEncoder, gelu_with_slope
 from tests.reference import albert as reference
 
 B, T = 3, 9
@@ -161,3 +162,57 @@ def test_save_and_load(tiny_config, tmp_path):
     loaded = keras.saving.load_model(tmp_path / "encoder.keras")
     assert loaded.config == tiny_config
     np.testing.assert_array_equal(loaded(inputs)["sequence_output"], expected)
+
+
+@pytest.mark.parametrize("changes", [{}, VARIANTS["3 groups, 2 inner"]], ids=["all", "groups"])
+def test_positions_change_neither_outputs_nor_gradients(tiny_config, changes):
+    config = AlbertConfig.from_dict({**tiny_config.to_dict(), **changes})
+    encoder, inputs = make_encoder(config), random_inputs(config)
+    positions = np.array([[0, 3, 8], [4, 4, 1], [2, 0, 0]], "int32")
+    rng = np.random.default_rng(0)
+    direction, pooled_direction = rng.normal(size=(3, 3, 24)), rng.normal(size=(3, 24))
+
+    def results(pruned):
+        with tf.GradientTape() as tape:
+            outputs = encoder(inputs, positions=positions if pruned else None)
+            sequence = outputs["sequence_output"]
+            if not pruned:
+                sequence = tf.gather(sequence, positions, batch_dims=1)
+            loss = tf.reduce_sum(sequence * direction) + tf.reduce_sum(
+                outputs["pooled_output"] * pooled_direction
+            )
+        values = [variable.value for variable in encoder.trainable_variables]
+        return [sequence, outputs["pooled_output"], *map(tf.convert_to_tensor, tape.gradient(loss, values))]
+
+    for one, other in zip(results(True), results(False), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_positions_and_intermediates_exclude_each_other(tiny_config):
+    with pytest.raises(ValueError, match="leave `positions` out"):
+        AlbertEncoder(tiny_config)(
+            random_inputs(tiny_config), intermediates=True, positions=np.zeros((3, 1), "int32")
+        )
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])
+def test_gelu_with_slope(dtype, error):
+    x = tf.cast(tf.linspace(-6.0, 6.0, 1001), dtype)
+    exact = np.asarray(x, "float64")
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = gelu_with_slope(x)
+    slope = (reference.gelu_tanh(exact + 1e-6) - reference.gelu_tanh(exact - 1e-6)) / 2e-6
+    np.testing.assert_allclose(
+        np.asarray(value, "float64"), reference.gelu_tanh(exact), rtol=error, atol=error
+    )
+    found = tape.gradient(value, x, 2 * tf.ones_like(x))
+    np.testing.assert_allclose(np.asarray(found, "float64"), 2 * slope, rtol=error, atol=error)
+
+
+def test_training_without_dropout_computes_the_same(tiny_config):
+    """Training takes other ways through the activation; in evaluation they must not be seen."""
+    encoder, inputs = make_encoder(tiny_config), random_inputs(tiny_config)
+    evaluating, training = encoder(inputs), encoder(inputs, training=True)
+    for name, expected in evaluating.items():
+        np.testing.assert_allclose(training[name], expected, atol=1e-5, rtol=0)

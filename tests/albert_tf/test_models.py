@@ -1,9 +1,13 @@
+import textwrap
+
 import keras
 import numpy as np
 import pytest
 
 from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_sums
+from albert_tf.optimizers import Lamb
 from tests.albert_tf.test_encoder import random_inputs
+from tests.processes import run_together
 
 
 def random_batch(config, P=4, seed=5) -> dict:
@@ -57,6 +61,43 @@ def test_no_prediction_is_loss_zero(tiny_config):
     batch["masked_lm_weights"][:] = 0
     sums = pretraining_sums(AlbertPretrainer(tiny_config)(batch), batch)
     assert float(pretraining_metrics(sums)["masked_lm_loss"]) == 0
+
+
+def test_fit_trains_with_the_pretraining_loss(tiny_config):
+    model, batch = AlbertPretrainer(tiny_config, seed=1), random_batch(tiny_config)
+    expected = pretraining_metrics(pretraining_sums(model(batch), batch))["loss"]
+    model.compile(Lamb(0.02, global_clipnorm=1.0))
+    losses = model.fit(batch, batch_size=3, epochs=5, verbose=0).history["loss"]
+    assert losses[0] == pytest.approx(float(expected), abs=1e-5)
+    assert losses[-1] < losses[0] - 0.1
+
+
+FIT_ON_JAX = """
+    import sys
+    import numpy as np
+    from albert_tf import AlbertConfig, AlbertPretrainer, Lamb
+    from tests.albert_tf.test_models import random_batch
+
+    config = AlbertConfig(
+        vocab_size=50, embedding_size=10, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=36, max_position_embeddings=16, hidden_dropout_prob=0.1,
+    )
+    model = AlbertPretrainer(config, seed=1)
+    model.compile(Lamb(0.02, global_clipnorm=1.0))
+    history = model.fit(random_batch(config), batch_size=3, epochs=20, verbose=0)
+    print(*history.history["loss"])
+    assert "jax" in sys.modules and type(model.trainable_variables[0].value).__module__.startswith("jax")
+"""
+
+
+@pytest.mark.slow
+def test_fit_on_the_jax_backend():
+    pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
+    command = [["-c", textwrap.dedent(FIT_ON_JAX)]]
+    (result,) = run_together(command, [{"KERAS_BACKEND": "jax"}], timeout=240)
+    assert result.returncode == 0, result.stderr
+    losses = [float(loss) for loss in result.stdout.split()]
+    assert losses[-1] < losses[0] - 0.5
 
 
 def test_save_and_load(tiny_config, tmp_path):

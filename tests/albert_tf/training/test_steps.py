@@ -1,82 +1,96 @@
-"""The step's mathematics does not depend on how many devices share it."""
+"""The step's mathematics does not depend on how many devices share it, nor on how they take it."""
 
 import json
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
-PROGRAM = """
-    import json, sys
-    import numpy as np
-    import tensorflow as tf
+from tests.albert_tf.training.same_steps import B, train
+from tests.processes import run_python, run_workers
 
-    replicas = int(sys.argv[1])
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
-    strategy = tf.distribute.get_strategy()
-    if replicas > 1:
-        strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
-
-    from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
-    from albert_tf.models import pretraining_metrics
-    from albert_tf.training.steps import evaluate, make_eval_function, make_train_function, zero_sums
-
-    config = AlbertConfig(
-        vocab_size=50, embedding_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=32, max_position_embeddings=12,
-    )
-    rng = np.random.default_rng(0)
-    N, T, P = 64, 12, 3
-    data = {
-        "input_ids": rng.integers(0, 50, (N, T)).astype("int32"),
-        "input_mask": np.ones((N, T), "int32"),
-        "token_type_ids": rng.integers(0, 2, (N, T)).astype("int32"),
-        "masked_lm_positions": rng.integers(0, T, (N, P)).astype("int32"),
-        "masked_lm_ids": rng.integers(0, 50, (N, P)).astype("int32"),
-        # Unequal, so that a mean of the replicas' means would differ from the global batch's mean.
-        "masked_lm_weights": (rng.random((N, P)) < np.linspace(0.1, 1, N)[:, None]).astype("float32"),
-        "sentence_order": rng.integers(0, 2, N).astype("int32"),
-        "sentence_order_weights": np.ones(N, "float32"),
-    }
-    with strategy.scope():
-        model = AlbertPretrainer(config, seed=1)
-        optimizer = Lamb(WarmupPolynomialDecay(0.02, 30, 5))
-        optimizer.build(model.trainable_variables)
-
-    def batches(context):
-        size = context.get_per_replica_batch_size(8)
-        return tf.data.Dataset.from_tensor_slices(data).repeat().batch(size, drop_remainder=True)
-
-    iterator = iter(strategy.distribute_datasets_from_function(batches))
-    train_steps = make_train_function(model, optimizer, strategy)
-    sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(20)]
-    trace = [float(pretraining_metrics(step_sums)["loss"]) for step_sums in sums]
-    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(data).batch(24))
-    metrics = evaluate(make_eval_function(model, strategy), dataset)
-    weights = [variable.numpy().ravel().tolist() for variable in model.trainable_variables]
-    print(json.dumps({"trace": trace, "weights": sum(weights, []), "metrics": metrics}))
-"""
+PROGRAM = ("-m", "tests.albert_tf.training.same_steps")
 
 
-def run(replicas: int) -> dict:
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(replicas)],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(result.stdout)
+@pytest.fixture(scope="module")
+def one() -> dict:
+    """On one device, a batch at a time."""
+    return train(tf.distribute.get_strategy())
+
+
+def assert_same(result: dict, one: dict) -> None:
+    assert result["trace"] == pytest.approx(one["trace"], abs=1e-5)
+    assert result["weights"] == pytest.approx(one["weights"], abs=1e-5)
+    assert result["evaluation"] == pytest.approx(one["evaluation"], abs=1e-5)
+
+
+def on_two_devices(**options) -> dict:
+    flags = json.dumps({"strategy": "mirrored", "num_devices": 2})
+    return json.loads(run_python(*PROGRAM, flags, json.dumps(options)))
+
+
+def test_it_learns(one):
+    assert one["trace"][-1] < one["trace"][0] - 0.1
+    assert one["evaluation"]["eval_examples"] == 64
+
+
+@pytest.mark.parametrize("accumulation_steps", [2, 4, 8])
+def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
+    assert_same(train(tf.distribute.get_strategy(), accumulation_steps=accumulation_steps), one)
 
 
 @pytest.mark.slow
-def test_two_mirrored_devices_equal_one():
-    one, two = run(1), run(2)
-    assert one["trace"] == pytest.approx(two["trace"], abs=1e-5)
-    assert one["weights"] == pytest.approx(two["weights"], abs=1e-5)
-    assert one["metrics"] == pytest.approx(two["metrics"], abs=1e-5)
-    assert one["metrics"]["eval_examples"] == 64
-    assert one["trace"][-1] < one["trace"][0]
+@pytest.mark.parametrize("accumulation_steps", [1, 4])
+def test_compiled_equals_not_compiled(one, accumulation_steps):
+    options = {"jit_compile": True, "accumulation_steps": accumulation_steps}
+    assert_same(train(tf.distribute.get_strategy(), **options), one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"accumulation_steps": 2, "jit_compile": True}])
+def test_two_mirrored_devices_equal_one(one, options):
+    assert_same(on_two_devices(**options), one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"accumulation_steps": 2, "jit_compile": True}])
+def test_two_workers_equal_one(one, options):
+    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(options)]
+    for worker in run_workers(command, command):
+        assert worker.returncode == 0, worker.stderr
+        assert_same(json.loads(worker.stdout), one)
+
+
+def test_bfloat16_learns_as_float32_does(one):
+    half = train(tf.distribute.get_strategy(), dtype="mixed_bfloat16")
+    assert half["trace"] != one["trace"]
+    assert half["trace"] == pytest.approx(one["trace"], abs=0.05)
+    assert half["dtypes"] == ["float32", "int64"], "weights and moments; the count of steps"
+
+
+# Where all examples are the same and training stands still, micro-batches of one example that share their masks
+# have the same number of correct predictions, so that the sum is a multiple of theirs.
+SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
+
+
+def assert_masks_differ(result: dict, streams: int) -> None:
+    assert any(correct % streams for correct in result["correct"]), result["correct"]
+    assert len(set(result["trace"])) == len(result["trace"]), "nor do two steps share their masks"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_micro_batches_do_not_share_dropout_masks(jit_compile):
+    options = {"accumulation_steps": B, "jit_compile": jit_compile, **SAME_EXAMPLE}
+    assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_replicas_do_not_share_dropout_masks(jit_compile):
+    assert_masks_differ(on_two_devices(accumulation_steps=4, jit_compile=jit_compile, **SAME_EXAMPLE), 2)
+
+
+def test_dropout_is_a_pure_function_of_the_step():
+    first, second = (train(tf.distribute.get_strategy(), dropout=0.5) for _ in range(2))
+    assert first["trace"] == second["trace"]
+    assert first["weights"] == second["weights"]

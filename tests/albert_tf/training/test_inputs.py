@@ -1,0 +1,27 @@
+"""Batches for any number of hosts and replicas."""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.training.inputs import PretrainingInputs
+from albert_tf.training.settings import PretrainingSettings
+
+
+def test_evaluation_batches_are_filled_up_with_what_counts_for_nothing(pretraining_files):
+    settings = PretrainingSettings(
+        pretraining_files.train,
+        str(pretraining_files.albert_config_file),
+        "run",
+        eval_file=pretraining_files.heldout,
+        do_eval=True,
+        eval_batch_size=7,
+    )
+    inputs = PretrainingInputs(settings, AlbertConfig.from_json_file(pretraining_files.albert_config_file))
+    batches = list(inputs.eval_batches(tf.distribute.get_strategy()))
+    assert {values.shape[0] for batch in batches for values in batch.values()} == {7}
+    rows = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    real = rows["input_mask"].any(axis=1)
+    assert real.all() or not real[np.argmin(real) :].any(), "only at the end"
+    assert not any(values[~real].any() for values in rows.values())
+    assert len(real) - 7 < real.sum() <= len(real)

@@ -1,0 +1,113 @@
+"""Which devices the flags mean, and what is said where there are none."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training.cluster import read_cluster
+from albert_tf.training.settings import PretrainingSettings
+from albert_tf.training.strategy import (
+    check_agreement,
+    check_batch,
+    compiles,
+    is_chief,
+    iterations_per_loop,
+    make_strategy,
+)
+
+TWO = {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}
+
+
+def settings(**flags) -> PretrainingSettings:
+    return PretrainingSettings("data", "config", "run", do_train=True, **flags)
+
+
+@pytest.mark.parametrize("kind", ["auto", "one"])
+def test_one_device(kind, monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    strategy = make_strategy(settings(strategy=kind))
+    assert strategy.num_replicas_in_sync == 1
+    assert is_chief(strategy)
+    check_agreement(strategy, 1, "nobody to disagree with")
+    assert iterations_per_loop(settings(), strategy) is None
+    assert iterations_per_loop(settings(iterations_per_loop=7), strategy) == 7
+
+
+def test_xla_is_for_gpus():
+    strategy = tf.distribute.get_strategy()
+    assert compiles(settings(jit_compile="on"), strategy)
+    assert not compiles(settings(jit_compile="off"), strategy)
+    assert compiles(settings(), strategy) == bool(tf.config.list_logical_devices("GPU"))
+
+
+def test_devices_after_tensorflow_has_started():
+    there = len(tf.config.list_logical_devices("CPU"))
+    with pytest.raises(InputError, match=r"must be asked for before TensorFlow starts\. It runs with"):
+        make_strategy(settings(strategy="mirrored", num_devices=there + 1))
+
+
+def test_a_batch_that_cannot_be_shared():
+    strategy = tf.distribute.get_strategy()
+    check_batch(settings(train_batch_size=12, gradient_accumulation_steps=4), strategy)
+    with pytest.raises(InputError, match="Received 14, which is not by 1 x 4; 12 would do"):
+        check_batch(settings(train_batch_size=14, gradient_accumulation_steps=4), strategy)
+    with pytest.raises(InputError, match="4 would do"):
+        check_batch(settings(train_batch_size=2, gradient_accumulation_steps=4), strategy)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"tpu": "local", "strategy": "one"}, "--tpu and --strategy are two ways to choose devices"),
+        ({"tpu": "local", "num_devices": 2}, "Received 2 with --tpu=local"),
+        ({"strategy": "multi_worker", "num_devices": 2}, "Received 2 with --strategy=multi_worker"),
+        ({"num_devices": 0}, "--num_devices must be at least 1"),
+        ({"iterations_per_loop": 0}, "--iterations_per_loop must be at least 1"),
+        ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be at least 1"),
+    ],
+)
+def test_flags_that_contradict_each_other(flags, message):
+    with pytest.raises(InputError, match=message):
+        settings(**flags)
+
+
+def test_several_workers_need_tf_config(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(InputError, match="needs the environment variable TF_CONFIG. Received none"):
+        make_strategy(settings(strategy="multi_worker"))
+
+
+def test_tf_config(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": TWO, "task": {"type": "worker", "index": 1}}))
+    cluster = read_cluster()
+    assert cluster is not None
+    assert cluster.address == "10.0.0.2:2222"
+    assert cluster.addresses == TWO["worker"]
+    for nothing in ("", "{}"):
+        monkeypatch.setenv("TF_CONFIG", nothing)
+        assert read_cluster() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{", "Expecting property name"),
+        ("[]", "a part of it is of another type"),
+        ({"cluster": TWO}, "it has no 'task'"),
+        ({"cluster": TWO, "task": {"type": "worker"}}, "it has no 'index'"),
+        ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, "it has no 'chief'"),
+        ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "index 2 is not one of the 2"),
+        ({"cluster": TWO, "task": {"type": "worker", "index": "0"}}, "index '0' is not one of the 2"),
+        ({"cluster": {**TWO, "ps": ["a:1"]}, "task": {"type": "worker", "index": 0}}, "it has a 'ps'"),
+        ({"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}, "'a' is not HOST:PORT"),
+        ({"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}, "a part of it is of another type"),
+    ],
+)
+def test_a_tf_config_that_is_wrong(monkeypatch, value, message):
+    monkeypatch.setenv("TF_CONFIG", value if isinstance(value, str) else json.dumps(value))
+    for kind in ("auto", "multi_worker"):
+        with pytest.raises(InputError, match="TF_CONFIG must be JSON") as error:
+            make_strategy(settings(strategy=kind))
+        assert message in str(error.value)
