@@ -1,6 +1,6 @@
 """The training step through Google's TPU compiler, without a TPU: FLOPs and memory a chip.
 
-    pip install jax libtpu
+    pip install '.[tpu-compile]'
     python -m benchmarks.tpu_compile --preset=albert_xxlarge_v2 --topology=v5e:4x4 --batch_size=256 --remat
 
 TensorFlow gives the step's HLO; libtpu, which holds the compiler, compiles it ahead of time for a topology that is
@@ -9,6 +9,7 @@ parameters' bytes once a step. With `--largest` it looks for the largest batch a
 """
 
 import json
+import math
 import os
 import re
 import time
@@ -24,7 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import cyclopts
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.models import AlbertPretrainer
@@ -60,7 +61,7 @@ class CompileSettings:
     """The flags.
 
     Attributes:
-      preset: the model; presets of `AlbertConfig`.
+      preset: the model, one of the presets of `AlbertConfig`; version 2 where none is named.
       topology: generation and shape of the TPU, such as v5e:4x4.
       batch_size: examples a step, over all chips.
       max_seq_length: T.
@@ -109,10 +110,12 @@ class Compiled:
 
 
 def main(settings: CompileSettings) -> dict:
-    chip, chips = CHIPS[settings.topology.split(":")[0]], number_of_chips(settings.topology)
+    chips = number_of_chips(settings.topology)
+    chip = CHIPS[settings.topology.split(":")[0]]
     if settings.batch_size % chips:
         raise InputError(
-            f"--batch_size must divide by the chips. Received {settings.batch_size} and {chips} in {settings.topology}."
+            f"--batch_size must divide by the chips. Received {settings.batch_size} for the {chips} of "
+            f"{settings.topology}."
         )
     a_chip = settings.batch_size // chips
     compiled = largest(settings, a_chip) if settings.largest else compile_step(settings, a_chip)
@@ -136,11 +139,13 @@ def main(settings: CompileSettings) -> dict:
 
 
 def number_of_chips(topology: str) -> int:
-    """v5e:4x4 has 16."""
-    chips = 1
-    for side in topology.split(":")[1].split("x"):
-        chips *= int(side)
-    return chips
+    """16 for v5e:4x4."""
+    matched = re.fullmatch(r"(\w+):(\d+(?:x\d+)+)", topology)
+    if not matched or matched[1] not in CHIPS:
+        raise InputError(
+            f"--topology must be one of {', '.join(CHIPS)} and a shape, such as v5e:4x4. Received {topology!r}."
+        )
+    return math.prod(map(int, matched[2].split("x")))
 
 
 def largest(settings: CompileSettings, most: int) -> Compiled | None:
@@ -187,10 +192,16 @@ def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | Non
 
 def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
     """The real training step as StableHLO text: forward, backward, clipping, LAMB."""
-    from jax._src.lib import xla_client
-    from jaxlib import _jax
+    try:
+        from jax._src.lib import xla_client
+        from jaxlib import _jax
+    except ImportError:
+        raise InputError(
+            "Compiling for TPUs needs jax and libtpu. Install them with `pip install 'albert-tf[tpu-compile]'`."
+        ) from None
 
-    config = AlbertConfig.from_preset(settings.preset)
+    preset = settings.preset if settings.preset in PRESETS else f"{settings.preset}_v2"
+    config = AlbertConfig.from_preset(preset)
     dtype = "mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"
     model = AlbertPretrainer(config, seed=1, dtype=dtype, remat=settings.remat)
     optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
