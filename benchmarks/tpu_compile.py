@@ -149,26 +149,26 @@ def number_of_chips(topology: str) -> int:
 
 
 def largest(settings: CompileSettings, most: int) -> Compiled | None:
-    """The largest batch a chip holds: memory grows by the same amount with every example.
+    """The largest batch a chip holds, to within 3%.
 
-    One example gives an upper bound of that amount, the batch that it leads to gives the amount, and a third
+    Memory grows by about the same amount with every example, so two sizes say where the limit is, and a third
     compilation is the proof.
     """
     memory = CHIPS[settings.topology.split(":")[0]].memory
-    one = compile_step(settings, 1)
-    if one is None or most == 1:
-        return one
-    several = compile_step(settings, min(most, max(2, (memory - one.memory) // one.temporaries)))
-    if several is None:
-        return one
-    an_example = (several.memory - one.memory) / (several.batch_a_chip - 1)
-    guess = min(most, several.batch_a_chip + int((memory - several.memory) / an_example))
-    while guess > several.batch_a_chip:
+    few = compile_step(settings, min(most, 8)) or compile_step(settings, 1)
+    if few is None or few.batch_a_chip == most:
+        return few
+    best, guess = few, min(most, int(few.batch_a_chip * 0.9 * memory / few.memory))
+    while guess > best.batch_a_chip:
         found = compile_step(settings, guess)
-        if found:
-            return found
-        guess = int(guess * 0.97)
-    return several
+        if found is None:
+            guess = int(guess * 0.97)
+            continue
+        an_example = (found.memory - best.memory) / (guess - best.batch_a_chip)
+        best, guess = found, min(most, guess + int((memory - found.memory) / an_example))
+        if guess < 1.03 * best.batch_a_chip:
+            break
+    return best
 
 
 def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:
