@@ -61,6 +61,35 @@ def make_train_function(
         to save memory. The gradient is that of the whole batch all the same.
       jit_compile: compile the forward and backward pass with XLA.
     """
+    replica_step = make_replica_step(
+        model, optimizer, accumulation_steps=accumulation_steps, jit_compile=jit_compile
+    )
+
+    @tf.function
+    def train_steps(iterator, steps, sums):
+        totals = tf.stack([sums[name] for name in (*SUMS, *STEP_SUMS)])
+        for _ in tf.range(steps):
+            batch, waited = _next_batch(iterator, totals)
+            of_step = _sum_replicas(strategy, strategy.run(replica_step, args=(batch,)))
+            totals += tf.concat([of_step, [waited]], axis=0)
+        return dict(zip((*SUMS, *STEP_SUMS), tf.unstack(totals), strict=True))
+
+    return train_steps
+
+
+def make_replica_step(
+    model: AlbertPretrainer,
+    optimizer: keras.optimizers.Optimizer,
+    *,
+    accumulation_steps: int = 1,
+    jit_compile: bool = False,
+) -> Callable:
+    """A function batch -> sums that takes one optimizer step on one replica's part of the global batch.
+
+    For `strategy.run`, and for a compiler that wants the step alone (benchmarks/tpu_compile.py). The arguments
+    are those of `make_train_function`; the sums are a float32 array in the order of `SUMS` and `STEP_SUMS`, without
+    the last of those, which the caller knows.
+    """
     gradient_function = make_gradient_function(model)
     if jit_compile:
         # Only this much: optimizer and all-reduce are not for XLA under every strategy.
@@ -100,16 +129,7 @@ def make_train_function(
         of_step *= tf.cast(tf.equal(replicas.replica_id_in_sync_group, 0), tf.float32)
         return tf.concat([tf.where(finite, sums, 0.0), of_step], axis=0)
 
-    @tf.function
-    def train_steps(iterator, steps, sums):
-        totals = tf.stack([sums[name] for name in (*SUMS, *STEP_SUMS)])
-        for _ in tf.range(steps):
-            batch, waited = _next_batch(iterator, totals)
-            of_step = _sum_replicas(strategy, strategy.run(replica_step, args=(batch,)))
-            totals += tf.concat([of_step, [waited]], axis=0)
-        return dict(zip((*SUMS, *STEP_SUMS), tf.unstack(totals), strict=True))
-
-    return train_steps
+    return replica_step
 
 
 def make_gradient_function(model: AlbertPretrainer) -> Callable:

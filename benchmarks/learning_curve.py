@@ -1,0 +1,205 @@
+"""Learning curves of the three sentence objectives on the same books, with books held out; one PNG and one JSON.
+
+    python -m benchmarks.learning_curve --input_file='books/*.md' --output=curves
+
+Every 20th book is held out. The same small model trains for the same number of steps with sentence-order
+prediction, with next-sentence prediction, and with masked words alone: the rows of the paper's Table 5. Masks
+are drawn anew in every epoch. All of it through the `albert` command, on two devices made of the CPU; the same
+command goes on with what was stopped.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import cyclopts
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import write_text
+from albert_tf.training.run_log import read_metrics
+from data_prep.documents import expand_files
+
+OBJECTIVES = ("sop", "nsp", "none")
+
+
+@dataclass(frozen=True)
+class CurveSettings:
+    """The flags.
+
+    Attributes:
+      input_file: prose, a book a file; files, globs, commas.
+      output: a folder for examples, runs, curves.png and learning_curve.json.
+      steps: of each run.
+      batch_size: examples a step.
+      num_devices: devices made of the CPU.
+      vocab_size: V.
+      max_seq_length: T.
+      hidden_size: H; heads are 64 wide.
+      num_hidden_layers: L.
+      learning_rate: the peak.
+    """
+
+    input_file: str
+    output: Path
+    steps: int = 20_000
+    batch_size: int = 32
+    num_devices: int = 2
+    vocab_size: int = 8000
+    max_seq_length: int = 128
+    hidden_size: int = 128
+    num_hidden_layers: int = 3
+    learning_rate: float = 0.003
+
+
+def main(settings: CurveSettings) -> None:
+    settings.output.mkdir(parents=True, exist_ok=True)
+    books = link_books(expand_files(settings.input_file), settings.output / "books")
+    if not (settings.output / "vocabulary.model").is_file():
+        flags = {"input_format": "prose", "vocab_size": settings.vocab_size}
+        albert("vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags)
+    config = settings.output / "albert_config.json"
+    model_config(settings).to_json_file(config)
+    rows = {}
+    for objective in OBJECTIVES:
+        files = {part: prepare(settings, objective, part, books[part]) for part in books}
+        run = settings.output / objective
+        pretrain(settings, config, files, run)
+        rows[objective] = summary(run)
+        print(objective, json.dumps(rows[objective]), flush=True)
+    albert("plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png")
+    report = {
+        "settings": {
+            name: value for name, value in vars(settings).items() if name not in ("input_file", "output")
+        },
+        "books": {part: len(expand_files(pattern)) for part, pattern in books.items()},
+        "runs": rows,
+    }
+    write_text(settings.output / "learning_curve.json", json.dumps(report, indent=2) + "\n")
+    print(json.dumps(report, indent=2))
+
+
+def link_books(paths: list[Path], folder: Path) -> dict[str, str]:
+    """Links the books to train on and those to hold out into folders; returns the globs of both.
+
+    Every 20th is held out, in an order that depends on the names alone.
+    """
+    if len(paths) < 2:
+        raise InputError(f"--input_file must name at least two books. Received {len(paths)}.")
+    hashed = sorted(paths, key=lambda path: hashlib.sha256(path.name.encode()).digest())
+    number = max(1, len(paths) // 20)
+    parts = {"train": hashed[number:], "heldout": hashed[:number]}
+    for part, books in parts.items():
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        for book in books:
+            link = folder / part / book.name.replace(",", "")  # a comma would separate two names
+            if not link.is_symlink():
+                link.symlink_to(book.absolute())
+    return {part: f"{folder}/{part}/*" for part in parts}
+
+
+def model_config(settings: CurveSettings) -> AlbertConfig:
+    H = settings.hidden_size
+    return AlbertConfig(
+        vocab_size=settings.vocab_size,
+        embedding_size=64,
+        hidden_size=H,
+        num_attention_heads=max(1, H // 64),
+        intermediate_size=4 * H,
+        num_hidden_layers=settings.num_hidden_layers,
+        max_position_embeddings=settings.max_seq_length,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+
+
+def prepare(settings: CurveSettings, objective: str, part: str, books: str) -> str:
+    """Writes the examples of one objective unless they are there; returns their glob."""
+    output = settings.output / f"{objective}-examples" / part / f"{part}.tfrecord"
+    if not (output.parent / "manifest.json").is_file():
+        albert(
+            "prepare",
+            input_file=books,
+            input_format="prose",
+            output_file=output,
+            spm_model_file=settings.output / "vocabulary.model",
+            max_seq_length=settings.max_seq_length,
+            sentence_objective=objective,
+            # Other pairs in five passes over the text; held-out masks never change.
+            dupe_factor=5 if part == "train" else 1,
+            masking="dynamic" if part == "train" else "static",
+        )
+    return f"{output}*"
+
+
+def pretrain(settings: CurveSettings, config: Path, files: dict[str, str], run: Path) -> None:
+    albert(
+        "pretrain",
+        "--do_train",
+        "--do_eval",
+        input_file=files["train"],
+        eval_file=files["heldout"],
+        albert_config_file=config,
+        output_dir=run,
+        num_devices=settings.num_devices,
+        train_batch_size=settings.batch_size,
+        num_train_steps=settings.steps,
+        num_warmup_steps=settings.steps // 20,
+        learning_rate=settings.learning_rate,
+        save_checkpoints_steps=-(-settings.steps // 10),
+        log_steps=-(-settings.steps // 50),
+        max_eval_steps=200,
+    )
+
+
+def summary(run: Path) -> dict:
+    """The last evaluation, and how long the training took."""
+    lines = read_metrics(run)
+    seconds = sum(
+        (line["step"] - before["step"]) * _tokens_per_step(run) / line["tokens_per_second"]
+        for before, line in zip([{"step": 0}, *_trained(lines)], _trained(lines), strict=False)
+    )
+    last = [line for line in lines if "eval_masked_lm_accuracy" in line][-1]
+    names = (
+        "eval_masked_lm_loss",
+        "eval_masked_lm_accuracy",
+        "eval_sentence_order_accuracy",
+        "eval_examples",
+    )
+    return {"step": last["step"], "minutes": round(seconds / 60, 1), **{name: last[name] for name in names}}
+
+
+def _trained(lines: list[dict]) -> list[dict]:
+    return [line for line in lines if "tokens_per_second" in line]
+
+
+def _tokens_per_step(run: Path) -> int:
+    settings = json.loads((run / "settings.json").read_text(encoding="utf-8"))
+    return settings["train_batch_size"] * settings["max_seq_length"]
+
+
+def albert(command: str, *arguments, **flags) -> None:
+    """Runs a command and shows it."""
+    words = [command, *map(str, arguments), *(f"--{name}={value}" for name, value in flags.items())]
+    print("$ albert", " ".join(word if len(word) < 200 else word[:200] + "..." for word in words), flush=True)
+    subprocess.run([sys.executable, "-m", "albert_tf.cli", *words], check=True)
+
+
+if __name__ == "__main__":
+    from albert_tf import cli
+
+    app = cyclopts.App(
+        default_parameter=cyclopts.Parameter(name_transform=lambda name: name, negative_bool="no"),
+        help=__doc__,
+        help_format="plaintext",
+    )
+
+    @app.default
+    def _(*, settings: Annotated[CurveSettings, cyclopts.Parameter(name="*")]) -> None:
+        main(settings)
+
+    raise SystemExit(cli.run(app))

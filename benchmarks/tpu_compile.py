@@ -1,0 +1,306 @@
+"""The training step through Google's TPU compiler, without a TPU: FLOPs and memory a chip.
+
+    pip install '.[tpu-compile]'
+    python -m benchmarks.tpu_compile --preset=albert_xxlarge_v2 --topology=v5e:4x4 --batch_size=256 --remat
+
+TensorFlow gives the step's HLO; libtpu, which holds the compiler, compiles it ahead of time for a topology that is
+only described. A chip gets `batch_size` / chips examples. The gradients' all-reduce is not in it: it moves the
+parameters' bytes once a step. With `--largest` it looks for the largest batch a chip holds.
+"""
+
+import json
+import math
+import os
+import re
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # nobody to ask what TPU this machine is
+os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
+os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import cyclopts
+import tensorflow as tf
+
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import write_text
+from albert_tf.models import AlbertPretrainer
+from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
+from albert_tf.training.steps import make_replica_step
+
+PAPER_BATCH, PAPER_STEPS = 4096, 125_000
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What https://cloud.google.com/tpu/docs says of a generation.
+
+    Attributes:
+      memory: bytes.
+      peak: bfloat16 FLOPs a second.
+    """
+
+    memory: int
+    peak: float
+
+
+CHIPS = {
+    "v4": Chip(32 << 30, 275e12),
+    "v5e": Chip(16 << 30, 197e12),
+    "v5p": Chip(95 << 30, 459e12),
+    "v6e": Chip(32 << 30, 918e12),
+}
+
+
+@dataclass(frozen=True)
+class CompileSettings:
+    """The flags.
+
+    Attributes:
+      preset: the model, one of the presets of `AlbertConfig`; version 2 where none is named.
+      topology: generation and shape of the TPU, such as v5e:4x4.
+      batch_size: examples a step, over all chips.
+      max_seq_length: T.
+      max_predictions_per_seq: P; default 15% of T.
+      remat: recompute the layers' activations in the backward pass.
+      mixed_precision: "bfloat16" or "float32".
+      gradient_accumulation_steps: micro-batches a step.
+      largest: look for the largest batch a chip holds, up to batch_size / chips.
+      output: a JSON file.
+    """
+
+    preset: str = "albert_base_v2"
+    topology: str = "v5e:2x2"
+    batch_size: int = 64
+    max_seq_length: int = 512
+    max_predictions_per_seq: int | None = None
+    remat: bool = False
+    mixed_precision: str = "bfloat16"
+    gradient_accumulation_steps: int = 1
+    largest: bool = False
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler says of one chip's step.
+
+    Attributes:
+      batch_a_chip: examples.
+      flops: of the step.
+      arguments, temporaries, code: bytes. The weights and moments are updated in place, so they count once.
+      seconds: that the compilation took.
+    """
+
+    batch_a_chip: int
+    flops: float
+    arguments: int
+    temporaries: int
+    code: int
+    seconds: float
+
+    @property
+    def memory(self) -> int:
+        """Bytes in all."""
+        return self.arguments + self.temporaries + self.code
+
+
+def main(settings: CompileSettings) -> dict:
+    chips = number_of_chips(settings.topology)
+    chip = CHIPS[settings.topology.split(":")[0]]
+    if settings.batch_size % chips:
+        raise InputError(
+            f"--batch_size must divide by the chips. Received {settings.batch_size} for the {chips} of "
+            f"{settings.topology}."
+        )
+    a_chip = settings.batch_size // chips
+    compiled = largest(settings, a_chip) if settings.largest else compile_step(settings, a_chip)
+    if compiled is None:
+        report: dict = {"fits": False}
+    else:
+        flops = compiled.flops / compiled.batch_a_chip * PAPER_BATCH * PAPER_STEPS
+        report = {
+            "fits": True,
+            **asdict(compiled),
+            "memory": compiled.memory,
+            "of_the_chips_memory": round(compiled.memory / chip.memory, 3),
+            "step_at_peak_s": compiled.flops / chip.peak,
+            "the_papers_run_at_half_of_peak_days": round(flops / (chips * chip.peak / 2) / 86400, 2),
+        }
+    report = {"settings": {**asdict(settings), "output": None}, "chips": chips, **report}
+    print(json.dumps(report, indent=2))
+    if settings.output:
+        write_text(settings.output, json.dumps(report, indent=2) + "\n")
+    return report
+
+
+def number_of_chips(topology: str) -> int:
+    """16 for v5e:4x4."""
+    matched = re.fullmatch(r"(\w+):(\d+(?:x\d+)+)", topology)
+    if not matched or matched[1] not in CHIPS:
+        raise InputError(
+            f"--topology must be one of {', '.join(CHIPS)} and a shape, such as v5e:4x4. Received {topology!r}."
+        )
+    return math.prod(map(int, matched[2].split("x")))
+
+
+def largest(settings: CompileSettings, most: int) -> Compiled | None:
+    """The largest batch a chip holds, to within 3%.
+
+    Memory grows by about the same amount with every example, so two sizes say where the limit is, and a third
+    compilation is the proof.
+    """
+    memory = CHIPS[settings.topology.split(":")[0]].memory
+    few = compile_step(settings, min(most, 8)) or compile_step(settings, 1)
+    if few is None or few.batch_a_chip == most:
+        return few
+    best, guess = few, min(most, int(few.batch_a_chip * 0.9 * memory / few.memory))
+    while guess > best.batch_a_chip:
+        found = compile_step(settings, guess)
+        if found is None:
+            guess = int(guess * 0.97)
+            continue
+        an_example = (found.memory - best.memory) / (guess - best.batch_a_chip)
+        best, guess = found, min(most, guess + int((memory - found.memory) / an_example))
+        if guess < 1.03 * best.batch_a_chip:
+            break
+    return best
+
+
+def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:
+    """Compiles the step for one chip; None if its memory is too small."""
+    began = time.monotonic()
+    module = with_updates_in_place(stable_hlo(settings, batch_a_chip))
+    check_for_tpu(module)
+    executable = compile_for(settings.topology, module)
+    if executable is None:
+        return None
+    memory = executable.get_compiled_memory_stats()
+    return Compiled(
+        batch_a_chip=batch_a_chip,
+        flops=executable.cost_analysis()["flops"],
+        arguments=memory.argument_size_in_bytes,
+        temporaries=memory.temp_size_in_bytes,
+        code=memory.generated_code_size_in_bytes,
+        seconds=round(time.monotonic() - began, 1),
+    )
+
+
+def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
+    """The real training step as StableHLO text: forward, backward, clipping, LAMB."""
+    try:
+        from jax._src.lib import xla_client
+        from jaxlib import _jax
+    except ImportError:
+        raise InputError(
+            "Compiling for TPUs needs jax and libtpu. Install them with `pip install 'albert-tf[tpu-compile]'`."
+        ) from None
+
+    preset = settings.preset if settings.preset in PRESETS else f"{settings.preset}_v2"
+    config = AlbertConfig.from_preset(preset)
+    dtype = "mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"
+    model = AlbertPretrainer(config, seed=1, dtype=dtype, remat=settings.remat)
+    optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
+    optimizer.build(model.trainable_variables)
+    step = tf.function(
+        make_replica_step(model, optimizer, accumulation_steps=settings.gradient_accumulation_steps),
+        jit_compile=True,
+    )
+    batch = zero_batch(
+        batch_a_chip,
+        settings.max_seq_length,
+        settings.max_predictions_per_seq or -(-settings.max_seq_length * 15 // 100),
+    )
+    hlo = step.experimental_get_compiler_ir(batch)(stage="hlo_serialized", platform_name="CPU")
+    text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
+    # A copy that the TPU compiler does not know in this form; it is no more than a name for the same value.
+    return re.sub(r"= mhlo\.copy (%\S+) : (tensor<[^>]*>)", r"= stablehlo.reshape \1 : (\2) -> \2", text)
+
+
+def zero_batch(B: int, T: int, P: int) -> dict[str, tf.Tensor]:
+    """A batch of the shapes and dtypes that the reader gives."""
+    return {
+        **{name: tf.zeros((B, T), tf.int32) for name in ("input_ids", "input_mask", "token_type_ids")},
+        **{name: tf.zeros((B, P), tf.int32) for name in ("masked_lm_positions", "masked_lm_ids")},
+        "masked_lm_weights": tf.zeros((B, P)),
+        "sentence_order": tf.zeros((B,), tf.int32),
+        "sentence_order_weights": tf.zeros((B,)),
+    }
+
+
+def with_updates_in_place(text: str) -> str:
+    """Says which results are the new values of which arguments, as TPUStrategy does for variables.
+
+    The results are the sums and then the variables that changed, in the order of the arguments.
+    """
+    signature = re.search(r"func\.func @main\((.*?)\) -> \((.*?)\) ?(?:attributes.*?)?\{\n", text, re.S)
+    assert signature
+    arguments = re.findall(r"%arg\d+: (tensor<[^>]*>)", signature[1])
+    results = re.findall(r"tensor<[^>]*>", signature[2])
+    aliases: dict[int, int] = {}
+    result = 1
+    for number, kind in enumerate(arguments):
+        is_batch = number < BATCH_ARGUMENTS
+        if not is_batch and result < len(results) and results[result] == kind:
+            aliases[number] = result
+            result += 1
+    assert result == len(results), "every result but the sums is a variable's new value"
+
+    def donated(match: re.Match) -> str:
+        alias = aliases.get(int(match[2]))
+        return match[1] if alias is None else f"{match[1]} {{tf.aliasing_output = {alias} : i32}}"
+
+    return text.replace(signature[1], re.sub(r"(%arg(\d+): tensor<[^>]*>)", donated, signature[1]), 1)
+
+
+BATCH_ARGUMENTS = len(zero_batch(1, 8, 2))
+
+
+def check_for_tpu(text: str) -> None:
+    """Raises ValueError if anything has an unknown shape or calls back to the host."""
+    for what, pattern in {
+        "an unknown dimension": r"tensor<[^>]*\?",
+        "a call to the host": r"callback|stablehlo\.(infeed|outfeed|send|recv)\b",
+    }.items():
+        found = re.search(pattern, text)
+        if found:
+            raise ValueError(f"The step must run on a TPU alone. It has {what}: {found[0]}.")
+
+
+def compile_for(topology: str, text: str):
+    """The executable for the first chip of a topology; None if it needs more memory than that has."""
+    import jax
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+    from jax.experimental import topologies
+
+    device = topologies.get_topology_desc(topology_name=topology, platform="tpu").devices[0]
+    with mlir.make_ir_context():
+        module = ir.Module.parse(text)
+    try:
+        return device.client.compile(module, xla_client.DeviceList((device,)), xla_client.CompileOptions())
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" in str(error):
+            return None
+        raise
+
+
+if __name__ == "__main__":
+    from albert_tf import cli
+
+    app = cyclopts.App(
+        default_parameter=cyclopts.Parameter(name_transform=lambda name: name, negative_bool="no"),
+        help=__doc__,
+        help_format="plaintext",
+    )
+
+    @app.default
+    def _(*, settings: Annotated[CompileSettings, cyclopts.Parameter(name="*")] = CompileSettings()) -> None:
+        main(settings)
+
+    raise SystemExit(cli.run(app))
