@@ -87,8 +87,8 @@ def make_replica_step(
     """A function batch -> sums that takes one optimizer step on one replica's part of the global batch.
 
     For `strategy.run`, and for a compiler that wants the step alone (benchmarks/tpu_compile.py). The arguments
-    are those of `make_train_function`; the sums are a float32 array in the order of `SUMS` and `STEP_SUMS`, without
-    the last of those, which the caller knows.
+    are those of `make_train_function`; the sums are a float32 array in the order of `SUMS` and `STEP_SUMS`,
+    without the last of those, which the caller knows.
     """
     gradient_function = make_gradient_function(model)
     if jit_compile:
