@@ -22,13 +22,12 @@ from collections.abc import Callable, Iterable
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import cyclopts
 import numpy as np
 import psutil
 
 from albert_tf.files import write_text
+from benchmarks import program
 from data_prep.documents import expand_files, read_documents
 from data_prep.examples import document_generator, serialize_batch
 from data_prep.masking import MaskingSettings, masked_example
@@ -314,11 +313,4 @@ def cpu_name() -> str:
 
 
 if __name__ == "__main__":
-    flags = cyclopts.Parameter(name_transform=lambda name: name)
-    app = cyclopts.App(default_parameter=flags, help=__doc__, help_format="plaintext")
-
-    @app.default
-    def _(settings: Annotated[BenchmarkSettings, cyclopts.Parameter(name="*")]) -> None:
-        main(settings)
-
-    app()
+    raise SystemExit(program.run(main, BenchmarkSettings, __doc__))

@@ -14,14 +14,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import cyclopts
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.training.run_log import read_metrics
+from benchmarks import program
 from data_prep.documents import expand_files
 
 OBJECTIVES = ("sop", "nsp", "none")
@@ -190,16 +188,4 @@ def albert(command: str, *arguments, **flags) -> None:
 
 
 if __name__ == "__main__":
-    from albert_tf import cli
-
-    app = cyclopts.App(
-        default_parameter=cyclopts.Parameter(name_transform=lambda name: name, negative_bool="no"),
-        help=__doc__,
-        help_format="plaintext",
-    )
-
-    @app.default
-    def _(*, settings: Annotated[CurveSettings, cyclopts.Parameter(name="*")]) -> None:
-        main(settings)
-
-    raise SystemExit(cli.run(app))
+    raise SystemExit(program.run(main, CurveSettings, __doc__))

@@ -15,45 +15,28 @@ import re
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # nobody to ask what TPU this machine is
 os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
 os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import cyclopts
 import tensorflow as tf
 
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
+from albert_tf.flops import TPU_TFLOPS
 from albert_tf.models import AlbertPretrainer
 from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
 from albert_tf.training.steps import make_replica_step
+from benchmarks import program
 
 PAPER_BATCH, PAPER_STEPS = 4096, 125_000
 
 
-@dataclass(frozen=True)
-class Chip:
-    """What https://cloud.google.com/tpu/docs says of a generation.
-
-    Attributes:
-      memory: bytes.
-      peak: bfloat16 FLOPs a second.
-    """
-
-    memory: int
-    peak: float
-
-
-CHIPS = {
-    "v4": Chip(32 << 30, 275e12),
-    "v5e": Chip(16 << 30, 197e12),
-    "v5p": Chip(95 << 30, 459e12),
-    "v6e": Chip(32 << 30, 918e12),
-}
+# GiB of memory a chip, from the pages that `flops.TPU_TFLOPS` names.
+MEMORY = {"v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
 
 
 @dataclass(frozen=True)
@@ -111,7 +94,7 @@ class Compiled:
 
 def main(settings: CompileSettings) -> dict:
     chips = number_of_chips(settings.topology)
-    chip = CHIPS[settings.topology.split(":")[0]]
+    memory, peak = memory_of(settings.topology), peak_of(settings.topology)
     if settings.batch_size % chips:
         raise InputError(
             f"--batch_size must divide by the chips. Received {settings.batch_size} for the {chips} of "
@@ -127,9 +110,9 @@ def main(settings: CompileSettings) -> dict:
             "fits": True,
             **asdict(compiled),
             "memory": compiled.memory,
-            "of_the_chips_memory": round(compiled.memory / chip.memory, 3),
-            "step_at_peak_s": compiled.flops / chip.peak,
-            "the_papers_run_at_half_of_peak_days": round(flops / (chips * chip.peak / 2) / 86400, 2),
+            "of_the_chips_memory": round(compiled.memory / memory, 3),
+            "step_at_peak_s": compiled.flops / peak,
+            "the_papers_run_at_half_of_peak_days": round(flops / (chips * peak / 2) / 86400, 2),
         }
     report = {"settings": {**asdict(settings), "output": None}, "chips": chips, **report}
     print(json.dumps(report, indent=2))
@@ -141,11 +124,22 @@ def main(settings: CompileSettings) -> dict:
 def number_of_chips(topology: str) -> int:
     """16 for v5e:4x4."""
     matched = re.fullmatch(r"(\w+):(\d+(?:x\d+)+)", topology)
-    if not matched or matched[1] not in CHIPS:
+    if not matched or matched[1] not in MEMORY:
         raise InputError(
-            f"--topology must be one of {', '.join(CHIPS)} and a shape, such as v5e:4x4. Received {topology!r}."
+            f"--topology must be one of {', '.join(MEMORY)} and a shape, such as v5e:4x4. Received {topology!r}."
         )
     return math.prod(map(int, matched[2].split("x")))
+
+
+def memory_of(topology: str) -> int:
+    """Bytes of one chip."""
+    return MEMORY[topology.split(":")[0]] << 30
+
+
+def peak_of(topology: str) -> float:
+    """bfloat16 FLOP/s of one chip."""
+    generation = topology.split(":")[0]
+    return TPU_TFLOPS[{"v5e": "v5litepod"}.get(generation, generation)] * 1e12
 
 
 def largest(settings: CompileSettings, most: int) -> Compiled | None:
@@ -154,7 +148,7 @@ def largest(settings: CompileSettings, most: int) -> Compiled | None:
     Memory grows by about the same amount with every example, so two sizes say where the limit is, and a third
     compilation is the proof.
     """
-    memory = CHIPS[settings.topology.split(":")[0]].memory
+    memory = memory_of(settings.topology)
     few = compile_step(settings, min(most, 8)) or compile_step(settings, 1)
     if few is None or few.batch_a_chip == most:
         return few
@@ -291,16 +285,4 @@ def compile_for(topology: str, text: str):
 
 
 if __name__ == "__main__":
-    from albert_tf import cli
-
-    app = cyclopts.App(
-        default_parameter=cyclopts.Parameter(name_transform=lambda name: name, negative_bool="no"),
-        help=__doc__,
-        help_format="plaintext",
-    )
-
-    @app.default
-    def _(*, settings: Annotated[CompileSettings, cyclopts.Parameter(name="*")] = CompileSettings()) -> None:
-        main(settings)
-
-    raise SystemExit(cli.run(app))
+    raise SystemExit(program.run(main, CompileSettings, __doc__))
