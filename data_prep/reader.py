@@ -149,9 +149,9 @@ def pretraining_dataset(
       start_example: how many examples of this host's an interrupted run had taken; the stream goes on after.
       repeat: start over at the end of the files, for ever.
       drop_remainder: leave out a last batch that is not full.
-      num_hosts: how many hosts share the examples. Each walks through all files and keeps every
-        num_hosts-th record of the one stream, so that the hosts' n-th batches are together the same global
-        batch whatever their number.
+      num_hosts: how many hosts share the examples. Each reads files of its own. Where there are fewer files
+        than hosts, each walks through all of them and keeps every num_hosts-th record of the one stream, so that
+        the hosts' n-th batches are together the same global batch whatever their number.
       host: which of them this is.
       shuffle_window: how many records are shuffled together, and held in memory twice.
       counts: examples in each file, if known; else `count_examples(files)`.
@@ -168,8 +168,11 @@ def pretraining_dataset(
         raise InputError("Pretraining needs at least one TFRecord file. Received none.")
     names = [os.fspath(file) for file in files]
     per_file = list(count_examples([Path(name) for name in names]) if counts is None else counts)
-    examples = sum(per_file)
-    if host >= examples:
+    by_file = len(names) >= num_hosts
+    if by_file:
+        names, per_file = names[host::num_hosts], per_file[host::num_hosts]
+    examples, sharers = sum(per_file), 1 if by_file else num_hosts  # of one stream, and who takes turns in it
+    if examples < sharers:
         raise InputError(
             f"Every host needs at least one example. Received none for host {host} of {num_hosts}."
         )
@@ -180,7 +183,7 @@ def pretraining_dataset(
             return records.skip(skip)
         return _shuffled(records, shuffle_seed, epoch, shuffle_window, skip)
 
-    first_epoch, skip = divmod(start_example * num_hosts, examples)
+    first_epoch, skip = divmod(start_example * sharers, examples)
     if repeat:
         records = epoch_records(tf.constant(first_epoch, tf.int64), skip).concatenate(
             tf.data.Dataset.range(first_epoch + 1, np.iinfo(np.int64).max).flat_map(
@@ -188,8 +191,9 @@ def pretraining_dataset(
             )
         )
     else:
-        records = epoch_records(tf.constant(0, tf.int64), min(start_example * num_hosts, examples))
-    records = records.shard(num_hosts, host)
+        records = epoch_records(tf.constant(0, tf.int64), min(start_example * sharers, examples))
+    if not by_file:
+        records = records.shard(num_hosts, host)
     kind = _common_names(files)
     masking = masking_of(Path(files[0])) if kind is _UNMASKED else None
     if masking:

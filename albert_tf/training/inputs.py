@@ -63,7 +63,8 @@ class PretrainingInputs:
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
         """Endless batches for `strategy.run`, from where a run that had taken `start_step` steps would be.
 
-        The n-th global batch has the same examples on any number of hosts and replicas.
+        Hosts read files of their own. Where there are fewer files than hosts, each takes its part of every global
+        batch, and the n-th one then has the same examples on any number of hosts, as on any number of replicas.
         """
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
