@@ -1,12 +1,10 @@
-import argparse
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.train_step import Peer, measure, model_flops, summary, table
+from benchmarks.train_step import Peer, model_flops, summary, table
 from benchmarks.train_step_peers import batch
 
 
@@ -51,21 +49,3 @@ def test_batch_predicts_each_position_once():
     assert all(len(set(row)) == 5 and row.max() < 32 for row in data["masked_lm_positions"])
     assert data["input_ids"].min() >= 5
     np.testing.assert_array_equal(data["masked_lm_weights"], 1)
-
-
-@pytest.mark.slow
-def test_real_processes_take_turns(tmp_path: Path, capfd):
-    flags = argparse.Namespace(
-        peers=["albert_tf"],
-        original_repo=tmp_path / "nothing here",
-        python=[],
-        dropout=0.0,
-        steps=2,
-        logs=tmp_path,
-    )
-    run = measure("float32", "1,16,2", flags)
-    assert "original does not run here" in capfd.readouterr().out
-    assert list(run["peers"]) == ["matrix_product", "albert_tf"]
-    row = run["peers"]["albert_tf"]
-    assert len(row["seconds"]) == 2 and 0 < row["last_loss"] < 15
-    assert row["peak_megabytes"] > 100
