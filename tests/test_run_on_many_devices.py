@@ -1,5 +1,6 @@
 """The program on several devices and in several processes: the same run, one folder, no process left waiting."""
 
+import glob
 import json
 from pathlib import Path
 
@@ -27,8 +28,12 @@ def program(pretraining_files, run: Path, **flags) -> list:
 
 
 def test_two_workers_make_the_run_of_one(pretraining_files, without_dropout, tmp_path):
-    """Over several epochs, resumed half-way, and evaluated on a number of examples that two do not share."""
-    flags = {"albert_config_file": without_dropout, "train_batch_size": 16, "eval_batch_size": 7}
+    """Over several epochs, resumed half-way, and evaluated on a number of examples that two do not share.
+
+    From one file, which both read: of two files each would read its own, in another order than one worker.
+    """
+    flags = {"input_file": sorted(glob.glob(pretraining_files.train))[0]}  # noqa: PTH207
+    flags |= {"albert_config_file": without_dropout, "train_batch_size": 16, "eval_batch_size": 7}
     flags |= {"num_warmup_steps": 100, "learning_rate": 0.1}  # the same schedule whatever the number of steps
     assert cli.main(pretraining_files.flags(tmp_path / "one", **flags)) == 0
     for steps in (8, 12):
