@@ -43,7 +43,7 @@ def albert_tf(data: dict, dtype: str, dropout: float, remat: bool = False) -> Ca
 
     from albert_tf import AlbertConfig, AlbertPretrainer, Lamb
     from albert_tf.models import pretraining_metrics
-    from albert_tf.training.steps import make_train_function
+    from albert_tf.training.steps import make_train_function, zero_sums
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
@@ -52,7 +52,7 @@ def albert_tf(data: dict, dtype: str, dropout: float, remat: bool = False) -> Ca
     optimizer.build(model.trainable_variables)
     train = make_train_function(model, optimizer, tf.distribute.get_strategy())
     batches, one = iter(tf.data.Dataset.from_tensors(data).repeat()), tf.constant(1)
-    return lambda: float(pretraining_metrics(train(batches, one))["loss"])
+    return lambda: float(pretraining_metrics(train(batches, one, zero_sums()))["loss"])
 
 
 def albert_tf_remat(data: dict, dtype: str, dropout: float) -> Callable[[], float]:

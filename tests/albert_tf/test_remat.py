@@ -93,7 +93,7 @@ PROGRAM = """
 
     from albert_tf import AlbertConfig, AlbertPretrainer, Lamb
     from albert_tf.models import pretraining_metrics
-    from albert_tf.training.steps import make_train_function
+    from albert_tf.training.steps import make_train_function, zero_sums
     from tests.albert_tf.test_models import random_batch
 
     config = AlbertConfig(
@@ -109,7 +109,8 @@ PROGRAM = """
     dataset = tf.data.Dataset.from_tensors(batch).repeat()
     iterator = iter(strategy.distribute_datasets_from_function(lambda context: dataset))
     train_steps = make_train_function(model, optimizer, strategy)
-    trace = [float(pretraining_metrics(train_steps(iterator, tf.constant(1)))["loss"]) for _ in range(5)]
+    sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(5)]
+    trace = [float(pretraining_metrics(of_step)["loss"]) for of_step in sums]
     weights = [variable.numpy().ravel().tolist() for variable in model.trainable_variables]
     print(json.dumps({"trace": trace, "weights": sum(weights, [])}))
 """
