@@ -198,21 +198,36 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
 
 
 @app.command
-def export(*, model_dir: str, output: str) -> None:
-    """Write a run's model as a SavedModel.
+def export(
+    *,
+    model_dir: str,
+    output: str,
+    kind: Literal["encoder", "preprocessor"] = "encoder",
+    seq_length: int | None = None,
+) -> None:
+    """Write a model as a SavedModel; all kinds but the encoder take text.
 
     For example:
 
       albert export --model_dir=runs/base --output=saved_model
 
+      albert export --kind=preprocessor --model_dir=albert_base_v2.tar.gz --output=preprocessor
+
     Args:
-      model_dir: the run's folder, what --output_dir was in pretraining.
+      model_dir: a run's folder, what --output_dir was in pretraining; or anything that `albert convert` reads.
       output: a new folder, or an earlier export to replace.
+      kind: encoder (ids to vectors, with the heads) or preprocessor (text to the encoder's inputs).
+      seq_length: of the preprocessor; 128 unless told.
     """
     _import_tensorflow()
-    from export.run import export_run
+    from export.run import export_model
 
-    print(export_run(model_dir, output))
+    given = {"seq_length": seq_length}
+    options = {name: value for name, value in given.items() if value is not None}
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in export_model(model_dir, output, kind, **options):
+        console.print(f"note: {note}", markup=False)
+    print(output)
 
 
 @app.command
