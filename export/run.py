@@ -14,14 +14,19 @@ from albert_tf.pretrained.stored import StoredModel
 from albert_tf.training.checkpoints import CONFIG_FILE
 from data_prep.tokenizer import AlbertTokenizer
 from export.card import write_card
+from export.embedding import build_embedding
+from export.fill_mask import build_fill_mask
 from export.preprocessor import build_preprocessor
 from export.savedmodel import build_export
 from export.saving import Export, check_destination, replaced_folder
+from export.warmup import write_warmup
 
-Kind = Literal["encoder", "preprocessor"]
+Kind = Literal["encoder", "preprocessor", "fill-mask", "embedding"]
 OPTIONS: dict[str, tuple[str, ...]] = {
     "encoder": (),
     "preprocessor": ("seq_length",),
+    "fill-mask": ("top_k",),
+    "embedding": ("pooling",),
 }
 
 
@@ -54,6 +59,8 @@ def export_model(
         export = _BUILDERS[kind](source, stored, Path(assets), **options)
         notes = (*stored.notes, *export.notes)
         tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
+        if export.warmup:
+            write_warmup(aside, export.warmup)
         write_card(aside, source, stored, kind, export, notes)
     return notes
 
@@ -72,6 +79,22 @@ def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:
 
 def _preprocessor(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
     return build_preprocessor(_tokenizer(source, stored, assets), stored.config, **options)
+
+
+def _fill_mask(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
+    tokenizer = _tokenizer(source, stored, assets)
+    if "masked_lm" in stored.missing:
+        raise InputError(f"--kind=fill-mask needs a masked-LM head, which {source} does not hold.")
+    return build_fill_mask(build_model(stored, seed=0), tokenizer, **options)
+
+
+def _embedding(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
+    tokenizer = _tokenizer(source, stored, assets)
+    if options.get("pooling") == "pooled" and "pooler" in stored.missing:
+        raise InputError(
+            f"--pooling=pooled needs a pooler, which {source} does not hold. Take --pooling=mean."
+        )
+    return build_embedding(build_model(stored, seed=0), tokenizer, **options)
 
 
 def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> AlbertTokenizer:
@@ -95,4 +118,6 @@ def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> AlbertT
 _BUILDERS: dict[str, Callable[..., Export]] = {
     "encoder": _encoder,
     "preprocessor": _preprocessor,
+    "fill-mask": _fill_mask,
+    "embedding": _embedding,
 }

@@ -70,7 +70,7 @@ def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
     assert tf.io.read_file(info["vocab_file"]) == WORDPIECE.content
 
 
-@pytest.mark.parametrize("kind", ["preprocessor"])
+@pytest.mark.parametrize("kind", ["preprocessor", "fill-mask", "embedding"])
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [
@@ -98,7 +98,10 @@ def test_an_earlier_export_survives_a_failure(source, tmp_path):
     assert (tmp_path / "saved" / "README.md").read_text() == before
 
 
-@pytest.mark.parametrize(("kind", "options"), [("encoder", {}), ("preprocessor", {"seq_length": 16})])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("encoder", {}), ("preprocessor", {"seq_length": 16}), ("fill-mask", {}), ("embedding", {})],
+)
 def test_the_card_says_what_it_is_and_its_example_runs(source, tmp_path, monkeypatch, kind, options):
     export_model(source, tmp_path / "saved", kind, **options)
     card = (tmp_path / "saved" / "README.md").read_text()
