@@ -230,8 +230,10 @@ def export(
     given = {"seq_length": seq_length, "top_k": top_k, "pooling": pooling}
     options = {name: value for name, value in given.items() if value is not None}
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in export_model(model_dir, output, kind, **options):
+    result = export_model(model_dir, output, kind, **options)
+    for note in result.notes:
         console.print(f"note: {note}", markup=False)
+    console.print(result.comparison.sentence, markup=False)
     print(output)
 
 

@@ -6,21 +6,37 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from albert_tf.pretrained.card import CARD_FILE, model_section, source_section, table, use_section, version
+from albert_tf.pretrained.card import (
+    CARD_FILE,
+    check_section,
+    model_section,
+    source_section,
+    table,
+    use_section,
+    version,
+)
 from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.verification import Comparison
 from export.saving import Export
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")  # TensorFlow's own
 
 
 def write_card(
-    folder: Path, source: str | Path, stored: StoredModel, kind: str, export: Export, notes: Sequence[str]
+    folder: Path,
+    source: str | Path,
+    stored: StoredModel,
+    kind: str,
+    export: Export,
+    notes: Sequence[str],
+    comparison: Comparison,
 ) -> None:
     """Writes the card of the SavedModel in `folder`, whose signatures are read from the files."""
     sections = [
         f"# ALBERT: SavedModel, {kind}\n\nWritten by `albert export` of albert_tf {version()}.",
         model_section(stored, notes),
         source_section(source, stored),
+        check_section(comparison.sentence),
         "## Signatures\n\n" + table(("signature", "inputs", "outputs"), _signatures(folder)),
         use_section(export.example),
     ]

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.models import AlbertPretrainer
@@ -11,6 +12,7 @@ from export.batches import SYMBOLS, padded_batch, warmup_texts
 from export.preprocessor import TEXTS
 from export.saving import Export, track_variables
 
+_TEXT = "The captain sailed past."
 _EXAMPLE = """
 import tensorflow as tf
 import tensorflow_text  # registers the tokenizer's operations
@@ -42,6 +44,13 @@ def build_embedding(
         pooled = outputs["pooled_output"] if pooling == "pooled" else _mean(outputs, batch["input_mask"])
         return {"embedding": tf.cast(pooled, tf.float32)}
 
+    def check(loaded):
+        ids = tokenizer.encode(_TEXT)[:room]
+        outputs = model.encoder({"input_ids": np.array([[tokenizer.cls_id, *ids, tokenizer.sep_id]])})
+        mean = np.mean(outputs["sequence_output"], axis=1)
+        ours = outputs["pooled_output"] if pooling == "pooled" else mean
+        return {"embedding": (loaded(tf.constant([_TEXT]))["embedding"], ours)}
+
     root = tf.train.Checkpoint()
     track_variables(root, model, ["pooler"] if pooling == "pooled" else [])
     root.tokenizer = graph
@@ -51,9 +60,7 @@ def build_embedding(
     def serving_default(text):
         return root.__call__(text)
 
-    return Export(
-        root, {"serving_default": serving_default}, _EXAMPLE, warmup_texts("The captain sailed past.")
-    )
+    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup_texts(_TEXT))
 
 
 def _mean(outputs: dict, input_mask: tf.Tensor) -> tf.Tensor:

@@ -68,6 +68,14 @@ def build_fill_mask(model: AlbertPretrainer, tokenizer: AlbertTokenizer, top_k: 
             "probabilities": tf.where(is_mask, best, 0.0),
         }
 
+    def check(loaded):
+        ids = [tokenizer.cls_id, tokenizer.mask_id, *tokenizer.encode("a")[: room - 1], tokenizer.sep_id]
+        batch = {"input_ids": np.array([ids]), "masked_lm_positions": np.array([[1]])}
+        logits = model(batch)["masked_lm_logits"][0, 0]
+        probabilities = np.array(tf.nn.softmax(tf.cast(logits, tf.float32)))[: tokenizer.vocab_size]
+        theirs = loaded(tf.constant([f"{_MASK} a"]))["probabilities"][0, 0]
+        return {"probabilities": (theirs, np.sort(probabilities)[::-1][:top_k])}
+
     root = tf.train.Checkpoint()
     track_variables(root, model, ["masked_lm"])
     root.tokenizer = masked.graph
@@ -78,7 +86,7 @@ def build_fill_mask(model: AlbertPretrainer, tokenizer: AlbertTokenizer, top_k: 
         return root.__call__(text)
 
     text = f"The captain {_MASK} past the lighthouse."
-    return Export(root, {"serving_default": serving_default}, _EXAMPLE, warmup_texts(text))
+    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup_texts(text))
 
 
 class _MaskedTexts:

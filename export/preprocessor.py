@@ -3,6 +3,7 @@
 texts --tokenize--> pieces --trim--> [CLS] a [SEP] b [SEP] --pad--> input_word_ids, input_mask, input_type_ids
 """
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
@@ -13,6 +14,7 @@ from data_prep.tokenizer import AlbertTokenizer
 from export.saving import Export
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")
+_TEXT = "The captain sailed past 300 lighthouses, in 1987."
 _EXAMPLE = """
 import tensorflow as tf
 import tensorflow_text  # registers the tokenizer's operations
@@ -88,8 +90,14 @@ def build_preprocessor(tokenizer: AlbertTokenizer, config: AlbertConfig, seq_len
     def serving_default(text):
         return preprocess(text)
 
+    def check(loaded):
+        ids = tokenizer.encode(_TEXT)[: seq_length - 2]
+        ours = np.array([[tokenizer.cls_id, *ids, tokenizer.sep_id]])
+        theirs = loaded(tf.constant([_TEXT]))["input_word_ids"][:, : ours.shape[1]]
+        return {"input_word_ids": (theirs, ours)}
+
     root.__call__ = preprocess
-    return Export(root, {"serving_default": serving_default}, _EXAMPLE, [["The captain sailed past."]])
+    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, [[_TEXT]])
 
 
 def pack_segments(segments, tokenizer: AlbertTokenizer, seq_length) -> dict[str, tf.Tensor]:

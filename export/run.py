@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.verification import Comparison
 from albert_tf.training.checkpoints import CONFIG_FILE
 from data_prep.tokenizer import AlbertTokenizer
 from export.card import write_card
@@ -18,7 +20,7 @@ from export.embedding import build_embedding
 from export.fill_mask import build_fill_mask
 from export.preprocessor import build_preprocessor
 from export.savedmodel import build_export
-from export.saving import Export, check_destination, replaced_folder
+from export.saving import Export, check_destination, replaced_folder, verified
 from export.warmup import write_warmup
 
 Kind = Literal["encoder", "preprocessor", "fill-mask", "embedding"]
@@ -30,9 +32,20 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-def export_model(
-    source: str | Path, output: str | Path, kind: Kind = "encoder", **options
-) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Exported:
+    """What came of an export.
+
+    Attributes:
+      notes: sentences on what is not in the source.
+      comparison: of outputs.
+    """
+
+    notes: tuple[str, ...]
+    comparison: Comparison
+
+
+def export_model(source: str | Path, output: str | Path, kind: Kind = "encoder", **options) -> Exported:
     """Writes a model as a SavedModel with a README.md.
 
     Args:
@@ -42,11 +55,12 @@ def export_model(
       options: of the kind, `OPTIONS` says which; see the module of its name.
 
     Returns:
-      Notes on what the source does not hold.
+      What the source does not hold, and how far the SavedModel's outputs are from the model's.
 
     Raises:
-      InputError: the source cannot be read or lacks what the kind needs, an option does not belong to the kind, or
-        `output` holds something that is not an export; then nothing has been written.
+      InputError: the source cannot be read or lacks what the kind needs, an option does not belong to the kind,
+        `output` holds something that is not an export or the source itself, or the SavedModel does not compute
+        what the model does; then nothing has been written.
     """
     for name in options:
         if name not in OPTIONS[kind]:
@@ -54,6 +68,8 @@ def export_model(
             raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")
     output = Path(output)
     check_destination(output)
+    if output.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
+        raise InputError(f"--output must not be the model itself, or around it. Received {output} for both.")
     stored = read(source)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
         export = _BUILDERS[kind](source, stored, Path(assets), **options)
@@ -61,8 +77,9 @@ def export_model(
         tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
         if export.warmup:
             write_warmup(aside, export.warmup)
-        write_card(aside, source, stored, kind, export, notes)
-    return notes
+        comparison = verified(export, aside)
+        write_card(aside, source, stored, kind, export, notes, comparison)
+    return Exported(notes, comparison)
 
 
 def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:

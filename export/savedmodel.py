@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.names import OPTIONAL_PARTS
+from albert_tf.pretrained.verification import random_batch
 from export.saving import Export, track_variables
 
 TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
@@ -79,7 +80,13 @@ def build_export(
     if vocabulary:
         root.vocab_file = tf.saved_model.Asset(str(vocabulary))
         signatures["tokenization_info"] = _tokenization_info(root.vocab_file, do_lower_case)
-    return Export(root, signatures, _EXAMPLE, notes=_notes(root, pooled, vocabulary))
+    return Export(
+        root,
+        signatures,
+        lambda loaded: _outputs(model, loaded),
+        _EXAMPLE,
+        notes=_notes(root, pooled, vocabulary),
+    )
 
 
 def _notes(root, pooled: Sequence[str], vocabulary: Path | None) -> tuple[str, ...]:
@@ -91,6 +98,21 @@ def _notes(root, pooled: Sequence[str], vocabulary: Path | None) -> tuple[str, .
         "the signature tokenization_info: no vocabulary": vocabulary is not None,
     }
     return tuple(f"left out {what} in the source" for what, there in absent.items() if not there)
+
+
+def _outputs(model: AlbertPretrainer, loaded) -> dict:
+    """Of the SavedModel and of the model, for the same random input."""
+    batch = random_batch(model.config, seed=0)
+    ours = {**model.encoder(batch), **model(batch)}
+    ids, mask, types, positions = (tf.constant(array) for array in batch.values())
+    inputs = _from_v1(ids, mask, types)
+    theirs = dict(loaded(inputs))
+    if hasattr(loaded, "mlm"):
+        masked = loaded.mlm({**inputs, "masked_lm_positions": positions})
+        theirs["masked_lm_logits"] = masked["mlm_logits"]
+    if hasattr(loaded, "sop"):
+        theirs["sentence_order_logits"] = loaded.sop(inputs)["sop_logits"]
+    return {name: (theirs[name], ours[name]) for name in ours if name in theirs}
 
 
 def _canonical(inputs: dict) -> dict:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.names import OPTIONAL_PARTS
+from albert_tf.pretrained.verification import Comparison, check_equal
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Export:
     Attributes:
       root: the trackable object.
       signatures: name -> tf.function or concrete function.
+      check: takes the loaded SavedModel; gives for each output its value and what the model gives when it is
+        called from Python with the same input.
       example: Python that uses the SavedModel in the working directory.
       warmup: batches of texts for the signature's input `text`, with which TensorFlow Serving warms up.
       notes: sentences on what is not in it.
@@ -29,7 +33,8 @@ class Export:
 
     root: tf.train.Checkpoint
     signatures: dict[str, Callable[..., Any]]
-    example: str = ""
+    check: Callable[[Any], dict[str, tuple[Any, Any]]]
+    example: str
     warmup: Sequence[Sequence[str]] = ()
     notes: tuple[str, ...] = ()
 
@@ -67,14 +72,20 @@ def check_destination(directory: Path) -> None:
         )
 
 
-def save(export: Export, directory: Path) -> None:
-    """Writes the SavedModel; an earlier one in `directory` is replaced.
+def verified(export: Export, directory: Path) -> Comparison:
+    """Loads the SavedModel again and compares its outputs with the model's own.
 
     Raises:
-      InputError: `directory` holds something else, or cannot be written.
+      InputError: they differ by more than rounding.
     """
-    with replaced_folder(directory) as aside:
-        tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
+    outputs = export.check(tf.saved_model.load(str(directory)))
+    pairs = [(np.asarray(theirs), np.asarray(ours)) for theirs, ours in outputs.values()]
+    # np.max, since max() may pass over a NaN
+    difference = float(np.max([np.abs(theirs - ours).max() for theirs, ours in pairs]))
+    scale = float(np.max([np.abs(ours).max() for _, ours in pairs]))
+    comparison = Comparison(difference, scale, tuple(outputs), "albert_tf", "tf.saved_model.load")
+    check_equal(comparison)
+    return comparison
 
 
 @contextlib.contextmanager
@@ -85,8 +96,9 @@ def replaced_folder(directory: Path) -> Iterator[Path]:
       InputError: `directory` holds something else, or cannot be written.
     """
     check_destination(directory)
+    directory = directory.resolve()  # through a link, to what it stands for
     # Beside the first folder that has to be made, so that a failure leaves none.
-    nearest = next(folder for folder in directory.absolute().parents if folder.exists())
+    nearest = next(folder for folder in directory.parents if folder.exists())
     aside, before = (nearest / f".{uuid.uuid4().hex}.tmp" for _ in range(2))
     try:
         aside.mkdir()

@@ -70,7 +70,7 @@ def write_card(
         f"# ALBERT: {TITLES[to]}\n\nWritten by `albert convert` of albert_tf {version()}.",
         model_section(stored, notes),
         source_section(source, stored),
-        f"## Check\n\n{verified[0].upper()}{verified[1:]}.",
+        check_section(verified),
         use_section(_EXAMPLES[to].replace("IDS", _IDS)),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections), encoding="utf-8")
@@ -93,6 +93,11 @@ def source_section(source: str | Path, stored: StoredModel) -> str:
         + table(("file", "bytes", "sha256"), _facts(source, stored))
         + f"\n\nSHA-256 of the weights, the same in every format: `{weights_hash(stored)}`."
     )
+
+
+def check_section(sentence: str) -> str:
+    """What was compared, and how far it lay apart."""
+    return f"## Check\n\n{sentence[0].upper()}{sentence[1:]}."
 
 
 def use_section(example: str) -> str:

@@ -11,7 +11,7 @@ from tests.export.conftest import run_alone
 @pytest.fixture(scope="module")
 def folder(source, tmp_path_factory):
     folder = tmp_path_factory.mktemp("preprocessor") / "saved"
-    assert export_model(source, folder, "preprocessor", seq_length=12) == ()
+    assert export_model(source, folder, "preprocessor", seq_length=12).notes == ()
     return folder
 
 
