@@ -223,21 +223,43 @@ def plot(
 
 
 @app.command
-def export(*, model_dir: str, output: str) -> None:
-    """Write a run's model as a SavedModel.
+def export(
+    *,
+    model_dir: str,
+    output: str,
+    kind: Literal["encoder", "preprocessor", "fill-mask", "embedding"] = "encoder",
+    seq_length: int | None = None,
+    top_k: int | None = None,
+    pooling: Literal["mean", "pooled"] | None = None,
+) -> None:
+    """Write a model as a SavedModel; all kinds but the encoder take text.
 
     For example:
 
       albert export --model_dir=runs/base --output=saved_model
 
+      albert export --kind=fill-mask --model_dir=albert_base_v2.tar.gz --output=models/albert/1
+
     Args:
-      model_dir: the run's folder, what --output_dir was in pretraining.
+      model_dir: a run's folder, what --output_dir was in pretraining; or anything that `albert convert` reads.
       output: a new folder, or an earlier export to replace.
+      kind: encoder (ids to vectors, with the heads), preprocessor (text to the encoder's inputs), fill-mask (text
+        with [MASK] to the best pieces) or embedding (text to one vector).
+      seq_length: of the preprocessor; 128 unless told.
+      top_k: how many pieces fill-mask gives; 5 unless told.
+      pooling: of embedding: the mean of all tokens' vectors, or the pooled output; mean unless told.
     """
     _import_tensorflow()
-    from export.run import export_run
+    from export.run import export_model
 
-    print(export_run(model_dir, output))
+    given = {"seq_length": seq_length, "top_k": top_k, "pooling": pooling}
+    options = {name: value for name, value in given.items() if value is not None}
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    result = export_model(model_dir, output, kind, **options)
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False)
+    console.print(result.comparison.sentence, markup=False)
+    print(output)
 
 
 @app.command

@@ -1,37 +1,140 @@
-"""From a run's folder to a SavedModel."""
+"""From a model in any format to a SavedModel."""
 
-import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE, VOCABULARY_FILE, load_run
-from export.savedmodel import check_destination, save_model
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.pretrained.own import build_model
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.verification import Comparison
+from albert_tf.training.checkpoints import CONFIG_FILE
+from data_prep.tokenizer import AlbertTokenizer
+from export.card import write_card
+from export.embedding import build_embedding
+from export.fill_mask import build_fill_mask
+from export.preprocessor import build_preprocessor
+from export.savedmodel import build_export
+from export.saving import Export, check_destination, replaced_folder, verified
+from export.warmup import write_warmup
+
+Kind = Literal["encoder", "preprocessor", "fill-mask", "embedding"]
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "encoder": (),
+    "preprocessor": ("seq_length",),
+    "fill-mask": ("top_k",),
+    "embedding": ("pooling",),
+}
 
 
-def export_run(model_dir: str | Path, output: str | Path) -> Path:
-    """Exports the newest checkpoint of a run, with its vocabulary where the run has one.
+@dataclass(frozen=True)
+class Exported:
+    """What came of an export.
+
+    Attributes:
+      notes: sentences on what is not in the source.
+      comparison: of outputs.
+    """
+
+    notes: tuple[str, ...]
+    comparison: Comparison
+
+
+def export_model(source: str | Path, output: str | Path, kind: Kind = "encoder", **options) -> Exported:
+    """Writes a model as a SavedModel with a README.md.
+
+    Args:
+      source: anything that `albert_tf.load_pretrained` reads.
+      output: a new or empty folder, or an earlier export, which is replaced.
+      kind: what the SavedModel does.
+      options: of the kind, `OPTIONS` says which; see the module of its name.
 
     Returns:
-      The folder of the SavedModel.
+      What the source does not hold, and how far the SavedModel's outputs are from the model's.
 
     Raises:
-      InputError: there is no run in `model_dir`, or `output` holds something that is not an export.
+      InputError: the source cannot be read or lacks what the kind needs, an option does not belong to the kind,
+        `output` holds something that is not an export or the source itself, or the SavedModel does not compute
+        what the model does; then nothing has been written.
     """
-    model_dir, output = Path(model_dir), Path(output)
+    for name in options:
+        if name not in OPTIONS[kind]:
+            owner = next(other for other, names in OPTIONS.items() if name in names)
+            raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")
+    output = Path(output)
     check_destination(output)
-    model = load_run(model_dir)
-    vocabulary = model_dir / VOCABULARY_FILE
-    save_model(
-        model,
-        output,
-        config_file=model_dir / CONFIG_FILE,
-        vocabulary=vocabulary if vocabulary.exists() else None,
-        do_lower_case=_do_lower_case(model_dir),
+    if output.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
+        raise InputError(f"--output must not be the model itself, or around it. Received {output} for both.")
+    stored = read(source)
+    with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
+        export = _BUILDERS[kind](source, stored, Path(assets), **options)
+        notes = (*stored.notes, *export.notes)
+        tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
+        if export.warmup:
+            write_warmup(aside, export.warmup)
+        comparison = verified(export, aside)
+        write_card(aside, source, stored, kind, export, notes, comparison)
+    return Exported(notes, comparison)
+
+
+def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:
+    stored.config.to_json_file(assets / CONFIG_FILE)
+    vocabulary = stored.vocabulary
+    return build_export(
+        build_model(stored, seed=0),
+        [assets / CONFIG_FILE],
+        vocabulary.save(assets) if vocabulary else None,
+        vocabulary.do_lower_case if vocabulary else True,
+        stored.parts,
     )
-    return output
 
 
-def _do_lower_case(model_dir: Path) -> bool:
-    manifest = model_dir / MANIFEST_FILE
-    if not manifest.exists():
-        return True
-    return bool(json.loads(manifest.read_text(encoding="utf-8"))["settings"]["do_lower_case"])
+def _preprocessor(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
+    return build_preprocessor(_tokenizer(source, stored, assets), stored.config, **options)
+
+
+def _fill_mask(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
+    tokenizer = _tokenizer(source, stored, assets)
+    if "masked_lm" in stored.missing:
+        raise InputError(f"--kind=fill-mask needs a masked-LM head, which {source} does not hold.")
+    return build_fill_mask(build_model(stored, seed=0), tokenizer, **options)
+
+
+def _embedding(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
+    tokenizer = _tokenizer(source, stored, assets)
+    if options.get("pooling") == "pooled" and "pooler" in stored.missing:
+        raise InputError(
+            f"--pooling=pooled needs a pooler, which {source} does not hold. Take --pooling=mean."
+        )
+    return build_embedding(build_model(stored, seed=0), tokenizer, **options)
+
+
+def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> AlbertTokenizer:
+    """The tokenizer of a kind that takes text."""
+    if stored.vocabulary is None:
+        raise InputError(
+            f"Only --kind=encoder goes without a vocabulary. There is none with {source}; put its spm.model there."
+        )
+    if stored.vocabulary.kind == "wordpiece":
+        raise InputError(
+            f"Only --kind=encoder goes with a WordPiece vocabulary, which {source} has: WordPiece has no "
+            "in-graph tokenizer here yet. Tokenize with `data_prep.wordpiece` and call an encoder."
+        )
+    path = stored.vocabulary.save(assets)
+    try:
+        return AlbertTokenizer(path, stored.vocabulary.do_lower_case)
+    except InputError as error:
+        raise InputError(str(error).replace(str(path), f"The vocabulary of {source}")) from None
+
+
+_BUILDERS: dict[str, Callable[..., Export]] = {
+    "encoder": _encoder,
+    "preprocessor": _preprocessor,
+    "fill-mask": _fill_mask,
+    "embedding": _embedding,
+}

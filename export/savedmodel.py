@@ -1,20 +1,28 @@
-"""SavedModels that `tf.saved_model.load` and TF-Hub's KerasLayer load, without this package.
+"""The encoder as a SavedModel that `tf.saved_model.load` and TF-Hub's KerasLayer load, without this package.
 
 The interface is TF-Hub's for TF2 text encoders; the signatures have the names of Google's TF-Hub v1 modules.
 """
 
-import shutil
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
+from albert_tf.pretrained.names import OPTIONAL_PARTS
+from albert_tf.pretrained.verification import random_batch
+from export.saving import Export, track_variables
 
 TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
 V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
+_EXAMPLE = """
+import tensorflow as tf
+
+encoder = tf.saved_model.load(".")
+ids = tf.constant([[2, 13, 1, 9, 3]])
+inputs = {"input_word_ids": ids, "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)}
+print(encoder(inputs)["sequence_output"].shape)
+"""
 
 
 def build_export(
@@ -22,8 +30,9 @@ def build_export(
     assets: Sequence[Path] = (),
     vocabulary: Path | None = None,
     do_lower_case: bool = True,
-) -> tuple[tf.train.Checkpoint, dict]:
-    """The trackable object to save, and its signatures.
+    parts: Sequence[str] = OPTIONAL_PARTS,
+) -> Export:
+    """The encoder with its heads.
 
     The object is called as `encoder({"input_word_ids": .., "input_mask": .., "input_type_ids": ..},
     training=False)`, int32 (B, T) each, and returns `pooled_output` (B, H), `sequence_output` (B, T, H),
@@ -34,15 +43,17 @@ def build_export(
     Args:
       model: trained, with its heads.
       assets: files to keep with the SavedModel.
-      vocabulary: a SentencePiece model, kept too and named by the signature `tokenization_info`.
+      vocabulary: its file, kept too and named by the signature `tokenization_info`.
       do_lower_case: what that signature says of the vocabulary.
+      parts: which of "pooler", "masked_lm" and "sentence_order" are trained. What comes of the others is left
+        out: without a pooler `pooled_output`, `default` and everything of the sentence order.
     """
+    pooled = ("default", "pooled_output") if "pooler" in parts else ()
 
     def encode(inputs, training=False):
         outputs = model.encoder(_canonical(inputs), training=training, intermediates=True)
         return {
-            "default": outputs["pooled_output"],
-            "pooled_output": outputs["pooled_output"],
+            **dict.fromkeys(pooled, outputs["pooled_output"]),
             "sequence_output": outputs["sequence_output"],
             "encoder_outputs": outputs["encoder_outputs"],
         }
@@ -58,52 +69,50 @@ def build_export(
         return {**outputs, "sop_logits": model.sentence_order(outputs["pooled_output"])}
 
     root = tf.train.Checkpoint()
-    root.variables = [variable.value for variable in model.variables]
-    root.trainable_variables = [variable.value for variable in model.trainable_variables]
-    root.regularization_losses = []
+    track_variables(root, model, parts)
     root.assets = [tf.saved_model.Asset(str(path)) for path in assets]
     root.__call__ = _traced(encode, TEXT_INPUTS)
-    root.mlm = _traced(predict_masked, (*TEXT_INPUTS, "masked_lm_positions"))
-    root.sop = _traced(predict_order, TEXT_INPUTS)
+    if "masked_lm" in parts:
+        root.mlm = _traced(predict_masked, (*TEXT_INPUTS, "masked_lm_positions"))
+    if {"pooler", "sentence_order"} <= set(parts):
+        root.sop = _traced(predict_order, TEXT_INPUTS)
     signatures = _signatures(root)
     if vocabulary:
         root.vocab_file = tf.saved_model.Asset(str(vocabulary))
         signatures["tokenization_info"] = _tokenization_info(root.vocab_file, do_lower_case)
-    return root, signatures
+    return Export(
+        root,
+        signatures,
+        lambda loaded: _outputs(model, loaded),
+        _EXAMPLE,
+        notes=_notes(root, pooled, vocabulary),
+    )
 
 
-def save_model(
-    model: AlbertPretrainer, directory: Path, *, config_file: Path, vocabulary: Path | None = None,
-    do_lower_case: bool = True,
-) -> None:  # fmt: skip
-    """Writes the SavedModel of `build_export`; an earlier SavedModel in `directory` is replaced.
-
-    Raises:
-      InputError: `directory` holds something else.
-    """
-    directory = Path(directory)
-    check_destination(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    root, signatures = build_export(model, [config_file], vocabulary, do_lower_case)
-    aside = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        tf.saved_model.save(root, str(aside), signatures=signatures)
-        if directory.exists():
-            shutil.rmtree(directory)
-        aside.rename(directory)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+def _notes(root, pooled: Sequence[str], vocabulary: Path | None) -> tuple[str, ...]:
+    """What the source did not hold, in one line each."""
+    absent = {
+        "pooled_output and default: no pooler": bool(pooled),
+        ".mlm and the signature mlm: no masked-LM head": hasattr(root, "mlm"),
+        ".sop and the signature sop: no pooler with a sentence-order head": hasattr(root, "sop"),
+        "the signature tokenization_info: no vocabulary": vocabulary is not None,
+    }
+    return tuple(f"left out {what} in the source" for what, there in absent.items() if not there)
 
 
-def check_destination(directory: Path) -> None:
-    """Raises InputError unless `directory` is free, empty or an earlier SavedModel."""
-    if directory.is_file():
-        raise InputError(f"--output must be a folder. Received {directory}, which is a file.")
-    if directory.exists() and any(directory.iterdir()) and not (directory / "saved_model.pb").exists():
-        raise InputError(
-            f"--output must be a new or empty folder, or an earlier export. Received {directory}, which holds "
-            "other files."
-        )
+def _outputs(model: AlbertPretrainer, loaded) -> dict:
+    """Of the SavedModel and of the model, for the same random input."""
+    batch = random_batch(model.config, seed=0)
+    ours = {**model.encoder(batch), **model(batch)}
+    ids, mask, types, positions = (tf.constant(array) for array in batch.values())
+    inputs = _from_v1(ids, mask, types)
+    theirs = dict(loaded(inputs))
+    if hasattr(loaded, "mlm"):
+        masked = loaded.mlm({**inputs, "masked_lm_positions": positions})
+        theirs["masked_lm_logits"] = masked["mlm_logits"]
+    if hasattr(loaded, "sop"):
+        theirs["sentence_order_logits"] = loaded.sop(inputs)["sop_logits"]
+    return {name: (theirs[name], ours[name]) for name in ours if name in theirs}
 
 
 def _canonical(inputs: dict) -> dict:
@@ -149,12 +158,15 @@ def _signatures(root) -> dict:
         outputs = root.sop(_from_v1(input_ids, input_mask, segment_ids), training=False)
         return {**_v1_outputs(outputs), "sop_log_probs": tf.nn.log_softmax(outputs["sop_logits"])}
 
-    return {
+    signatures = {
         "serving_default": serving_default.get_concrete_function(**_specs(TEXT_INPUTS)),
         "tokens": tokens.get_concrete_function(**_specs(V1_INPUTS)),
-        "mlm": mlm.get_concrete_function(**_specs((*V1_INPUTS, "mlm_positions"))),
-        "sop": sop.get_concrete_function(**_specs(V1_INPUTS)),
     }
+    if hasattr(root, "mlm"):
+        signatures["mlm"] = mlm.get_concrete_function(**_specs((*V1_INPUTS, "mlm_positions")))
+    if hasattr(root, "sop"):
+        signatures["sop"] = sop.get_concrete_function(**_specs(V1_INPUTS))
+    return signatures
 
 
 def _from_v1(input_ids, input_mask, segment_ids) -> dict:
@@ -162,7 +174,7 @@ def _from_v1(input_ids, input_mask, segment_ids) -> dict:
 
 
 def _v1_outputs(outputs: dict) -> dict:
-    return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
+    return {name: outputs[name] for name in ("pooled_output", "sequence_output") if name in outputs}
 
 
 def _arrays(outputs: dict) -> dict:

@@ -25,11 +25,12 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def folder(pretraining_files, tmp_path_factory):
-    """A folder with runs/base and saved_model, as after the README's earlier steps."""
+    """A folder with runs/base and its exports, as after the README's earlier steps."""
     folder = tmp_path_factory.mktemp("readme")
     assert cli.main(pretraining_files.flags(folder / "runs" / "base", num_train_steps=1)) == 0
     export = ["export", f"--model_dir={folder}/runs/base", f"--output={folder}/saved_model"]
     assert cli.main(export) == 0
+    assert cli.main([*export[:2], "--kind=fill-mask", f"--output={folder}/models/albert/1"]) == 0
     return folder
 
 
@@ -66,5 +67,5 @@ def test_commands(command, tmp_path, monkeypatch):
 
 
 def test_there_is_something_to_paste():
-    assert len(SNIPPETS) == 3
+    assert len(SNIPPETS) == 4
     assert len([command for command in COMMANDS if command[0] == "albert"]) >= 4

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from albert_tf.pretrained import hub
@@ -64,20 +65,44 @@ def write_card(
     comparison: Comparison | None,
 ) -> None:
     """Writes the card of files in `folder` that were made from `source`, which was read as `stored`."""
-    holds = ", ".join(("encoder", *stored.parts))
     verified = comparison.sentence if comparison else "not verified (--noverify)"
     sections = [
-        f"# ALBERT: {TITLES[to]}\n\nWritten by `albert convert` of albert_tf {_version()}.",
-        f"## Model\n\n{_parameters(stored):,} parameters: {holds}."
-        + "".join(f"\n- {note}" for note in notes)
-        + f"\n\n{_table(('field', 'value'), stored.config.to_dict().items())}",
-        f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(source, stored)}.\n\n"
-        + _table(("file", "bytes", "sha256"), _facts(source, stored)),
-        f"SHA-256 of the weights, the same in every format: `{weights_hash(stored)}`.",
-        f"## Check\n\n{verified[0].upper()}{verified[1:]}.",
-        f"## Use\n\n```python\n{textwrap.dedent(_EXAMPLES[to]).strip().replace('IDS', _IDS)}\n```\n",
+        f"# ALBERT: {TITLES[to]}\n\nWritten by `albert convert` of albert_tf {version()}.",
+        model_section(stored, notes),
+        source_section(source, stored),
+        check_section(verified),
+        use_section(_EXAMPLES[to].replace("IDS", _IDS)),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections), encoding="utf-8")
+
+
+def model_section(stored: StoredModel, notes: Sequence[str]) -> str:
+    """What the model is: its parameters, what there is to note, its configuration."""
+    holds = ", ".join(("encoder", *stored.parts))
+    return (
+        f"## Model\n\n{_parameters(stored):,} parameters: {holds}."
+        + "".join(f"\n- {note}" for note in notes)
+        + f"\n\n{table(('field', 'value'), stored.config.to_dict().items())}"
+    )
+
+
+def source_section(source: str | Path, stored: StoredModel) -> str:
+    """Where the model is from, with the hashes of the files and of the weights."""
+    return (
+        f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(source, stored)}.\n\n"
+        + table(("file", "bytes", "sha256"), _facts(source, stored))
+        + f"\n\nSHA-256 of the weights, the same in every format: `{weights_hash(stored)}`."
+    )
+
+
+def check_section(sentence: str) -> str:
+    """What was compared, and how far it lay apart."""
+    return f"## Check\n\n{sentence[0].upper()}{sentence[1:]}."
+
+
+def use_section(example: str) -> str:
+    """Python to paste, which runs in the folder of the files."""
+    return f"## Use\n\n```python\n{textwrap.dedent(example).strip()}\n```\n"
 
 
 def weights_hash(stored: StoredModel) -> str:
@@ -93,7 +118,8 @@ def _parameters(stored: StoredModel) -> int:
     return sum(array.size for array in stored.weights.values())
 
 
-def _version() -> str:
+def version() -> str:
+    """That of this library."""
     try:
         return importlib.metadata.version("albert-tf")
     except importlib.metadata.PackageNotFoundError:  # run from a checkout that was never installed
@@ -130,6 +156,7 @@ def _file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _table(header: tuple[str, ...], rows) -> str:
+def table(header: tuple[str, ...], rows) -> str:
+    """A table in Markdown."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -36,7 +36,7 @@ def test_help_has_an_example(capfd, command):
         (("params", "--jsn"), "Did you mean --json?"),
         (("export", "--model_dir=x", "--outptu=y"), "Unknown option: --outptu. Did you mean --output?"),
         (("export", "--output=y"), "--model_dir"),
-        (("export", "--model_dir=nowhere", "--output=y"), "Received nowhere"),
+        (("export", "--model_dir=nowhere", "--output=y"), "There is no checkpoint at nowhere"),
         (("prepare", "--max_seq_lenght=3"), "Did you mean --max_seq_length?"),
         (("vocab", "--input_file=nowhere.txt", "--output_prefix=v"), "There is no input file nowhere.txt"),
     ],

@@ -9,10 +9,17 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
-from export.savedmodel import save_model
+from export.savedmodel import build_export
+from export.saving import replaced_folder
 from tests.albert_tf.test_models import random_batch
 
 DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
+
+
+def save_model(model, directory, *, config_file, vocabulary=None, do_lower_case=True) -> None:
+    with replaced_folder(directory) as aside:
+        export = build_export(model, [config_file], vocabulary, do_lower_case)
+        tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
 
 
 @pytest.fixture(scope="module")

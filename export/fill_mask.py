@@ -1,0 +1,170 @@
+"""Text with [MASK] in, the best pieces out: a SavedModel with tokenizer, encoder and masked-LM head.
+
+"The [MASK] sat." --split at [MASK]--> parts --tokenize--> ids with the mask's between them --cut--> one batch
+    --encoder, head--> logits (B, M, V) --top k--> pieces, probabilities (B, M, K)
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from data_prep.digit_comma import SPACE
+from data_prep.preprocessing import GraphTokenizer
+from data_prep.tokenizer import AlbertTokenizer
+from export.batches import SYMBOLS, padded_batch, warmup_texts
+from export.preprocessor import TEXTS
+from export.saving import Export, track_variables
+
+_MASK = "[MASK]"
+_GONE = -1  # in place of an id
+_EXAMPLE = """
+import tensorflow as tf
+import tensorflow_text  # registers the tokenizer's operations
+
+fill_mask = tf.saved_model.load(".")
+outputs = fill_mask(tf.constant(["The captain [MASK] past the lighthouse."]))
+print(outputs["pieces"][0, 0], outputs["probabilities"][0, 0])
+"""
+
+
+def build_fill_mask(model: AlbertPretrainer, tokenizer: AlbertTokenizer, top_k: int = 5) -> Export:
+    """The model with its tokenizer, from text to the best pieces.
+
+    The object is called with a batch of texts, string (B,), in which "[MASK]" stands for the symbol. It returns
+    `pieces`, string (B, M, K), best first, and their `probabilities`, float32 (B, M, K), among all of the
+    vocabulary. M is the largest number of masks in a text, at least 1; a text with fewer has "" and 0 in the
+    places that are left. A text that is too long is cut around its masks, and after its first ones
+    where they are too far apart. The signature's input is `text`.
+
+    Args:
+      model: with a trained masked-LM head.
+      tokenizer: of its vocabulary.
+      top_k: K, at most the number of pieces.
+
+    Raises:
+      InputError: there are not so many pieces.
+    """
+    if not 1 <= top_k <= tokenizer.vocab_size:
+        raise InputError(
+            f"--top_k must be from 1 to the {tokenizer.vocab_size} pieces of the vocabulary. Received {top_k}."
+        )
+    masked = _MaskedTexts(tokenizer)
+    pieces = tf.constant(tokenizer.pieces)
+    room = model.config.max_position_embeddings - SYMBOLS
+
+    def best_pieces(texts):
+        batch = padded_batch(cut_around(masked.tokenize(texts), tokenizer.mask_id, room), tokenizer)
+        positions, is_mask = _mask_positions(batch["input_ids"] == tokenizer.mask_id)
+        outputs = model.encoder(batch, training=False)
+        table = model.encoder.embeddings.word_embeddings
+        logits = model.masked_lm(outputs["sequence_output"], positions, table)
+        probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
+        # The model may have more embeddings than the vocabulary has pieces.
+        best, ids = tf.math.top_k(probabilities[..., : tokenizer.vocab_size], top_k)
+        is_mask = is_mask[:, :, tf.newaxis]
+        return {
+            "pieces": tf.where(is_mask, tf.gather(pieces, ids), ""),
+            "probabilities": tf.where(is_mask, best, 0.0),
+        }
+
+    def check(loaded):
+        ids = [tokenizer.cls_id, tokenizer.mask_id, *tokenizer.encode("a")[: room - 1], tokenizer.sep_id]
+        batch = {"input_ids": np.array([ids]), "masked_lm_positions": np.array([[1]])}
+        logits = model(batch)["masked_lm_logits"][0, 0]
+        probabilities = np.array(tf.nn.softmax(tf.cast(logits, tf.float32)))[: tokenizer.vocab_size]
+        theirs = loaded(tf.constant([f"{_MASK} a"]))["probabilities"][0, 0]
+        return {"probabilities": (theirs, np.sort(probabilities)[::-1][:top_k])}
+
+    root = tf.train.Checkpoint()
+    track_variables(root, model, ["masked_lm"])
+    root.tokenizer = masked.graph
+    root.__call__ = tf.function(best_pieces, input_signature=[TEXTS], autograph=False)
+
+    @tf.function(input_signature=[TEXTS], autograph=False)
+    def serving_default(text):
+        return root.__call__(text)
+
+    text = f"The captain {_MASK} past the lighthouse."
+    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup_texts(text))
+
+
+class _MaskedTexts:
+    """The tokenizer for texts in which [MASK] is the symbol.
+
+    What follows a mask without a space ("[MASK]," or "[MASK]s") is a piece that starts no word where the
+    vocabulary has it, as it was in training, where masks took the place of pieces.
+    """
+
+    def __init__(self, tokenizer: AlbertTokenizer):
+        self.graph = GraphTokenizer(tokenizer)
+        self._mask_id = tokenizer.mask_id
+        self._glued = tf.constant(glued_ids(tokenizer.pieces))
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """string (B,) to RaggedTensor int32 (B, (T)), in which [MASK] has the symbol's id."""
+        # The space, which the tokenizer drops, gives empty texts a part, too.
+        parts = tf.strings.split(tf.strings.join([" ", texts]), _MASK)  # (B, (M + 1))
+        place = tf.range(tf.size(parts.values, tf.int64)) - tf.gather(
+            parts.row_starts(), parts.value_rowids()
+        )
+        follows = place > 0
+        ids = self._glue(self.graph.tokenize(parts.values), follows & ~self._starts_with_space(parts.values))
+        count = tf.cast(follows, tf.int64)
+        masks = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(count)], self._mask_id), count)
+        ids = tf.concat([masks, ids], axis=1)
+        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, parts.row_splits))
+
+    def _starts_with_space(self, parts: tf.Tensor) -> tf.Tensor:
+        """Whether there is white space, by the tokenizer's own rules, before the first word."""
+        plain = self.graph.normalize(tf.strings.join(["x", parts]))
+        return tf.strings.substr(plain, 0, 2) == "x "
+
+    def _glue(self, ids: tf.RaggedTensor, rows: tf.Tensor) -> tf.RaggedTensor:
+        """Takes the space from the first piece of the given rows."""
+        firsts = tf.boolean_mask(ids.row_starts(), rows & (ids.row_lengths() > 0))
+        glued = tf.gather(self._glued, tf.gather(ids.values, firsts))
+        ids = ids.with_values(tf.tensor_scatter_nd_update(ids.values, firsts[:, tf.newaxis], glued))
+        return tf.ragged.boolean_mask(ids, ids != _GONE)
+
+
+def glued_ids(pieces: tuple[str, ...]) -> np.ndarray:
+    """For each piece the id of the same without its space, int32 [V]; -1 for the space alone.
+
+    >>> glued_ids(("▁", "s", "▁s", "▁sat"))
+    array([-1,  1,  1,  3], dtype=int32)
+    """
+    ids = {piece: i for i, piece in enumerate(pieces)} | {"": _GONE}
+    return np.array([ids.get(piece.removeprefix(SPACE), i) for i, piece in enumerate(pieces)], np.int32)
+
+
+def cut_around(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor:
+    """Cuts rows to at most `room` ids, with the masks in the middle; the first one is always kept.
+
+    Args:
+      ids: RaggedTensor int32 (B, (T)).
+      mask_id: the id of the mask.
+      room: how many ids may stay.
+
+    Returns:
+      RaggedTensor int32 (B, (T)); rows without a mask keep their beginning.
+    """
+    lengths = ids.row_lengths()
+    positions = tf.ragged.range(lengths)
+    masks = tf.ragged.boolean_mask(positions, ids == mask_id)
+    has_mask = masks.row_lengths() > 0
+    first = tf.where(has_mask, tf.reduce_min(masks, axis=1), 0)
+    last = tf.where(has_mask, tf.reduce_max(masks, axis=1), 0)
+    begin = tf.maximum((first + last) // 2 - room // 2, last - room + 1)
+    begin = tf.clip_by_value(tf.minimum(begin, first), 0, tf.maximum(lengths - room, 0))[:, tf.newaxis]
+    return tf.ragged.boolean_mask(ids, (positions >= begin) & (positions < begin + room))
+
+
+def _mask_positions(is_mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """(B, T) to the positions of the masks, int32 (B, M), and whether there is one, bool (B, M); M >= 1."""
+    B, T = tf.unstack(tf.shape(is_mask, tf.int64))
+    counts = tf.math.count_nonzero(is_mask, axis=1)
+    M = tf.reduce_max(tf.concat([counts, [1]], 0))
+    positions = tf.broadcast_to(tf.range(tf.cast(T, tf.int32)), [B, T])
+    positions = tf.ragged.boolean_mask(positions, is_mask).to_tensor(0, shape=tf.stack([B, M]))
+    return positions, tf.sequence_mask(counts, M)

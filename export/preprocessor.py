@@ -1,0 +1,121 @@
+"""Text to the encoder's inputs, as a SavedModel with the interface of TF-Hub's text preprocessors.
+
+texts --tokenize--> pieces --trim--> [CLS] a [SEP] b [SEP] --pad--> input_word_ids, input_mask, input_type_ids
+"""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from data_prep.preprocessing import GraphTokenizer
+from data_prep.tokenizer import AlbertTokenizer
+from export.saving import Export
+
+TEXTS = tf.TensorSpec([None], tf.string, name="text")
+_TEXT = "The captain sailed past 300 lighthouses, in 1987."
+_EXAMPLE = """
+import tensorflow as tf
+import tensorflow_text  # registers the tokenizer's operations
+
+preprocessor = tf.saved_model.load(".")
+print(preprocessor(tf.constant(["The captain sailed past."]))["input_word_ids"][0, :8])
+"""
+
+
+class _Tokenize(tf.Module):
+    """`preprocessor.tokenize`: an object that is called, and has a method."""
+
+    def __init__(self, tokenizer: AlbertTokenizer, graph: GraphTokenizer):
+        super().__init__()
+        self._graph = graph
+        self._special_tokens = {
+            "start_of_sequence_id": tokenizer.cls_id,
+            "end_of_segment_id": tokenizer.sep_id,
+            "padding_id": tokenizer.pad_id,
+            "mask_id": tokenizer.mask_id,
+            "vocab_size": tokenizer.vocab_size,
+        }
+
+    @tf.function(input_signature=[TEXTS], autograph=False)
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return self._graph.tokenize(texts)
+
+    @tf.function(input_signature=[], autograph=False)
+    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        return {name: tf.constant(i, tf.int32) for name, i in self._special_tokens.items()}
+
+
+def build_preprocessor(tokenizer: AlbertTokenizer, config: AlbertConfig, seq_length: int = 128) -> Export:
+    """The preprocessor of a vocabulary.
+
+    The object is called with a batch of texts, string (B,), and returns `input_word_ids`, `input_mask` and
+    `input_type_ids`, int32 (B, seq_length). `.tokenize(texts)` gives the pieces alone, RaggedTensor int32
+    (B, (T)): there are no words in between, as with TF-Hub's other SentencePiece preprocessors.
+    `.bert_pack_inputs(segments, seq_length)` makes the three arrays of one or two such tensors; of two that are
+    too long together the longer one is cut first. `.tokenize.get_special_tokens_dict()` names the symbols' ids.
+
+    Args:
+      tokenizer: what it is to equal on every text.
+      config: the model's shape.
+      seq_length: [CLS] and [SEP] counted; of `__call__`, and what `bert_pack_inputs` takes unless told.
+
+    Raises:
+      InputError: the model has no positions for `seq_length`.
+    """
+    if not 3 <= seq_length <= config.max_position_embeddings:
+        raise InputError(
+            f"--seq_length must be from 3 to the model's `max_position_embeddings`, "
+            f"{config.max_position_embeddings}. Received {seq_length}."
+        )
+
+    def bert_pack_inputs(inputs, seq_length=seq_length):
+        return pack_segments(inputs, tokenizer, seq_length)
+
+    root = tf.train.Checkpoint()
+    root.tokenize = _Tokenize(tokenizer, GraphTokenizer(tokenizer))
+    root.bert_pack_inputs = tf.function(bert_pack_inputs, autograph=False)
+    for ragged_rank in (1, 2):  # (B, (T)), and (B, (words), (pieces)) as BERT's tokenizers give
+        segment = tf.RaggedTensorSpec([None] * (ragged_rank + 1), tf.int32, ragged_rank)
+        for segments in (1, 2):
+            root.bert_pack_inputs.get_concrete_function([segment] * segments, tf.TensorSpec([], tf.int32))
+
+    @tf.function(input_signature=[TEXTS], autograph=False)
+    def preprocess(texts):
+        packed = pack_segments([root.tokenize(texts)], tokenizer, seq_length)
+        return {name: tf.ensure_shape(array, [None, seq_length]) for name, array in packed.items()}
+
+    @tf.function(input_signature=[TEXTS], autograph=False)
+    def serving_default(text):
+        return preprocess(text)
+
+    def check(loaded):
+        ids = tokenizer.encode(_TEXT)[: seq_length - 2]
+        ours = np.array([[tokenizer.cls_id, *ids, tokenizer.sep_id]])
+        theirs = loaded(tf.constant([_TEXT]))["input_word_ids"][:, : ours.shape[1]]
+        return {"input_word_ids": (theirs, ours)}
+
+    root.__call__ = preprocess
+    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, [[_TEXT]])
+
+
+def pack_segments(segments, tokenizer: AlbertTokenizer, seq_length) -> dict[str, tf.Tensor]:
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of a batch.
+
+    Args:
+      segments: one or two RaggedTensors of integers, (B, (T)) or (B, (words), (pieces)).
+      tokenizer: has the symbols.
+      seq_length: what each row is cut and padded to, the symbols counted.
+
+    Returns:
+      `input_word_ids`, `input_mask` and `input_type_ids`, int32 (B, seq_length).
+    """
+    flat = [tf.cast(s.merge_dims(1, -1) if s.ragged_rank > 1 else s, tf.int32) for s in segments]
+    room = seq_length - (len(flat) + 1)
+    trimmed = tf_text.RoundRobinTrimmer(room).trim(flat)
+    ids, types = tf_text.combine_segments(trimmed, tokenizer.cls_id, tokenizer.sep_id)
+    ids, mask = tf_text.pad_model_inputs(ids, seq_length, tokenizer.pad_id)
+    types, _ = tf_text.pad_model_inputs(types, seq_length)
+    arrays = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
+    return {name: tf.cast(array, tf.int32) for name, array in arrays.items()}

@@ -1,0 +1,64 @@
+"""A model with a vocabulary of its own, in a format that only the readers know."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.pretrained.stored import StoredModel, Vocabulary
+from albert_tf.pretrained.tf1 import write_tf1
+from tests.albert_tf.pretrained.random_models import random_weights
+from tests.data_prep.conftest import model_file, story, tokenizer
+
+__all__ = ["model_file", "story", "tokenizer"]
+
+CONFIG = AlbertConfig(
+    vocab_size=104,  # more than the vocabulary's 100 pieces
+    embedding_size=10,
+    hidden_size=24,
+    num_hidden_layers=3,
+    num_attention_heads=3,
+    intermediate_size=36,
+    max_position_embeddings=16,
+)
+
+
+def write_source(folder: Path, *without: str, vocabulary: Vocabulary | None = None) -> Path:
+    """A TF1 checkpoint; `without` names parts to leave out."""
+    folder.mkdir()
+    weights = random_weights(CONFIG, *without)
+    if "masked_lm" not in without:
+        weights["masked_lm/output_bias"][100:] += 3.0  # the best guesses are ids that stand for no piece
+    write_tf1(StoredModel("run", Path("nowhere"), CONFIG, weights, vocabulary), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def source(model_file, tmp_path_factory) -> Path:
+    """A whole model with its vocabulary."""
+    vocabulary = Vocabulary("sentencepiece", model_file.read_bytes())
+    return write_source(tmp_path_factory.mktemp("source") / "tf1", vocabulary=vocabulary)
+
+
+_ALONE = """
+    import importlib.abc, sys
+
+    class Refuse(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in ("albert_tf", "data_prep", "export", "keras", "sentencepiece"):
+                raise ModuleNotFoundError(name)
+
+    import tensorflow as tf
+    import tensorflow_text
+    sys.meta_path.insert(0, Refuse())
+    assert "albert_tf" not in sys.modules
+"""
+
+
+def run_alone(code: str, folder: Path) -> str:
+    """Runs Python in `folder`, in a process without this library; returns what it printed."""
+    process = [sys.executable, "-I", "-c", textwrap.dedent(_ALONE) + textwrap.dedent(code)]
+    return subprocess.run(process, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout

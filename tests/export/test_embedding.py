@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.stored import Vocabulary
+from export.run import export_model
+from tests.data_prep.nasty import LINES
+from tests.export.conftest import run_alone, write_source
+
+
+@pytest.fixture(scope="module", params=["mean", "pooled"])
+def pooling(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(source, pooling, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedding") / "saved"
+    assert export_model(source, folder, "embedding", pooling=pooling).notes == ()
+    return folder
+
+
+def test_equals_the_encoder_on_one_text_at_a_time(source, folder, pooling, tokenizer):
+    encoder = load_pretrained(source).encoder
+    loaded = tf.saved_model.load(folder)
+    rows = []
+    for line in LINES:
+        outputs = encoder({"input_ids": np.array([[2, *tokenizer.encode(line)[:14], 3]])})
+        mean = np.mean(outputs["sequence_output"][0], axis=0)
+        rows.append(outputs["pooled_output"][0] if pooling == "pooled" else mean)
+    outputs = loaded(tf.constant(LINES))
+    np.testing.assert_allclose(outputs["embedding"], rows, atol=1e-5)
+    served = loaded.signatures["serving_default"](text=tf.constant(LINES))
+    np.testing.assert_array_equal(served["embedding"], outputs["embedding"])
+    assert loaded(tf.zeros([0], tf.string))["embedding"].shape == (0, 24)
+    assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
+
+
+def test_loads_in_a_process_without_this_package(folder):
+    printed = run_alone("print(tf.saved_model.load('.')(tf.constant(['a', 'b']))['embedding'].shape)", folder)
+    assert printed.strip() == "(2, 24)"
+
+
+def test_pooled_needs_a_pooler(tmp_path, model_file):
+    vocabulary = Vocabulary("sentencepiece", model_file.read_bytes())
+    source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)
+    with pytest.raises(InputError, match="--pooling=pooled needs a pooler"):
+        export_model(source, tmp_path / "saved", "embedding", pooling="pooled")
+    export_model(source, tmp_path / "saved", "embedding")
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    assert loaded(tf.constant(["a"]))["embedding"].shape == (1, 24)
+    assert len(loaded.trainable_variables) == len(load_pretrained(source).encoder.trainable_variables) - 2

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from export.run import export_model
+from tests.data_prep.nasty import LINES
+from tests.export.conftest import run_alone
+
+
+@pytest.fixture(scope="module")
+def folder(source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("preprocessor") / "saved"
+    assert export_model(source, folder, "preprocessor", seq_length=12).notes == ()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def preprocessor(folder):
+    return tf.saved_model.load(folder)
+
+
+def packed(segments: list[list[int]], length: int) -> tuple[list[int], list[int], list[int]]:
+    """[CLS] a [SEP] b [SEP], one token at a time from each segment in turn until there is room for no more."""
+    room = length - len(segments) - 1
+    kept: list[list[int]] = [[] for _ in segments]
+    while sum(map(len, kept)) < room and kept != segments:
+        for i, segment in enumerate(segments):
+            if sum(map(len, kept)) < room:
+                kept[i] = segment[: len(kept[i]) + 1]
+    ids = [2] + [i for segment in kept for i in [*segment, 3]]
+    types = [0] + [n for n, segment in enumerate(kept) for _ in [*segment, 3]]
+    padding = [0] * (length - len(ids))
+    return ids + padding, [1] * len(ids) + padding, types + padding
+
+
+def assert_packed(outputs, segments, length: int) -> None:
+    expected = zip(*(packed(list(row), length) for row in zip(*segments, strict=True)), strict=True)
+    for name, rows in zip(("input_word_ids", "input_mask", "input_type_ids"), expected, strict=True):
+        assert outputs[name].dtype == tf.int32
+        np.testing.assert_array_equal(outputs[name], list(rows), err_msg=name)
+
+
+def test_tokenize_equals_the_class(preprocessor, tokenizer):
+    ids = preprocessor.tokenize(tf.constant(LINES))
+    assert ids.to_list() == [line.tolist() for line in tokenizer.encode_batch(LINES)]
+    assert ids.shape.rank == 2
+
+
+def test_call(preprocessor, tokenizer):
+    outputs = preprocessor(tf.constant(LINES))
+    assert_packed(outputs, [[line.tolist() for line in tokenizer.encode_batch(LINES)]], 12)
+    served = preprocessor.signatures["serving_default"](text=tf.constant(LINES))
+    for name, array in outputs.items():
+        np.testing.assert_array_equal(served[name], array)
+    assert preprocessor(tf.zeros([0], tf.string))["input_word_ids"].shape == (0, 12)
+
+
+@pytest.mark.parametrize("length", [5, 9, 16, 40])
+def test_pairs_lose_tokens_of_the_longer_one_first(preprocessor, tokenizer, length):
+    a, b = LINES[:9], LINES[9:18]
+    segments = [preprocessor.tokenize(tf.constant(texts)) for texts in (a, b)]
+    outputs = preprocessor.bert_pack_inputs(segments, seq_length=length)
+    assert_packed(outputs, [[i.tolist() for i in tokenizer.encode_batch(texts)] for texts in (a, b)], length)
+
+
+def test_one_segment_and_words(preprocessor):
+    """TF-Hub's callers name the length or leave it out, and may have a dimension of words."""
+    rows = [[7, 8, 9], []]
+    single = tf.ragged.constant(rows, dtype=tf.int32)
+    assert_packed(preprocessor.bert_pack_inputs([single]), [rows], 12)
+    assert_packed(preprocessor.bert_pack_inputs([single], tf.constant(4)), [rows], 4)
+    words = tf.ragged.constant([[[7, 8], [9]], []], dtype=tf.int32, ragged_rank=2)
+    assert_packed(preprocessor.bert_pack_inputs([words, words], 7), [rows, rows], 7)
+
+
+def test_special_tokens(preprocessor, tokenizer):
+    tokens = {name: int(i) for name, i in preprocessor.tokenize.get_special_tokens_dict().items()}
+    assert tokens == {
+        "start_of_sequence_id": 2,
+        "end_of_segment_id": 3,
+        "padding_id": 0,
+        "mask_id": 4,
+        "vocab_size": tokenizer.vocab_size,
+    }
+
+
+def test_loads_in_a_process_without_this_package(folder, tokenizer):
+    text = "The captain sailed past 300 apples, in 1987."
+    printed = run_alone(
+        f"print(tf.saved_model.load('.').tokenize(tf.constant([{text!r}])).to_list())", folder
+    )
+    assert printed.strip() == str([tokenizer.encode(text)])
+
+
+@pytest.mark.parametrize("seq_length", [2, 17])
+def test_lengths_that_cannot_be(source, tmp_path, seq_length):
+    with pytest.raises(InputError, match="--seq_length must be from 3 to .*, 16. Received"):
+        export_model(source, tmp_path / "saved", "preprocessor", seq_length=seq_length)
+    assert list(tmp_path.iterdir()) == []

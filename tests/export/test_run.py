@@ -1,0 +1,169 @@
+import contextlib
+import io
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import cli
+from albert_tf.errors import InputError
+from albert_tf.pretrained.conversion import convert
+from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.stored import Vocabulary
+from export.run import export_model
+from export.savedmodel import build_export
+from export.saving import replaced_folder, verified
+from tests.albert_tf.pretrained.random_models import spm_model
+from tests.export.conftest import write_source
+
+WORDPIECE = Vocabulary("wordpiece", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).encode())
+IDS = np.array([[2, 13, 1, 9, 3]], "int32")
+INPUTS = {"input_word_ids": IDS, "input_mask": np.ones_like(IDS), "input_type_ids": np.zeros_like(IDS)}
+
+
+@pytest.mark.slow
+def test_encoder_from_any_format(source, tmp_path):
+    expected = load_pretrained(source).encoder({"input_ids": IDS})
+    for to in ("tf1", "keras", "huggingface"):
+        convert(source, tmp_path / to, to, verify=False)
+        assert export_model(tmp_path / to, tmp_path / f"{to} saved").notes == ()
+        loaded = tf.saved_model.load(tmp_path / f"{to} saved")
+        for name in ("sequence_output", "pooled_output"):
+            np.testing.assert_allclose(loaded(INPUTS)[name], expected[name], atol=1e-5)
+        assert sorted(path.name for path in (tmp_path / f"{to} saved" / "assets").iterdir()) == [
+            "albert_config.json",
+            "spm.model",
+        ]
+        assert {"serving_default", "tokens", "mlm", "sop", "tokenization_info"} == set(loaded.signatures)
+
+
+@pytest.mark.parametrize(
+    ("without", "signatures", "notes"),
+    [
+        (("sentence_order",), {"mlm"}, [".sop"]),
+        (("masked_lm",), {"sop"}, [".mlm"]),
+        (("pooler", "sentence_order"), {"mlm"}, ["pooled_output", ".sop"]),
+    ],
+)
+def test_only_what_the_files_hold(tmp_path, without, signatures, notes):
+    source = write_source(tmp_path / "source", *without)
+    said = export_model(source, tmp_path / "saved").notes
+    for note in [*notes, "tokenization_info"]:
+        assert len([line for line in said if line.startswith("left out") and note in line]) == 1
+    assert len([line for line in said if line.startswith("left out")]) == len(notes) + 1
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    assert set(loaded.signatures) == {"serving_default", "tokens"} | signatures
+    for name in ("mlm", "sop"):
+        assert hasattr(loaded, name) == (name in signatures)
+    assert ("pooled_output" in loaded(INPUTS)) == ("pooler" not in without)
+    model = load_pretrained(source).model
+    expected = model.encoder({"input_ids": IDS})["sequence_output"]
+    np.testing.assert_allclose(loaded(INPUTS)["sequence_output"], expected, atol=1e-5)
+    untrained = {"pooler": 2, "masked_lm": 5, "sentence_order": 2}
+    assert len(loaded.trainable_variables) == len(model.trainable_variables) - sum(
+        untrained[part] for part in without
+    )
+
+
+def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
+    source = write_source(tmp_path / "source", vocabulary=WORDPIECE)
+    assert export_model(source, tmp_path / "saved").notes == ()
+    info = tf.saved_model.load(tmp_path / "saved").signatures["tokenization_info"]()
+    assert tf.io.read_file(info["vocab_file"]) == WORDPIECE.content
+
+
+@pytest.mark.parametrize("kind", ["preprocessor", "fill-mask", "embedding"])
+@pytest.mark.parametrize(
+    ("vocabulary", "message"),
+    [
+        (None, "Only --kind=encoder goes without a vocabulary"),
+        (WORDPIECE, "Only --kind=encoder goes with a WordPiece vocabulary"),
+        (
+            Vocabulary("sentencepiece", spm_model(50).replace(b"[MASK]", b"[XXXX]")),
+            r"The vocabulary of .*source has not; make one",
+        ),
+    ],
+)
+def test_text_needs_a_vocabulary(tmp_path, kind, vocabulary, message):
+    source = write_source(tmp_path / "source", vocabulary=vocabulary)
+    with pytest.raises(InputError, match=message):
+        export_model(source, tmp_path / "new" / "saved", kind)
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_an_earlier_export_survives_a_failure(source, tmp_path):
+    export_model(source, tmp_path / "saved", "preprocessor", seq_length=8)
+    before = (tmp_path / "saved" / "README.md").read_text()
+    with pytest.raises(InputError, match="--seq_length"):
+        export_model(source, tmp_path / "saved", "preprocessor", seq_length=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    assert (tmp_path / "saved" / "README.md").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("encoder", {}), ("preprocessor", {"seq_length": 16}), ("fill-mask", {}), ("embedding", {})],
+)
+def test_the_card_says_what_it_is_and_its_example_runs(source, tmp_path, monkeypatch, kind, options):
+    export_model(source, tmp_path / "saved", kind, **options)
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert f"# ALBERT: SavedModel, {kind}" in card
+    assert "| hidden_size | 24 |" in card
+    assert "`serving_default`" in card
+    assert "__saved_model" not in card
+    assert re.search(r"Verified: maximum difference [\d.e-]+, of outputs up to [\d.e+]+, in ", card)
+    assert re.search(r"\| model\.ckpt-best\.index \| [\d,]+ \| [0-9a-f]{64} \|", card)
+    (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    monkeypatch.chdir(tmp_path / "saved")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(example, {})
+    assert printed.getvalue().strip()
+
+
+def test_signatures_in_the_card(source, tmp_path):
+    export_model(source, tmp_path / "saved", "preprocessor", seq_length=16)
+    row = "| `serving_default` | `text` string (?) | `input_mask` int32 (?, 16), `input_type_ids` int32 (?, 16), "
+    assert row in (tmp_path / "saved" / "README.md").read_text()
+
+
+def test_command_line(source, tmp_path, capsys):
+    flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
+    assert cli.main([*flags, "--kind=preprocessor", "--seq_length=8"]) == 0
+    out, err = capsys.readouterr()
+    assert out.strip() == f"{tmp_path}/saved"
+    assert err.startswith("verified: maximum difference 0, of outputs up to ")
+    assert tf.saved_model.load(tmp_path / "saved")(tf.constant(["a"]))["input_mask"].shape == (1, 8)
+    assert cli.main([*flags, "--seq_length=8"]) == 2
+    assert "--seq_length belongs to --kind=preprocessor. Received it with --kind=encoder." in (
+        capsys.readouterr().err.replace("\n", " ")
+    )
+    assert cli.main(["export", f"--model_dir={tmp_path}/nothing", f"--output={tmp_path}/new"]) == 2
+    assert "There is no checkpoint at" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["saved"]
+
+
+def test_the_source_is_never_replaced(source, tmp_path):
+    """Google's TF-Hub modules are SavedModels, too: readable, and taken for an earlier export."""
+    hub = write_source(tmp_path / "hub")
+    (hub / "saved_model.pb").touch()
+    for path in (hub, hub / "model.ckpt-best"):
+        with pytest.raises(InputError, match="--output must not be the model itself"):
+            export_model(path, hub)
+    assert (hub / "model.ckpt-best.index").exists()
+
+
+def test_other_outputs_than_the_model_s_are_refused(source, tmp_path):
+    model = load_pretrained(source).model
+    export = build_export(model)
+    with replaced_folder(tmp_path / "saved") as aside:
+        tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
+        verified(export, aside)
+        kernel = model.encoder.attentions[0][0].query.kernel
+        kernel.assign(kernel[::-1])
+        with pytest.raises(InputError, match="does not compute what the source does"):
+            verified(export, aside)
+        kernel.assign(np.full(kernel.shape, np.nan))
+        with pytest.raises(InputError, match="does not compute what the source does"):
+            verified(export, aside)

@@ -1,0 +1,68 @@
+import pytest
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tensorflow.core.framework import tensor_pb2
+
+from export.warmup import prediction_log, write_warmup
+
+TEXTS = [["a"], ["b" * 50_000, "c [MASK]"]]
+MESSAGES = {  # tensorflow_serving/apis/{prediction_log,predict,model}.proto, as far as they are used
+    "PredictionLog": [(6, "predict_log", "PredictLog")],
+    "PredictLog": [(1, "request", "PredictRequest")],
+    "PredictRequest": [(1, "model_spec", "ModelSpec"), (2, "inputs", "Entry")],
+    "ModelSpec": [(1, "name", None), (3, "signature_name", None)],
+    "Entry": [(1, "key", None), (2, "value", "bytes")],
+}
+
+
+@pytest.fixture(scope="module")
+def log_class():
+    """PredictionLog as the protobuf library makes it; a map is a repeated field of its entries."""
+    file = descriptor_pb2.FileDescriptorProto(name="log.proto", package="p", syntax="proto3")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for message, fields in MESSAGES.items():
+        made = file.message_type.add(name=message)
+        for number, name, kind in fields:
+            field = made.field.add(
+                name=name, number=number, label=kinds.LABEL_OPTIONAL, type=kinds.TYPE_STRING
+            )
+            if kind == "bytes":
+                field.type = kinds.TYPE_BYTES
+            elif kind:
+                field.type, field.type_name = kinds.TYPE_MESSAGE, f".p.{kind}"
+            if kind == "Entry":
+                field.label = kinds.LABEL_REPEATED
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("p.PredictionLog"))
+
+
+def texts_of(tensor) -> list[str]:
+    return [text.decode() for text in tf.make_ndarray(tensor)]
+
+
+def test_requests_read_as_protocol_buffers(tmp_path, log_class):
+    file = write_warmup(tmp_path, TEXTS)
+    assert file == tmp_path / "assets.extra" / "tf_serving_warmup_requests"
+    records = [record.numpy() for record in tf.data.TFRecordDataset(str(file))]
+    for record, texts in zip(records, TEXTS, strict=True):
+        log = log_class.FromString(record)
+        assert log.SerializeToString() == record  # nothing unknown in it
+        request = log.predict_log.request
+        assert request.model_spec.signature_name == "serving_default"
+        (entry,) = request.inputs
+        assert entry.key == "text"
+        assert texts_of(tensor_pb2.TensorProto.FromString(entry.value)) == texts
+
+
+def test_equals_serving_s_own_class():
+    log_pb2 = pytest.importorskip(
+        "tensorflow_serving.apis.prediction_log_pb2", reason="tensorflow-serving-api is not installed"
+    )
+    inputs = {"text": tf.make_tensor_proto(["a", "b"]), "k": tf.make_tensor_proto([[5]] * 200)}
+    log = log_pb2.PredictionLog.FromString(prediction_log(inputs, "other"))
+    assert log.WhichOneof("log_type") == "predict_log"
+    assert log.predict_log.request.model_spec.signature_name == "other"
+    assert set(log.predict_log.request.inputs) == {"text", "k"}
+    assert texts_of(log.predict_log.request.inputs["text"]) == ["a", "b"]
+    assert tf.make_ndarray(log.predict_log.request.inputs["k"]).shape == (200, 1)
