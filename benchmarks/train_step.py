@@ -49,10 +49,10 @@ class Peer:
         if name == "original":
             command.append(f"--original_repo={flags.original_repo}")
         began = time.perf_counter()
-        log = (flags.logs / f"{name}.log").open("a")
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
+        with (flags.logs / f"{name}.log").open("a") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         peer = cls(name, process)
         if not peer.step():
             print(f"{name} does not run here: see {log.name}", flush=True)
