@@ -110,6 +110,7 @@ def test_tensorboard_has_the_same_names(finished):
     assert names == {name for line in read_metrics(finished) for name in line} - {"step"}
 
 
+@pytest.mark.slow
 def test_it_learns(pretraining_files, tmp_path):
     flags = {"num_train_steps": 150, "train_batch_size": 16, "save_checkpoints_steps": 150, "log_steps": 50}
     assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
@@ -195,6 +196,7 @@ def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
     assert line["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
 
 
+@pytest.mark.slow
 def test_going_on_with_another_dropout_and_the_optimizer(finished, pretraining_files, tmp_path):
     """The paper's end of dropout: a new run that counts steps on, and is then resumed without the first."""
     config = json.loads(pretraining_files.albert_config_file.read_text())
@@ -227,6 +229,7 @@ def test_load_run(finished):
     np.testing.assert_array_equal(model.encoder.pooler.kernel.numpy(), saved)
 
 
+@pytest.mark.slow
 def test_without_a_vocabulary_it_trains_and_exports(pretraining_files, tmp_path):
     for path in Path(pretraining_files.train).parent.glob("train.tfrecord*"):
         shutil.copy(path, tmp_path)

@@ -19,6 +19,8 @@ from albert_tf.training.metrics_file import read_metrics
 from tests.processes import ROOT, free_ports
 from tests.test_run_pretraining import assert_same_run, without_speed
 
+pytestmark = pytest.mark.slow
+
 LONG = {"num_train_steps": 300, "save_checkpoints_steps": 100, "log_steps": 10}
 
 
@@ -229,7 +231,6 @@ def two_workers(
             process.stderr.close()
 
 
-@pytest.mark.slow
 def test_a_dead_worker_stops_the_other(pretraining_files, tmp_path):
     """kill -9 of one of two; the other stops within two minutes and says so."""
     run = tmp_path / "run"
@@ -241,7 +242,6 @@ def test_a_dead_worker_stops_the_other(pretraining_files, tmp_path):
     assert f"the run goes on at step {max(checkpoint_steps(run))}." in error
 
 
-@pytest.mark.slow
 def test_sigterm_to_one_worker_stops_both(pretraining_files, tmp_path):
     run = tmp_path / "run"
     with two_workers(pretraining_files, run, save_checkpoints_steps=100_000) as processes:

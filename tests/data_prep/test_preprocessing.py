@@ -133,6 +133,7 @@ def mixed_lines(data, count: int) -> list[str]:
     return [*lines[: count - len(LINES)], *LINES]
 
 
+@pytest.mark.slow
 def test_ten_thousand_real_lines(real_model_file, tmp_path):
     lines = mixed_lines(real_model_file.parents[1], 10_000)
     tokenizer = AlbertTokenizer(real_model_file)

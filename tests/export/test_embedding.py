@@ -38,6 +38,7 @@ def test_equals_the_encoder_on_one_text_at_a_time(source, folder, pooling, token
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
 
 
+@pytest.mark.slow
 def test_loads_in_a_process_without_this_package(folder):
     printed = run_alone("print(tf.saved_model.load('.')(tf.constant(['a', 'b']))['embedding'].shape)", folder)
     assert printed.strip() == "(2, 24)"

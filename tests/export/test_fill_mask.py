@@ -110,6 +110,7 @@ def test_serving_signature(loaded, folder):
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
 
 
+@pytest.mark.slow
 def test_loads_in_a_process_without_this_package(folder, loaded):
     printed = run_alone(
         f"print(tf.saved_model.load('.')(tf.constant([{TEXTS[0]!r}]))['pieces'].numpy().tolist())", folder

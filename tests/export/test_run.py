@@ -66,6 +66,7 @@ def test_only_what_the_files_hold(tmp_path, without, signatures, notes):
     )
 
 
+@pytest.mark.slow
 def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
     source = write_source(tmp_path / "source", vocabulary=WORDPIECE)
     assert export_model(source, tmp_path / "saved").notes == ()
@@ -101,6 +102,7 @@ def test_an_earlier_export_survives_a_failure(source, tmp_path):
     assert (tmp_path / "saved" / "README.md").read_text() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [("encoder", {}), ("preprocessor", {"seq_length": 16}), ("fill-mask", {}), ("embedding", {})],
@@ -154,6 +156,7 @@ def test_the_source_is_never_replaced(source, tmp_path):
     assert (hub / "model.ckpt-best.index").exists()
 
 
+@pytest.mark.slow
 def test_other_outputs_than_the_model_s_are_refused(source, tmp_path):
     model = load_pretrained(source).model
     export = build_export(model)

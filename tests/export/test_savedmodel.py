@@ -197,6 +197,7 @@ def test_without_a_vocabulary(exported, tmp_path):
     assert loaded(hub_inputs(batch))["pooled_output"].shape == (3, 24)
 
 
+@pytest.mark.slow
 def test_replaces_an_export_but_nothing_else(exported, tmp_path):
     model, _, folder = exported
     config_file = folder.parent / "albert_config.json"
