@@ -50,7 +50,7 @@ from data_prep.documents import Document, read_documents
 from data_prep.examples import document_examples, serialize_batch
 from data_prep.manifest import MANIFEST, build_manifest, drop_manifest, write_manifest
 from data_prep.partners import PartnerPool, PartnerSample
-from data_prep.prepare_settings import NOT_IN_THE_OUTPUT, PrepareSettings, check_settings
+from data_prep.prepare_settings import PrepareSettings, check_settings, output_settings
 from data_prep.progress import PrepareProgress
 from data_prep.records import framed
 from data_prep.sources import COMPRESSIONS
@@ -309,9 +309,7 @@ def _summary(errors: list[str]) -> str:
 def _manifest_skeleton(
     settings: PrepareSettings, predictions: int, inputs: list[str], vocabulary: Vocabulary
 ) -> dict:
-    used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
-    for name in NOT_IN_THE_OUTPUT:
-        del used[name]
+    used = output_settings(settings, predictions)
     tokenizer = AlbertTokenizer(vocabulary.name, vocabulary.do_lower_case)
     skeleton = build_manifest(used, tokenizer, [], Counter(), [])
     return {**skeleton, "inputs": [{"file": name, "bytes": size_of(name)} for name in inputs]}

@@ -1,5 +1,6 @@
 """The flags of `albert prepare`, checked."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -70,7 +71,13 @@ class PrepareSettings:
 
 
 # They say who does the work, and change no byte of what comes out.
-NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options")
+_NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options")
+
+
+def output_settings(settings: PrepareSettings, predictions: int) -> dict:
+    """The flags by name that decide what comes out, with the P that is used, for the manifest."""
+    used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
+    return {name: value for name, value in used.items() if name not in _NOT_IN_THE_OUTPUT}
 
 
 def check_settings(settings: PrepareSettings) -> int:

@@ -9,7 +9,6 @@ in any number of processes, and a killed run go on with the parts that are there
 """
 
 import contextlib
-import dataclasses
 import errno
 import functools
 import hashlib
@@ -29,7 +28,7 @@ from data_prep.examples import document_examples, serialize_batch
 from data_prep.manifest import build_manifest, drop_manifest, file_sha256, package_versions, write_manifest
 from data_prep.partners import PartnerPool, partner_pool
 from data_prep.parts import INDEX, Part, merge_shard
-from data_prep.prepare_settings import NOT_IN_THE_OUTPUT, PrepareSettings, check_settings, shard_names
+from data_prep.prepare_settings import PrepareSettings, check_settings, output_settings, shard_names
 from data_prep.progress import PrepareProgress
 from data_prep.records import framed
 from data_prep.stretches import MAX_DOCUMENT_CHARACTERS, cut_documents, text_stretches
@@ -79,9 +78,7 @@ def _write_examples(
     tokenizer: AlbertTokenizer,
     show_progress: bool,
 ) -> dict:
-    used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
-    for name in NOT_IN_THE_OUTPUT:
-        del used[name]
+    used = output_settings(settings, predictions)
     total = settings.dupe_factor * sum(map(input_size, inputs))
     with (
         _full_disk_in_one_sentence(folder),
