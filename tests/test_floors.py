@@ -22,6 +22,8 @@ FLOORS = {  # longest prefix wins
     "data_prep.tfds_rows": 0,
     "data_prep.segments": 0,
     "data_prep.masking": 0,
+    "data_prep.tasks.examples": 0,
+    "data_prep.tasks.problems": 0,
     "albert_tf": 1,
     "data_prep": 1,
     "albert_tf.pretrained": 2,

@@ -1,0 +1,1 @@
+"""Downstream tasks: their files, their examples, and the examples as arrays."""
