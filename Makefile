@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m examples.demo --output=$(DEMO) $(if $(TEXT),--text="$(TEXT)")
 
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -34,6 +34,7 @@ def folder(pretraining_files, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_python(snippet, folder, monkeypatch):
     # The fixture's model is for sequences of 32.

@@ -118,12 +118,14 @@ def test_it_learns(pretraining_files, tmp_path):
     assert losses[-1] < losses[0] - 0.2
 
 
+@pytest.mark.slow
 def test_the_same_command_gives_the_same_bits(finished, pretraining_files, tmp_path):
     assert cli.main(pretraining_files.flags(tmp_path / "run")) == 0
     assert_same_run(tmp_path / "run", finished)
     assert without_speed(tmp_path / "run") == without_speed(finished)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2])
 def test_how_many_steps_a_call_takes_does_not_show(finished, pretraining_files, tmp_path, steps):
     assert cli.main(pretraining_files.flags(tmp_path / "run", iterations_per_loop=steps)) == 0
@@ -131,6 +133,7 @@ def test_how_many_steps_a_call_takes_does_not_show(finished, pretraining_files, 
     assert without_speed(tmp_path / "run") == without_speed(finished)
 
 
+@pytest.mark.slow
 def test_guidance(pretraining_files, tmp_path, capfd):
     flags = {"learning_rate": None, "num_warmup_steps": 12, "mixed_precision": "bfloat16"}
     assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
@@ -215,6 +218,7 @@ def test_going_on_with_another_dropout_and_the_optimizer(finished, pretraining_f
     assert read_metrics(run)[-1]["step"] == 20
 
 
+@pytest.mark.slow
 def test_measured_peak(pretraining_files, tmp_path):
     flags = {"num_train_steps": 4, "measure_peak": True, "eval_file": None, "do_eval": None}
     assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0

@@ -60,6 +60,7 @@ def _matmuls(node) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -99,6 +99,7 @@ def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
     settings = settings_for(texts, model_file, tmp_path / "out")
     on_beam(settings)
@@ -236,6 +237,7 @@ def bucket(texts):
     return BucketFileSystem.files
 
 
+@pytest.mark.slow
 def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
     local = prepare(settings_for(texts, model_file, tmp_path), show_progress=False)
     settings = settings_for(

@@ -99,6 +99,7 @@ def test_same_key_same_masks_and_every_epoch_others():
     assert len(rows) == 4, "equal examples at other positions get other masks"
 
 
+@pytest.mark.slow
 def test_distribution_of_100_000_examples():
     """Masked share, n-gram lengths and 80/10/10 within 1%."""
     T, chunk = 84, 10_000

@@ -90,6 +90,7 @@ def test_the_bytes_do_not_depend_on_the_workers(settings, expected, small_parts,
     assert "workers" not in json.loads((folder(settings) / "manifest.json").read_text("utf-8"))["settings"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_at_any_moment_and_run_again(settings, expected, workers):
     settings = dataclasses.replace(settings, workers=workers)

@@ -108,6 +108,7 @@ def test_ngram_lengths_are_renormalised_where_fewer_words_are_left():
     assert np.diff(cumulative[1], prepend=0) == pytest.approx([1, 0, 0])
 
 
+@pytest.mark.slow
 def test_distributions():
     """n-gram lengths with room for all, 80/10/10, and every word as likely as the next."""
     settings = MaskingSettings(max_predictions_per_seq=60, masked_lm_prob=0.01, ngram=3)

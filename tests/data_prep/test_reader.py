@@ -267,6 +267,7 @@ def equal(first, second):
     return all(np.array_equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.slow
 def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
     check_features(unmasked, 48, 8, 100)
     assert feature_lengths(unmasked) == (48, 8)
@@ -283,6 +284,7 @@ def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
     assert (rows[0] != rows[1]).any()
 
 
+@pytest.mark.slow
 def test_hosts_mask_as_one_host_does(unmasked):
     own = count_examples([unmasked])[0]
     whole = masked_batches(unmasked, own, shuffle_seed=3)  # four epochs

@@ -44,6 +44,7 @@ def test_loads_in_a_process_without_this_package(folder):
     assert printed.strip() == "(2, 24)"
 
 
+@pytest.mark.slow
 def test_pooled_needs_a_pooler(tmp_path, model_file):
     vocabulary = Vocabulary("sentencepiece", model_file.read_bytes())
     source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)

@@ -85,6 +85,7 @@ def test_special_tokens(preprocessor, tokenizer):
     }
 
 
+@pytest.mark.slow
 def test_loads_in_a_process_without_this_package(folder, tokenizer):
     text = "The captain sailed past 300 apples, in 1987."
     printed = run_alone(

@@ -38,6 +38,7 @@ def test_encoder_from_any_format(source, tmp_path):
         assert {"serving_default", "tokens", "mlm", "sop", "tokenization_info"} == set(loaded.signatures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("without", "signatures", "notes"),
     [
@@ -93,6 +94,7 @@ def test_text_needs_a_vocabulary(tmp_path, kind, vocabulary, message):
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
+@pytest.mark.slow
 def test_an_earlier_export_survives_a_failure(source, tmp_path):
     export_model(source, tmp_path / "saved", "preprocessor", seq_length=8)
     before = (tmp_path / "saved" / "README.md").read_text()
@@ -130,6 +132,7 @@ def test_signatures_in_the_card(source, tmp_path):
     assert row in (tmp_path / "saved" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_command_line(source, tmp_path, capsys):
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     assert cli.main([*flags, "--kind=preprocessor", "--seq_length=8"]) == 0

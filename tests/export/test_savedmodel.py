@@ -125,6 +125,7 @@ def test_assets_and_tokenization_info(exported):
     assert not bool(info["do_lower_case"])
 
 
+@pytest.mark.slow
 def test_trains_again_after_loading(exported):
     _, batch, folder = exported
     loaded = tf.saved_model.load(folder)
@@ -177,6 +178,7 @@ PROCESS = """
 """
 
 
+@pytest.mark.slow
 def test_loads_in_a_process_without_this_package(exported):
     model, batch, folder = exported
     np.savez(

@@ -33,7 +33,9 @@ def colors(path) -> set[tuple[int, ...]]:
 BLUE, ORANGE = (31, 119, 180), (255, 127, 14)  # the first two of tab10
 
 
-@pytest.mark.parametrize("points", [1, 5, 400])
+@pytest.mark.parametrize(
+    "points", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(400, marks=pytest.mark.slow)]
+)
 def test_one_run_and_two(tmp_path, points):
     for name in ("a/run", "b/run"):
         make_run(tmp_path / name, points)

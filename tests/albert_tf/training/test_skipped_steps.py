@@ -68,7 +68,10 @@ def assert_skipped(result: dict) -> None:
     assert 0 < ratios["trust_ratio_min"] < ratios["trust_ratio_mean"] < ratios["trust_ratio_max"]
 
 
-@pytest.mark.parametrize("poison", [np.inf, np.nan, -np.inf])
+@pytest.mark.parametrize(
+    "poison",
+    [pytest.param(np.inf, marks=pytest.mark.slow), np.nan, pytest.param(-np.inf, marks=pytest.mark.slow)],
+)
 def test_not_finite(poison):
     assert_skipped(train(tf.distribute.get_strategy(), poison))
 

@@ -33,7 +33,10 @@ def test_it_learns(one):
     assert one["evaluation"]["eval_examples"] == 64
 
 
-@pytest.mark.parametrize("accumulation_steps", [2, 4, 8])
+@pytest.mark.parametrize(
+    "accumulation_steps",
+    [pytest.param(2, marks=pytest.mark.slow), 4, pytest.param(8, marks=pytest.mark.slow)],
+)
 def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
     assert_same(train(tf.distribute.get_strategy(), accumulation_steps=accumulation_steps), one)
 
