@@ -3,6 +3,7 @@ import textwrap
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_sums
 from albert_tf.optimizers import Lamb
@@ -70,6 +71,12 @@ def test_fit_trains_with_the_pretraining_loss(tiny_config):
     losses = model.fit(batch, batch_size=3, epochs=5, verbose=0).history["loss"]
     assert losses[0] == pytest.approx(float(expected), abs=1e-5)
     assert losses[-1] < losses[0] - 0.1
+
+
+def test_fit_leaves_xla_out_on_cpus(tiny_config):
+    model = AlbertPretrainer(tiny_config)
+    model.compile("adam")
+    assert model.jit_compile == bool(tf.config.list_physical_devices("GPU"))
 
 
 FIT_ON_JAX = """
