@@ -75,24 +75,11 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         zlib.crc32(f"{settings_json(settings)} {config.to_dict()}".encode()),
         "All workers must be started with the same flags and configuration. Received others elsewhere than here.",
     )
-    chief = is_chief(strategy)
+    run, chief = Path(settings.output_dir), is_chief(strategy)
     with strategy.scope():
-        model = AlbertPretrainer(
-            config, seed=settings.seed, remat=settings.remat, dtype=dtype_policy(settings)
-        )
-        optimizer = make_optimizer(settings)
-        optimizer.build(model.trainable_variables)
-        resumed = bool(steps_in(Path(settings.output_dir) / CHECKPOINTS))
-        missing: tuple[str, ...] = ()
-        if settings.init_checkpoint and not resumed:
-            missing = load_weights_into(
-                model,
-                settings.init_checkpoint,
-                resize_positions=settings.resize_positions,
-                optimizer=optimizer if settings.init_optimizer else None,
-            )
-
-    run = Path(settings.output_dir)
+        model, optimizer = make_model(settings, config)
+        is_new = not steps_in(run / CHECKPOINTS)
+        missing = initialise(settings, model, optimizer) if is_new else ()
     if chief:
         with failures_told(run):
             open_run(settings, config, inputs.vocabulary, inputs.manifest)
@@ -127,15 +114,8 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
             log,
             progress,
         )
-        if start_step:
-            source = f"the run in {run}" if resumed else settings.init_checkpoint
-            progress.say(f"going on at step {start_step} of {source}")
-        if missing:
-            progress.say(f"{settings.init_checkpoint} holds no {', '.join(missing)}: fresh weights there")
-        if settings.do_eval and not settings.eval_file:
-            progress.say(
-                "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
-            )
+        for line in notes(settings, start_step, is_new, missing):
+            progress.say(line)
         if settings.do_train and start_step < settings.num_train_steps:
             if given.learning_rate is None:
                 progress.say(learning_rate_line(settings))
@@ -159,15 +139,49 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
                 more_metrics=make_trust_ratio_function(optimizer),
                 iterations_per_loop=iterations_per_loop(settings, strategy),
                 settings=settings,
-                log=log,
-                progress=progress,
-                preemption=preemption,
-                guard=guard,
                 milestones=milestones,
             )
         elif settings.do_eval:
             milestones.evaluate(start_step)
     return milestones.metrics
+
+
+def make_model(
+    settings: PretrainingSettings, config: AlbertConfig
+) -> tuple[AlbertPretrainer, keras.optimizers.Optimizer]:
+    """A fresh model and its optimizer."""
+    dtype = dtype_policy(settings)
+    model = AlbertPretrainer(config, seed=settings.seed, remat=settings.remat, dtype=dtype)
+    optimizer = make_optimizer(settings)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def initialise(
+    settings: PretrainingSettings, model: AlbertPretrainer, optimizer: keras.optimizers.Optimizer
+) -> tuple[str, ...]:
+    """Takes the weights of --init_checkpoint, if there is one; returns the parts that it does not hold."""
+    if not settings.init_checkpoint:
+        return ()
+    return load_weights_into(
+        model,
+        settings.init_checkpoint,
+        resize_positions=settings.resize_positions,
+        optimizer=optimizer if settings.init_optimizer else None,
+    )
+
+
+def notes(
+    settings: PretrainingSettings, start_step: int, is_new: bool, missing: tuple[str, ...]
+) -> Iterator[str]:
+    """What to tell before the run begins."""
+    if start_step:
+        source = settings.init_checkpoint if is_new else f"the run in {settings.output_dir}"
+        yield f"going on at step {start_step} of {source}"
+    if missing:
+        yield f"{settings.init_checkpoint} holds no {', '.join(missing)}: fresh weights there"
+    if settings.do_eval and not settings.eval_file:
+        yield "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
 
 
 def dtype_policy(settings: PretrainingSettings) -> keras.DTypePolicy:

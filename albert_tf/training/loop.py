@@ -5,10 +5,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from albert_tf.training.guard import Guard
 from albert_tf.training.milestones import Milestones
-from albert_tf.training.preemption import Preemption
-from albert_tf.training.run_log import RunLog, TrainingProgress
 from albert_tf.training.settings import PretrainingSettings
 from albert_tf.training.speed import Speed
 from albert_tf.training.steps import step_metrics, zero_sums
@@ -26,10 +23,6 @@ def train(
     more_metrics: Callable[[], dict[str, float]],
     iterations_per_loop: int | None,
     settings: PretrainingSettings,
-    log: RunLog,
-    progress: TrainingProgress,
-    preemption: Preemption,
-    guard: Guard,
     milestones: Milestones,
 ) -> None:
     """Takes the steps from `start_step` to `settings.num_train_steps`.
@@ -43,18 +36,16 @@ def train(
       more_metrics: what else to log, asked at logged steps only.
       iterations_per_loop: steps a call; None for as many as take `SECONDS_PER_CALL`.
       settings: for `num_train_steps`, `log_steps` and `save_checkpoints_steps`.
-      log: gets the means since the last logged step.
-      progress: likewise; its bar moves after every call.
-      preemption: asked after every call whether to save and stop.
-      guard: judges what is logged.
-      milestones: saves and evaluates where a checkpoint is due, and goes back where the guard wants to.
+      milestones: saves and evaluates where a checkpoint is due, and goes back where its guard wants to.
+        Its log and progress get the means since the last logged step; its preemption is asked after every call
+        whether to stop.
 
     Raises:
       Preempted: there was a SIGTERM, and a checkpoint has been saved.
     """
-    train_steps(
-        batches, tf.constant(0), zero_sums()
-    )  # builds the graph and takes no step, so that no rate counts it
+    guard, preemption, progress = milestones.guard, milestones.preemption, milestones.progress
+    # Builds the graph and takes no step, so that no rate counts it.
+    train_steps(batches, tf.constant(0), zero_sums())
     step, per_call, stop = start_step, iterations_per_loop or 1, preemption.agreed()
     saved = start_step
     while step < settings.num_train_steps and not stop:
@@ -75,7 +66,7 @@ def train(
             **more_metrics(),
             **speed.values(step - before, time.monotonic() - began, float(sums["input_wait"])),
         }
-        log.write(step, values)
+        milestones.log.write(step, values)
         progress.update(
             step, values, (settings.num_train_steps - step) * (time.monotonic() - began) / (step - before)
         )
