@@ -83,11 +83,12 @@ def read_probabilities(path: Path) -> Probabilities:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise InputError(f"A run's predictions are in {path.name}. Received {path}: {reason}.") from None
-    rows = [_row(line, f"{path}, line {number}") for number, line in enumerate(text.splitlines(), start=1)]
-    if not rows:
+    if not text:
         raise InputError(
             f"A run's predictions have a line for each example. Received {path}, which is empty."
         )
+    lines = text.removesuffix("\n").split("\n")  # and not at U+2028, which JSON may hold
+    rows = [_row(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
     classes = {row["classes"] for row in rows}
     if len(classes) > 1:
         raise InputError(
