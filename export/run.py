@@ -20,7 +20,7 @@ from export.embedding import build_embedding
 from export.fill_mask import build_fill_mask
 from export.preprocessor import build_preprocessor
 from export.savedmodel import build_export
-from export.saving import Export, check_destination, replaced_folder, verified
+from export.saving import Export, check_apart, replaced_folder, verified
 from export.warmup import write_warmup
 
 Kind = Literal["encoder", "preprocessor", "fill-mask", "embedding"]
@@ -67,9 +67,7 @@ def export_model(source: str | Path, output: str | Path, kind: Kind = "encoder",
             owner = next(other for other, names in OPTIONS.items() if name in names)
             raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")
     output = Path(output)
-    check_destination(output)
-    if output.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
-        raise InputError(f"--output must not be the model itself, or around it. Received {output} for both.")
+    check_apart(source, output)
     stored = read(source)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
         export = _BUILDERS[kind](source, stored, Path(assets), **options)
