@@ -232,6 +232,7 @@ def export(
     top_k: int | None = None,
     pooling: Literal["mean", "pooled"] | None = None,
     format: Literal["savedmodel", "onnx", "litert"] = "savedmodel",  # noqa: A002
+    dtype: Literal["float32", "bfloat16"] = "float32",
     quantize: Literal["none", "float16", "int8"] = "none",
     eval_file: str | None = None,
 ) -> None:
@@ -255,6 +256,7 @@ def export(
       top_k: how many pieces fill-mask gives; 5 unless told.
       pooling: of embedding: the mean of all tokens' vectors, or the pooled output; mean unless told.
       format: of the encoder: a SavedModel, model.onnx for ONNX Runtime and others, or model.tflite for LiteRT.
+      dtype: of a SavedModel: bfloat16 halves it and computes in bfloat16, faster where the processor can.
       quantize: of onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
       eval_file: of onnx and litert: pretraining examples on which the masked-LM accuracy before and after is
         measured.
@@ -268,12 +270,12 @@ def export(
     if format == "savedmodel":
         if quantize != "none" or eval_file:
             raise InputError("--quantize and --eval_file belong to --format=onnx and --format=litert.")
-        result = export_model(model_dir, output, kind, **options)
+        result = export_model(model_dir, output, kind, dtype, **options)
     else:
         from export.runtimes import export_for_runtime
 
-        if kind != "encoder" or options:
-            raise InputError(f"--format={format} is of --kind=encoder, without further options.")
+        if kind != "encoder" or options or dtype != "float32":
+            raise InputError(f"--format={format} is of --kind=encoder, in float32, without further options.")
         result = export_for_runtime(model_dir, output, format, quantize, eval_file)
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
