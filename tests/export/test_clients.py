@@ -20,9 +20,7 @@ needs_hub = pytest.mark.skipif(
 
 
 def run(command: list[str], folder: Path) -> str:
-    process = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False
-    )
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-3000:]
     return process.stdout
 
