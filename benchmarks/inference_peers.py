@@ -71,7 +71,7 @@ def openvino(files: Path, dtype: str) -> Encoder:
 
 
 def litert(files: Path, dtype: str) -> Encoder:
-    """Our LiteRT file; "int8" in place of a dtype is the quantized one."""
+    """Our LiteRT file."""
     from export.litert import litert_runner
 
     if dtype != "float32":
