@@ -1,0 +1,166 @@
+"""ALBERT-base encoding a batch in each library, and the process that does so when told to.
+
+benchmarks/inference.py starts one process per library and asks it with lines of JSON, {"lengths": [..], "T": ..}:
+a batch of random pieces with so many tokens in each row, padded to T.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.turns import answer, replies_to
+
+V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
+# From ids and mask, int32 (B, T), to `sequence_output` as a NumPy array.
+Encoder = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def batch(lengths: list[int], T: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ids and mask of a request, the same in every library."""
+    mask = (np.arange(T) < np.array(lengths)[:, None]).astype("int32")
+    ids = np.random.default_rng(T).integers(5, V, mask.shape).astype("int32")
+    return ids * mask, mask
+
+
+def albert_tf(files: Path, dtype: str) -> Encoder:
+    """Our SavedModel, called from Python."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(files / f"saved_model_{dtype}"))
+
+    def encode(ids, mask):
+        inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": np.zeros_like(ids)}
+        inputs = {name: tf.constant(array) for name, array in inputs.items()}
+        return loaded(inputs, training=False)["sequence_output"].numpy()
+
+    return encode
+
+
+def _inputs(ids, mask) -> dict[str, np.ndarray]:
+    """Of our ONNX file; without positions it gives no masked-LM logits."""
+    return {
+        "input_word_ids": ids,
+        "input_mask": mask,
+        "input_type_ids": np.zeros_like(ids),
+        "masked_lm_positions": np.zeros((len(ids), 0), np.int32),
+    }
+
+
+def onnx_runtime(files: Path, dtype: str) -> Encoder:
+    """Our ONNX file."""
+    import onnxruntime
+
+    if dtype != "float32":
+        raise SystemExit("ONNX Runtime has no bfloat16 products on CPUs")
+    session = onnxruntime.InferenceSession(str(files / "onnx/model.onnx"), providers=["CPUExecutionProvider"])
+    return lambda ids, mask: session.run(["sequence_output"], _inputs(ids, mask))[0]
+
+
+def openvino(files: Path, dtype: str) -> Encoder:
+    """Our ONNX file."""
+    import openvino
+
+    hint = {"float32": "f32", "bfloat16": "bf16"}[dtype]
+    settings = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY"}
+    model = openvino.Core().compile_model(str(files / "onnx/model.onnx"), "CPU", settings)
+    return lambda ids, mask: model(_inputs(ids, mask))["sequence_output"]
+
+
+def litert(files: Path, dtype: str) -> Encoder:
+    """Our LiteRT file."""
+    from export.litert import litert_runner
+
+    if dtype != "float32":
+        raise SystemExit("LiteRT computes in float32")
+    run = litert_runner(files / "litert/model.tflite")
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+
+    def encode(ids, mask):
+        inputs = _inputs(ids, mask)
+        return run({name: inputs[name] for name in names})["sequence_output"]
+
+    return encode
+
+
+def hugging_face(files: Path, dtype: str, compiled: bool = False) -> Encoder:
+    """AlbertModel of our Hugging Face directory, its weights in `dtype`."""
+    import torch
+    from transformers import AlbertModel
+
+    model = AlbertModel.from_pretrained(files / "huggingface", dtype=getattr(torch, dtype)).eval()
+    forward = torch.compile(model, dynamic=False) if compiled else model
+
+    def encode(ids, mask):
+        with torch.inference_mode():
+            outputs = forward(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask))
+            return outputs.last_hidden_state.float().numpy()
+
+    return encode
+
+
+def hugging_face_compiled(files: Path, dtype: str) -> Encoder:
+    return hugging_face(files, dtype, compiled=True)
+
+
+def keras_hub(files: Path, dtype: str) -> Encoder:
+    """KerasHub's backbone in a tf.function; its weights are random."""
+    import keras
+    import keras_hub
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("mixed_bfloat16" if dtype == "bfloat16" else "float32")
+    backbone = keras_hub.models.AlbertBackbone(
+        vocabulary_size=V, num_layers=L, num_heads=N, embedding_dim=E, hidden_dim=H, intermediate_dim=F
+    )
+    forward = tf.function(lambda inputs: backbone(inputs, training=False), reduce_retracing=True)
+
+    def encode(ids, mask):
+        inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
+        outputs = forward({name: tf.constant(array) for name, array in inputs.items()})
+        return tf.cast(outputs["sequence_output"], tf.float32).numpy()
+
+    return encode
+
+
+PEERS = {
+    function.__name__: function
+    for function in (
+        albert_tf,
+        onnx_runtime,
+        openvino,
+        litert,
+        hugging_face,
+        hugging_face_compiled,
+        keras_hub,
+    )
+}
+OURS = ("albert_tf", "onnx_runtime", "openvino", "litert")  # run what `albert export` wrote
+SAME_WEIGHTS = (*OURS, "hugging_face", "hugging_face_compiled")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
+    parser.add_argument("--files", type=Path, required=True, help="what inference.py exported")
+    flags = parser.parse_args()
+    replies = replies_to()
+    began = time.perf_counter()
+    encode = PEERS[flags.peer](flags.files, flags.dtype)
+    load_seconds = time.perf_counter() - began
+
+    def step(request: str) -> dict:
+        asked = json.loads(request)
+        output = encode(*batch(asked["lengths"], asked["T"]))
+        # Rows of padding alone are nobody's; the first token of each row is always one.
+        return {"load_seconds": load_seconds, "value": float(np.mean(np.abs(output[:, 0])))}
+
+    answer(replies, step)
+
+
+if __name__ == "__main__":
+    main()

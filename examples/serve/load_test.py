@@ -1,0 +1,74 @@
+"""How many texts a second TensorFlow Serving answers over REST, and how soon.
+
+python -m examples.serve.load_test --texts=texts.txt --clients=8 --requests=1000
+"""
+
+import argparse
+import itertools
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from examples.serve.rest_client import URL, predict
+
+_TEXTS = ("The captain [MASK] past the lighthouse.", "A [MASK] letter.", "It was a [MASK] and stormy night.")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of a load test.
+
+    Attributes:
+      seconds: from the first request to the last answer.
+      latencies: of each request, in seconds.
+    """
+
+    seconds: float
+    latencies: tuple[float, ...]
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        p50, p90, p99 = 1000 * np.percentile(self.latencies, (50, 90, 99))
+        rate = len(self.latencies) / self.seconds
+        return f"{rate:.1f} requests/s; latency {p50:.0f} ms (median), {p90:.0f} ms (90%), {p99:.0f} ms (99%)"
+
+
+def load(url: str, texts: Sequence[str], clients: int, requests: int) -> Load:
+    """Sends one text a request, from so many clients at once, each as soon as its last was answered.
+
+    Raises:
+      OSError: a request failed.
+    """
+
+    def ask(text: str) -> float:
+        began = time.perf_counter()
+        predict(url, [text])
+        return time.perf_counter() - began
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(clients) as pool:
+        latencies = tuple(pool.map(ask, itertools.islice(itertools.cycle(texts), requests)))
+    return Load(time.perf_counter() - began, latencies)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--url", default=URL)
+    parser.add_argument("--texts", type=Path, help="one text a line; some are built in")
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=200)
+    flags = parser.parse_args()
+    texts = flags.texts.read_text(encoding="utf-8").splitlines() if flags.texts else _TEXTS
+    load(flags.url, texts, flags.clients, flags.clients)  # Serving may still be warming up
+    print(load(flags.url, texts, flags.clients, flags.requests).sentence)
+
+
+if __name__ == "__main__":
+    main()

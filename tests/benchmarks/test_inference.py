@@ -1,0 +1,63 @@
+import argparse
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.inference import Cell, cells, summary, table
+from benchmarks.inference_peers import batch
+from benchmarks.turns import Peer
+
+
+def finished(name: str, seconds: list[float], value: float = 1.0) -> Peer:
+    """A peer whose process has ended."""
+    peer = Peer(name, subprocess.Popen([sys.executable, "-c", ""]), first_step_seconds=3.0)
+    peer.process.wait()
+    peer.steps = [
+        {
+            "seconds": each,
+            "user_seconds": 2 * each,
+            "peak_megabytes": 10.0,
+            "value": value,
+            "load_seconds": 1.0,
+        }
+        for each in seconds
+    ]
+    return peer
+
+
+def test_a_batch_is_the_same_in_every_process_and_padding_is_zero():
+    (ids, mask), (again, _) = batch([3, 5], 5), batch([3, 5], 5)
+    np.testing.assert_array_equal(ids, again)
+    np.testing.assert_array_equal(mask, [[1, 1, 1, 0, 0], [1] * 5])
+    np.testing.assert_array_equal(ids > 0, mask)
+    assert ids.dtype == mask.dtype == np.int32
+
+
+def test_cells_of_full_rows_and_of_real_lengths(tmp_path):
+    (tmp_path / "lengths.txt").write_text("3\n9\n4\n600\n7\n")
+    flags = argparse.Namespace(
+        shapes=["2,16"], lengths=[f"sst2={tmp_path}/lengths.txt"], mixed_batch=2, turns=3
+    )
+    full, mixed = cells(flags)
+    assert (full.name, full.batches) == ("2 x 16", ((16, 16),))
+    assert (mixed.name, mixed.batches) == ("sst2, 2 rows", ((3, 9), (4, 512)))  # 7 alone is no batch
+    assert json.loads(mixed.request(3)) == {"lengths": [4, 512], "T": 512}
+    assert mixed.tokens(3) == [12, 516, 12]
+
+
+def test_summary_compares_with_ours_turn_by_turn():
+    ours, slow = finished("albert_tf", [1.0, 2.0, 1.0]), finished("openvino", [2.0, 4.0, 2.0], 1.0005)
+    wrong, other = finished("onnx_runtime", [1.0] * 3, 1.1), finished("keras_hub", [1.0] * 3, 7.0)
+    cell = Cell("2 x 16", ((16, 16),))
+    rows = summary([ours, slow, wrong, other], cell.tokens(3), "float32")
+    assert rows["albert_tf"]["tokens_per_second"] == 32 * 3 / 4
+    assert rows["openvino"]["seconds_of_albert_tf"] == rows["openvino"]["user_seconds_of_albert_tf"] == 2.0
+    assert rows["openvino"]["median_milliseconds"] == pytest.approx(2000)
+    agreed = {name: row["agrees"] for name, row in rows.items()}
+    assert agreed == {"albert_tf": True, "openvino": True, "onnx_runtime": False, "keras_hub": None}
+    start = {"start_seconds": 3.0, "load_seconds": 1.0}
+    shown = table({"dtype": "float32", "starts": dict.fromkeys(rows, start), "cells": {cell.name: rows}})
+    assert "| 2 x 16 | 24 (1.00) | 12 (2.00) | 32 (1.00) differs | 32 (1.00) |" in shown

@@ -1,0 +1,138 @@
+"""The clients against a real export behind a loopback server that speaks Serving's protocols; the C program."""
+
+import http.server
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import threading
+from concurrent import futures
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.pretrained.loading import load_pretrained
+from examples.serve import load_test, rest_client
+from export.run import export_model
+from tests.export.conftest import model_file, source, story, tokenizer
+
+__all__ = ["model_file", "source", "story", "tokenizer"]
+
+SERVE = Path(__file__).parents[2] / "examples" / "serve"
+TEXTS = ["The captain [MASK] past.", "A [MASK] letter, a [MASK]."]
+
+
+@pytest.fixture(scope="module")
+def signature(source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serve") / "saved"
+    export_model(source, folder, "fill-mask", top_k=3)
+    loaded = tf.saved_model.load(folder)
+    serving_default = loaded.signatures["serving_default"]
+    return lambda texts, loaded=loaded: serving_default(text=tf.constant(texts))
+
+
+@pytest.fixture
+def url(signature):
+    """TensorFlow Serving's REST row format, as its documentation has it."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            assert self.path == "/v1/models/albert:predict"
+            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
+            outputs = {name: array.numpy() for name, array in signature(texts).items()}
+            outputs["pieces"] = np.char.decode(outputs["pieces"].astype(bytes), "utf-8")
+            rows = [{name: array[i].tolist() for name, array in outputs.items()} for i in range(len(texts))]
+            body = json.dumps({"predictions": rows}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/models/albert"
+        server.shutdown()
+        thread.join()
+
+
+def test_rest_client(url, signature, monkeypatch, capsys):
+    expected = signature(TEXTS)
+    predictions = rest_client.predict(url, TEXTS)
+    for i, outputs in enumerate(predictions):
+        np.testing.assert_allclose(outputs["probabilities"], expected["probabilities"][i], atol=1e-6)
+        assert outputs["pieces"][0] == [piece.decode() for piece in expected["pieces"][i, 0].numpy()]
+    monkeypatch.setattr("sys.argv", ["rest_client", f"--url={url}", *TEXTS])
+    rest_client.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6  # the texts, and a line for each mask and for the place that is left in the first
+    assert re.fullmatch(r"    (\S+ 0\.\d{3}(  )?){3}", lines[1])
+
+
+def test_load_test(url, monkeypatch, capsys):
+    result = load_test.load(url, TEXTS, clients=3, requests=7)
+    assert len(result.latencies) == 7
+    assert max(result.latencies) <= result.seconds
+    monkeypatch.setattr("sys.argv", ["load_test", f"--url={url}", "--clients=2", "--requests=4"])
+    load_test.main()
+    assert re.fullmatch(
+        r"[\d.]+ requests/s; latency \d+ ms \(median\), \d+ ms \(90%\), \d+ ms \(99%\)\n",
+        capsys.readouterr().out,
+    )
+    assert load_test.Load(2.0, (0.1,) * 10).sentence.startswith("5.0 requests/s; latency 100 ms (median)")
+
+
+def test_grpc_client(signature):
+    pytest.importorskip("tensorflow_serving", reason="tensorflow-serving-api is not installed")
+    import grpc
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+    from examples.serve import grpc_client
+
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request, context):  # noqa: N802 - gRPC's name
+            assert (request.model_spec.name, request.model_spec.signature_name) == (
+                "albert",
+                "serving_default",
+            )
+            outputs = signature(tf.make_ndarray(request.inputs["text"]))
+            response = predict_pb2.PredictResponse()
+            for name, array in outputs.items():
+                response.outputs[name].CopyFrom(tf.make_tensor_proto(array.numpy()))
+            return response
+
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        outputs = grpc_client.predict(channel, "albert", TEXTS)
+    server.stop(None).wait()
+    for name, array in signature(TEXTS).items():
+        np.testing.assert_array_equal(outputs[name], array)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+def test_a_c_program_runs_the_encoder(source, tmp_path):
+    export_model(source, tmp_path / "saved")
+    tensorflow = importlib.util.find_spec("tensorflow").submodule_search_locations[0]
+    if not Path(tensorflow, "libtensorflow_cc.so.2").exists():
+        pytest.skip("this TensorFlow's library has another name")
+    libraries = [f"-L{tensorflow}", "-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
+    compiled = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-isystem", f"{tensorflow}/include"]
+    compiled += [SERVE / "encode.c", "-o", tmp_path / "encode", *libraries, f"-Wl,-rpath,{tensorflow}"]
+    subprocess.run(compiled, check=True)
+    command = [tmp_path / "encode", tmp_path / "saved", "2", "13", "1", "9", "3"]
+    done = subprocess.run(command, env={}, capture_output=True, text=True, check=True)  # no path to Python
+    expected = load_pretrained(source).encoder({"input_ids": np.array([[2, 13, 1, 9, 3]])})["pooled_output"]
+    np.testing.assert_allclose([float(number) for number in done.stdout.split()], expected[0, :8], atol=1e-5)
+    failed = subprocess.run([tmp_path / "encode", tmp_path, "2"], capture_output=True, text=True, check=False)
+    assert failed.returncode == 1
+    assert "loading: " in failed.stderr
