@@ -1,0 +1,1 @@
+"""Fine-tuning: task models, the paper's recipes, official metrics, ensembles and submissions."""
