@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from albert_tf.errors import InputError
+from data_prep.tasks.columns import Columns
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class FinetuningSettings:
       train_file: own data to train on, or a file of the task under another name.
       dev_file: likewise to evaluate on.
       test_file: likewise to predict.
+      column_names: of own data under unusual names, for instance "text_a=review,label=stars"; the columns are
+        text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
       init_checkpoint: what to take the encoder from: a run, a checkpoint, or anything that `albert convert` reads.
       vocab_file: the SentencePiece model or WordPiece vocab.txt, where the checkpoint comes without its own.
       do_lower_case: of --vocab_file; --nodo_lower_case for a cased vocabulary.
@@ -59,6 +62,7 @@ class FinetuningSettings:
     train_file: str | None = None
     dev_file: str | None = None
     test_file: str | None = None
+    column_names: str = ""
     init_checkpoint: str | None = None
     vocab_file: str | None = None
     do_lower_case: bool = True
@@ -93,6 +97,19 @@ class FinetuningSettings:
         """Keras `fit` does not work under TPUStrategy."""
         return
 
+    @property
+    def columns(self) -> Columns:
+        """`column_names` as the readers take them."""
+        pairs = [pair.partition("=") for pair in self.column_names.split(",") if pair]
+        known = [field.name for field in dataclasses.fields(Columns)]
+        for name, _, value in pairs:
+            if name.strip() not in known or not value:
+                raise InputError(
+                    f"--column_names is a list of COLUMN=NAME, COLUMN one of {', '.join(known)}. Received "
+                    f"{self.column_names!r}."
+                )
+        return Columns(**{name.strip(): value for name, _, value in pairs})
+
     def __post_init__(self):
         if not (self.do_train or self.do_eval or self.do_predict):
             raise InputError(
@@ -121,6 +138,7 @@ class FinetuningSettings:
             )
 
     def _check_data(self):
+        assert self.columns  # or InputError
         for flag, file in (
             ("do_train", self.train_file),
             ("do_eval", self.dev_file),
@@ -168,6 +186,7 @@ _FIXED = (
     "task",
     "data_dir",
     "train_file",
+    "column_names",
     "init_checkpoint",
     "vocab_file",
     "do_lower_case",
