@@ -45,6 +45,23 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
             f'A dataset must be written "tfds:NAME/CONFIG:SPLIT", for example "tfds:imdb_reviews:train". '
             f"Received {str(name)!r}."
         )
+    tfds, builder = open_tfds(matched["dataset"])
+    _check_text(tfds, builder, text_field, name)
+    # Only the text: no image is decoded on the way.
+    decoders = tfds.decode.PartialDecoding({text_field: True})
+    for example in tfds_examples(tfds, builder, matched["split"], decoders):
+        yield example[text_field]
+
+
+def open_tfds(dataset: str) -> tuple[Any, Any]:
+    """The package tensorflow-datasets and its builder of a dataset, downloaded and prepared where it is not yet.
+
+    Args:
+      dataset: "glue/sst2" or "glue/sst2:2.0.0".
+
+    Raises:
+      InputError: the package or the dataset is not there, or it cannot be downloaded.
+    """
     try:
         import tensorflow_datasets as tfds
     except ImportError:
@@ -52,23 +69,28 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
             "Reading tfds: inputs needs the package tensorflow-datasets. "
             "Install it with `pip install tensorflow-datasets`."
         ) from None
-    builder = _builder(tfds, matched["dataset"])
-    _check_text(tfds, builder, text_field, name)
+    return tfds, _builder(tfds, dataset)
+
+
+def tfds_examples(tfds: Any, builder: Any, split: str, decoders: Any = None) -> Iterator[dict[str, Any]]:
+    """The examples of one split as NumPy values, in the order of its files.
+
+    Raises:
+      InputError: no such split.
+    """
     try:
         dataset = builder.as_dataset(
-            split=matched["split"],
-            # Only the text: no image is decoded on the way.
-            decoders=tfds.decode.PartialDecoding({text_field: True}),
+            split=split,
+            decoders=decoders,
             # One file after the other, so that the order is always the same.
             read_config=tfds.ReadConfig(interleave_cycle_length=1),
         )
     except ValueError as error:
         raise InputError(
             f"The split must be one of {', '.join(builder.info.splits)}, or a slice of one. "
-            f"Received {matched['split']!r} ({_first_line(error)})."
+            f"Received {split!r} ({_first_line(error)})."
         ) from None
-    for example in tfds.as_numpy(dataset):
-        yield example[text_field]
+    yield from tfds.as_numpy(dataset)
 
 
 def _builder(tfds: Any, dataset: str) -> Any:

@@ -1,4 +1,4 @@
-"""Downstream tasks: Keras models that fine-tune an encoder, and what tells how good they are."""
+"""Fine-tuning: task models, the paper's recipes, official metrics, ensembles and submissions."""
 
 import importlib
 

@@ -20,14 +20,16 @@ class Problems:
         self.counts: Counter[str] = Counter()
         self._first: dict[str, list[str]] = {}
 
-    def add(self, kind: str, where: str, detail: str) -> None:
-        """Notes a row that is left out.
+    def add(self, kind: str, where: str, detail: str, *, outcome: str = "left out") -> None:
+        """Notes a row.
 
         Args:
           kind: what is wrong, the same words for all rows of a kind.
           where: file and line, or file and id.
           detail: what was received.
+          outcome: what became of the row.
         """
+        kind = f"{kind}, {outcome}"
         self.counts[kind] += 1
         first = self._first.setdefault(kind, [])
         if len(first) < _SHOWN:
@@ -36,7 +38,7 @@ class Problems:
     def lines(self) -> list[str]:
         """A line for each kind with its count and its first rows."""
         return [
-            f"{count:,} {'row' if count == 1 else 'rows'}: {kind}, left out ({'; '.join(self._first[kind])}"
+            f"{count:,} {'row' if count == 1 else 'rows'}: {kind} ({'; '.join(self._first[kind])}"
             f"{'; ...' if count > len(self._first[kind]) else ''})"
             for kind, count in self.counts.items()
         ]
@@ -44,4 +46,4 @@ class Problems:
     def check(self, *, strict: bool) -> None:
         """Raises InputError if there are problems and `strict` says that there must be none."""
         if strict and self.counts:
-            raise InputError(f"--strict allows no row to be left out. Received {'; '.join(self.lines())}.")
+            raise InputError(f"--strict allows no problem in the data. Received {'; '.join(self.lines())}.")

@@ -22,5 +22,5 @@ def test_strict_allows_none():
     problems.check(strict=True)
     problems.add("empty text", "a.tsv:1", "received ''")
     problems.check(strict=False)
-    with pytest.raises(InputError, match="1 row: empty text"):
+    with pytest.raises(InputError, match="1 row: empty text, left out"):
         problems.check(strict=True)

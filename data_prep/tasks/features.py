@@ -1,0 +1,208 @@
+"""Examples to arrays of ids, as long as they are: padding comes with the batch.
+
+[CLS] a [SEP] b [SEP], token_type_ids 0 up to the first [SEP] and 1 after it
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
+from data_prep.tokenizer import AlbertTokenizer
+from data_prep.wordpiece import WordPieceTokenizer
+
+Tokenizer = AlbertTokenizer | WordPieceTokenizer
+Features = dict[str, np.ndarray]
+
+
+def text_features(
+    examples: Sequence[TextExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    labels: Sequence[str] = (),
+) -> list[Features]:
+    """Arrays of texts and pairs of texts.
+
+    Args:
+      examples: N examples.
+      tokenizer: the vocabulary and its rules.
+      max_seq_length: a longer text loses its end; of a pair, the longer text does (the second if both are equal).
+      labels: the classes in the model's order; () for regression.
+
+    Returns:
+      For each example input_ids and token_type_ids, int32 [T], and, where the example has one, label: its place in
+      `labels`, int32 [], or float32 [] in regression.
+
+    Raises:
+      InputError: max_seq_length has no room, or a label is not among `labels`.
+    """
+    _check_length(max_seq_length, 5)
+    texts = [example.text_a for example in examples]
+    pairs = [example.text_b or "" for example in examples]
+    has_pairs = any(example.text_b is not None for example in examples)
+    first = tokenizer.encode_batch(texts)
+    second = tokenizer.encode_batch(pairs) if has_pairs else [None] * len(texts)
+    places = {label: i for i, label in enumerate(labels)}
+    features = []
+    for example, a, b in zip(examples, first, second, strict=True):
+        arrays = joined(a, b if example.text_b is not None else None, tokenizer, max_seq_length)
+        if example.label is not None:
+            arrays["label"] = _label(example.label, places)
+        features.append(arrays)
+    return features
+
+
+def choice_features(
+    examples: Sequence[ChoiceExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    max_option_length: int | None = None,
+) -> list[Features]:
+    """Arrays of passages with a question and C options: [CLS] passage [SEP] question with option [SEP].
+
+    An option takes the place of "_" in the question, else it follows it. A sequence that is too long loses the end
+    of its passage first; a question with option alone is cut in front, for the option stands at its end.
+
+    Args:
+      examples: N examples.
+      tokenizer: the vocabulary and its rules.
+      max_seq_length: longest sequence.
+      max_option_length: most tokens of a question with its option; without, all that has room.
+
+    Returns:
+      For each example input_ids, input_mask and token_type_ids, int32 [C, T], padded to its longest option, and
+      label, int32 [], where it is known.
+    """
+    _check_length(max_seq_length, 5)
+    most = max_seq_length - 3
+    most = min(most, max_option_length) if max_option_length else most
+    passages = list(dict.fromkeys(example.passage for example in examples))
+    encoded = dict(zip(passages, tokenizer.encode_batch(passages), strict=True))
+    questions = [asked(example.question, option) for example in examples for option in example.options]
+    queries = iter(tokenizer.encode_batch(questions))
+    features = []
+    for example in examples:
+        passage = encoded[example.passage]
+        rows = []
+        for _ in example.options:
+            query = next(queries)[-most:]
+            kept = passage[: max(0, max_seq_length - 3 - len(query))]
+            rows.append(joined(kept, query, tokenizer, max_seq_length))
+        arrays = _stacked(rows, tokenizer.pad_id)
+        if example.label is not None:
+            arrays["label"] = np.array(example.label, np.int32)
+        features.append(arrays)
+    return features
+
+
+def asked(question: str, option: str) -> str:
+    """A question with an option in it.
+
+    >>> asked("The letter was from _ .", "Ann"), asked("Who wrote?", "Ann")
+    ('The letter was from Ann .', 'Who wrote? Ann')
+    """
+    return question.replace("_", option) if "_" in question else f"{question} {option}"
+
+
+def word_features(
+    examples: Sequence[WordsExample], tokenizer: Tokenizer, max_seq_length: int, labels: Sequence[str]
+) -> list[Features]:
+    """Arrays of sentences in words: [CLS] pieces [SEP], in which the first piece of a word carries its label.
+
+    Args:
+      examples: N examples.
+      tokenizer: the vocabulary and its rules.
+      max_seq_length: a longer sentence loses its last words; `word_index` tells which words are there.
+      labels: the classes in the model's order.
+
+    Returns:
+      For each example, of T tokens: input_ids and token_type_ids, int32 [T]; word_index, int32 [T], which word's
+      first piece a token is, else -1; and where labels are known label, int32 [T], and label_weights, float32 [T],
+      1 at first pieces and 0 elsewhere.
+    """
+    _check_length(max_seq_length, 3)
+    words = list(dict.fromkeys(word for example in examples for word in example.words))
+    encoded = dict(zip(words, tokenizer.encode_batch(words), strict=True))
+    unknown = np.array(
+        [tokenizer.unk_id], np.int32
+    )  # a word without pieces still needs a place for its label
+    places = {label: i for i, label in enumerate(labels)}
+    features = []
+    for example in examples:
+        pieces = [encoded[word] if len(encoded[word]) else unknown for word in example.words]
+        sizes = [len(ids) for ids in pieces]
+        ids = np.concatenate(pieces)
+        starts = 1 + np.cumsum([0, *sizes[:-1]])
+        kept = starts < max_seq_length - 1
+        arrays = joined(ids, None, tokenizer, max_seq_length)
+        length = len(arrays["input_ids"])
+        arrays["word_index"] = np.full(length, -1, np.int32)
+        arrays["word_index"][starts[kept]] = np.flatnonzero(kept)
+        if example.labels is not None:
+            values = [_label(label, places) for label in example.labels]
+            arrays["label"] = np.zeros(length, np.int32)
+            arrays["label"][starts[kept]] = np.array(values, np.int32)[kept]
+            arrays["label_weights"] = (arrays["word_index"] >= 0).astype(np.float32)
+        features.append(arrays)
+    return features
+
+
+def joined(a: np.ndarray, b: np.ndarray | None, tokenizer: Tokenizer, max_seq_length: int) -> Features:
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], cut to `max_seq_length` at the end of the longer text."""
+    cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
+    if b is None:
+        a = a[: max_seq_length - 2]
+        ids = np.empty(len(a) + 2, np.int32)
+        ids[0], ids[1:-1], ids[-1] = cls_id, a, sep_id
+        return {"input_ids": ids, "token_type_ids": np.zeros(len(ids), np.int32)}
+    length_a, length_b = pair_lengths(len(a), len(b), max_seq_length - 3)
+    ids = np.empty(length_a + length_b + 3, np.int32)
+    ids[0], ids[length_a + 1], ids[-1] = cls_id, sep_id, sep_id
+    ids[1 : length_a + 1] = a[:length_a]
+    ids[length_a + 2 : -1] = b[:length_b]
+    types = np.zeros(len(ids), np.int32)
+    types[length_a + 2 :] = 1
+    return {"input_ids": ids, "token_type_ids": types}
+
+
+def pair_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:
+    """What is left of two texts when the longer one (of equal ones, the second) gives tokens up, one by one.
+
+    >>> pair_lengths(10, 4, 9), pair_lengths(10, 9, 9), pair_lengths(3, 4, 9)
+    ((5, 4), (5, 4), (3, 4))
+    """
+    if length_a + length_b <= room:
+        return length_a, length_b
+    if min(length_a, length_b) <= room // 2:
+        return (room - length_b, length_b) if length_a > length_b else (length_a, room - length_a)
+    return room - room // 2, room // 2
+
+
+def _label(label: str | float, places: dict[str, int]) -> np.ndarray:
+    if not places:
+        return np.array(label, np.float32)
+    if label not in places:
+        raise InputError(f"A label must be one of {', '.join(places)}. Received {label!r}.")
+    return np.array(places[str(label)], np.int32)
+
+
+def _stacked(rows: list[Features], pad_id: int) -> Features:
+    length = max(len(row["input_ids"]) for row in rows)
+    shape = (len(rows), length)
+    stacked = {
+        "input_ids": np.full(shape, pad_id, np.int32),
+        "input_mask": np.zeros(shape, np.int32),
+        "token_type_ids": np.zeros(shape, np.int32),
+    }
+    for i, row in enumerate(rows):
+        size = len(row["input_ids"])
+        stacked["input_mask"][i, :size] = 1
+        for name, values in row.items():
+            stacked[name][i, :size] = values
+    return stacked
+
+
+def _check_length(max_seq_length: int, least: int) -> None:
+    if max_seq_length < least:
+        raise InputError(f"`max_seq_length` must be at least {least}. Received {max_seq_length}.")

@@ -1,0 +1,267 @@
+"""The user's own rows as examples of any kind of task."""
+
+import itertools
+import json
+import string
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from albert_tf.errors import InputError
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.examples import ChoiceExample, Example, QuestionExample, TextExample, WordsExample
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.squad import checked_question
+from data_prep.tasks.tables import TableRow, shown
+from data_prep.tasks.task import Task
+from data_prep.tasks.text_rows import TextColumns, as_label, as_number, text_examples
+
+
+def examples_of_rows(
+    task: Task,
+    rows: Iterable[TableRow],
+    columns: Columns,
+    split: str,
+    labels: Sequence[str],
+    problems: Problems,
+) -> list[Example]:
+    """Examples of rows of any table.
+
+    Args:
+      task: its kind decides what is made of a row.
+      rows: from a file or a dataset; the first one's columns stand for all.
+      columns: which are what.
+      split: in "test" labels and answers are not needed.
+      labels: what labels may be; () for anything.
+      problems: collects rows that cannot be used.
+
+    Raises:
+      InputError: a needed column is not there, or there are no rows.
+    """
+    rows = iter(rows)
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"A {split} file must have rows. Received none that can be read.")
+    rows = itertools.chain([first], rows)
+    is_test = split.startswith("test")
+    if task.kind in ("classification", "regression"):
+        found = _text_columns(columns, first, is_test)
+        return list(text_examples(rows, found, task.kind, labels, problems, is_test=is_test))
+    if task.kind == "multiple_choice":
+        return list(_choices(rows, first, columns, is_test, problems))
+    if task.kind == "question_answering":
+        return list(_questions(task, rows, first, columns, split, problems))
+    return list(_words(rows, first, columns, labels, is_test, problems))
+
+
+def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
+    """The classes of training examples, in order: as numbers where all are, else by their names.
+
+    >>> labels_of([TextExample("0", "a", label="10"), TextExample("1", "b", label="9")])
+    ('9', '10')
+    """
+    found: set[str] = set()
+    for example in examples:
+        if isinstance(example, TextExample) and isinstance(example.label, str):
+            found.add(example.label)
+        elif isinstance(example, WordsExample):
+            found.update(example.labels or ())
+    numbers = {label: as_number(label) for label in found}
+    if all(number is not None for number in numbers.values()):
+        return tuple(sorted(found, key=lambda label: (numbers[label], label)))
+    return tuple(sorted(found))
+
+
+def _text_columns(columns: Columns, first: TableRow, is_test: bool) -> TextColumns:
+    names, source = first.values, first.source
+    find_label = columns.find if is_test else columns.need
+    return TextColumns(
+        columns.need("text_a", names, source),
+        columns.find("text_b", names, source),
+        find_label("label", names, source) or "label",
+        columns.find("id", names, source) or "id",
+    )
+
+
+def _choices(
+    rows: Iterable[TableRow], first: TableRow, columns: Columns, is_test: bool, problems: Problems
+) -> Iterator[ChoiceExample]:
+    names, source = first.values, first.source
+    passage = columns.find("passage", names, source)
+    question = columns.need("question", names, source)
+    label = (columns.find if is_test else columns.need)("label", names, source)
+    identity = columns.find("id", names, source)
+    option_columns = _option_columns(columns, first)
+    expected: int | None = None
+    for number, row in enumerate(rows):
+        options = _options(row, option_columns)
+        if options is None or (expected not in (None, len(options))):
+            rule = f"{expected} of them" if expected else "a list of at least two texts"
+            problems.add("options missing", row.source, f"received {shown(options)}, not {rule}")
+            continue
+        texts = [str(row.values.get(name) or "") for name in (passage, question) if name]
+        if not texts[-1].strip() or not all(option.strip() for option in options):
+            problems.add("empty text", row.source, f"received {shown(texts[-1])} and {shown(options)}")
+            continue
+        expected = len(options)
+        value = _value(row, label)
+        right = None if value in (None, "") else _right_option(value, options)
+        if right is None and (not is_test or value not in (None, "")):
+            outcome = "label ignored" if is_test else "left out"
+            problems.add(
+                "label that is none of the options", row.source, f"received {shown(value)}", outcome=outcome
+            )
+            if not is_test:
+                continue
+        given = _value(row, identity)
+        yield ChoiceExample(
+            str(number if given is None else given),
+            texts[0] if passage else "",
+            texts[-1],
+            tuple(options),
+            right,
+        )
+
+
+def _option_columns(columns: Columns, first: TableRow) -> list[str]:
+    """One column that holds a list, or several."""
+    names = list(first.values)
+    if columns.options is None or columns.options in names:
+        found = columns.find("options", names, first.source)
+        if found:
+            return [found]
+    prefix = columns.options or "option"
+    several = [name for name in names if name.startswith(prefix)]
+    if len(several) < 2:
+        columns.need("options", [], f"{first.source} with the columns {', '.join(map(str, names))}")
+    return several
+
+
+def _options(row: TableRow, names: list[str]) -> list[str] | None:
+    values: Any = [row.values.get(name) for name in names]
+    if len(names) == 1:
+        values = as_list(values[0])
+    if not isinstance(values, list) or len(values) < 2 or any(value is None for value in values):
+        return None
+    return [str(value) for value in values]
+
+
+def _right_option(value: Any, options: list[str]) -> int | None:
+    """From a number counted from 0, a letter or the text itself; the text comes first."""
+    label = as_label(value)
+    texts = [option.strip() for option in options]
+    if texts.count(label) == 1:
+        return texts.index(label)
+    if label.isdecimal():
+        return int(label) if int(label) < len(options) else None
+    letter = string.ascii_uppercase.find(label.upper()) if len(label) == 1 else -1
+    return letter if 0 <= letter < len(options) else None
+
+
+def as_list(value: Any) -> Any:
+    """A list as it is, or read from the JSON that a field of a table holds."""
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _questions(
+    task: Task,
+    rows: Iterable[TableRow],
+    first: TableRow,
+    columns: Columns,
+    split: str,
+    problems: Problems,
+) -> Iterator[QuestionExample]:
+    names, source = first.values, first.source
+    context = columns.need("context", names, source)
+    question = columns.need("question", names, source)
+    answer = (columns.find if split.startswith("test") else columns.need)("answer", names, source)
+    start = columns.find("answer_start", names, source)
+    identity = columns.find("id", names, source)
+    for number, row in enumerate(rows):
+        given = _value(row, identity)
+        try:
+            answers, starts = _answers(_value(row, answer), _value(row, start))
+        except (TypeError, ValueError, KeyError) as error:
+            problems.add("answer that is neither a text nor a list of them", row.source, str(error))
+            continue
+        example = QuestionExample(
+            id=str(number if given is None else given),
+            question=str(row.values.get(question) or ""),
+            context=str(row.values.get(context) or ""),
+            answers=answers,
+            answer_starts=starts,
+            is_impossible=not answers and task.answerable,
+        )
+        if start is None and "answer_start" not in str(_value(row, answer)):
+            example = _searched(example)
+        checked = checked_question(example, row.source, task, split, problems)
+        if checked is not None:
+            yield checked
+
+
+def _value(row: TableRow, column: str | None) -> Any:
+    return None if column is None else row.values.get(column)
+
+
+def _answers(value: Any, start: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Answers and where they begin, from a text, a list of texts, or SQuAD's and datasets' nested forms."""
+    value, start = as_list(value), as_list(start)
+    if value in (None, "", []):
+        return (), ()
+    if isinstance(value, dict):
+        value, start = value["text"], value.get("answer_start", start)
+    if isinstance(value, list) and all(isinstance(answer, dict) for answer in value):
+        start = [answer.get("answer_start", -1) for answer in value]
+        value = [answer["text"] for answer in value]
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"received {shown(value)}")
+    starts = start if isinstance(start, list) else [-1 if start in (None, "") else start] * len(texts)
+    if len(starts) != len(texts):
+        raise ValueError(f"received {len(texts)} answers that begin at {len(starts)} places")
+    return tuple(texts), tuple(int(place) for place in starts)
+
+
+def _searched(example: QuestionExample) -> QuestionExample:
+    """Answers that are not said to begin anywhere, put where they stand if that is one place."""
+    starts = tuple(
+        example.context.find(answer) if example.context.count(answer) == 1 else -1
+        for answer in example.answers
+    )
+    return replace(example, answer_starts=starts)
+
+
+def _words(
+    rows: Iterable[TableRow],
+    first: TableRow,
+    columns: Columns,
+    labels: Sequence[str],
+    is_test: bool,
+    problems: Problems,
+) -> Iterator[WordsExample]:
+    names, source = first.values, first.source
+    words_column = columns.need("words", names, source)
+    label_column = (columns.find if is_test else columns.need)("word_labels", names, source)
+    for number, row in enumerate(rows):
+        words = as_list(row.values.get(words_column))
+        if not isinstance(words, list) or not words or not all(isinstance(w, str) and w for w in words):
+            problems.add("words that are no list of texts", row.source, f"received {shown(words)}")
+            continue
+        given = as_list(_value(row, label_column))
+        if given is None and is_test:
+            yield WordsExample(str(number), tuple(words))
+            continue
+        if not isinstance(given, list) or len(given) != len(words):
+            problems.add("labels that are not one a word", row.source, f"received {shown(given)}")
+            continue
+        tags = tuple(as_label(tag) for tag in given)
+        outside = [tag for tag in tags if labels and tag not in labels]
+        if outside:
+            problems.add("label outside the set", row.source, f"received {shown(outside[0])}")
+            continue
+        yield WordsExample(str(number), tuple(words), tags)

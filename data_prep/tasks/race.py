@@ -1,0 +1,140 @@
+"""RACE: a folder of passages for each split and school, one JSON object a file."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from albert_tf.errors import InputError
+from data_prep.tasks.examples import ChoiceExample
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.tables import read_text, shown
+
+GROUPS = ("middle", "high")
+_LETTERS = "ABCD"
+
+
+def read_race(path: Path, split: str, problems: Problems) -> list[ChoiceExample]:
+    """The questions of a split, middle school first, passages in the order of their numbers.
+
+    Args:
+      path: the folder RACE of the download, with train/middle/*.txt and so on; or a folder of one split, or of
+        one school.
+      split: "train", "dev" or "test".
+      problems: collects passages and questions that cannot be used.
+
+    Returns:
+      An example a question; ids are the passage's with "-" and the question's number from 0, as "middle157.txt-0".
+
+    Raises:
+      InputError: there are no passages.
+    """
+    examples: list[ChoiceExample] = []
+    found = False
+    for group, file in _passages(path, split):
+        found = True
+        examples += _questions(file, group, split, problems)
+    if not found:
+        raise InputError(
+            f"RACE must have passages {path / split}/middle/*.txt and {path / split}/high/*.txt. There are none; "
+            "name the folder RACE of the download with --data_dir."
+        )
+    return examples
+
+
+def _passages(path: Path, split: str) -> Iterator[tuple[str, Path]]:
+    if path.is_file():
+        yield _group_of(path), path
+        return
+    for base in (path / split, path / "RACE" / split, path):
+        folders = [(group, base / group) for group in GROUPS if (base / group).is_dir()]
+        if not folders and base.is_dir() and any(base.glob("*.txt")):
+            folders = [(_group_of(base / "any"), base)]
+        for group, folder in folders:
+            for file in sorted(folder.glob("*.txt"), key=_number):
+                yield group, file
+        if folders:
+            return
+
+
+def _group_of(file: Path) -> str:
+    return file.parent.name if file.parent.name in GROUPS else ""
+
+
+def _number(file: Path) -> tuple[int, str]:
+    digits = re.sub(r"\D", "", file.stem)
+    return int(digits or 0), file.name
+
+
+def _questions(file: Path, group: str, split: str, problems: Problems) -> Iterator[ChoiceExample]:
+    try:
+        passage = json.loads(read_text(file))
+    except InputError as error:
+        problems.add("passage that cannot be read", str(file), str(error))
+        return
+    except (ValueError, RecursionError) as error:
+        problems.add("passage that is no JSON", str(file), str(error))
+        return
+    yield from passage_questions(passage, group, split, str(file), f"{group}{file.name}", problems)
+
+
+def passage_questions(
+    passage: Any, group: str, split: str, source: str, identity: str, problems: Problems
+) -> Iterator[ChoiceExample]:
+    """The questions of one passage in RACE's form.
+
+    Args:
+      passage: a dict with article, questions, options, answers and perhaps id.
+      group: the school.
+      split: in "test" answers are not needed.
+      source: where it is, for messages.
+      identity: for a passage without an id.
+      problems: collects questions that cannot be used.
+    """
+    try:
+        article, questions, options = (passage[key] for key in ("article", "questions", "options"))
+        answers = passage.get("answers") or [None] * len(questions)
+        rows = list(zip(questions, options, answers, strict=True))
+        identity = str(passage.get("id") or identity)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        problems.add("passage that is not in RACE's form", source, reason)
+        return
+    for number, (question, choices, answer) in enumerate(rows):
+        where = f"{source}, question {number}"
+        label = _label(answer, split, where, problems)
+        example = ChoiceExample(f"{identity}-{number}", article, question, choices, label, group)
+        if (label is not None or split == "test") and _is_whole(example, split, where, problems):
+            yield replace(example, options=tuple(choices))
+
+
+def _label(answer: Any, split: str, source: str, problems: Problems) -> int | None:
+    if isinstance(answer, str) and len(answer) == 1 and answer in _LETTERS:
+        return _LETTERS.index(answer)
+    if answer is not None or split != "test":
+        problems.add(
+            "label outside the set",
+            source,
+            f"received {shown(answer)}, allowed A, B, C, D",
+            outcome="label ignored" if split == "test" else "left out",
+        )
+    return None
+
+
+def _is_whole(example: ChoiceExample, split: str, source: str, problems: Problems) -> bool:
+    """Whether there are texts and four options; in a test set they may be empty."""
+    options = example.options
+    if not isinstance(options, list) or len(options) != len(_LETTERS):
+        problems.add("question without four options", source, f"received {shown(options)}")
+        return False
+    texts = (example.passage, example.question, *options)
+    if not all(isinstance(text, str) for text in texts):
+        problems.add("question that is not in RACE's form", source, f"received {shown(texts[1:])}")
+        return False
+    if all(text.strip() for text in texts):
+        return True
+    outcome = "kept, a prediction is due" if split == "test" else "left out"
+    problems.add("empty text", source, f"received {shown(texts[1:])}", outcome=outcome)
+    return split == "test"

@@ -1,0 +1,118 @@
+"""Rows with one text or two and a label, as examples."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from data_prep.tasks.examples import TextExample
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.tables import TableRow, shown
+
+
+class TextColumns(NamedTuple):
+    """Which columns are what."""
+
+    text_a: str
+    text_b: str | None
+    label: str
+    id: str
+
+
+def text_examples(
+    rows: Iterable[TableRow],
+    columns: TextColumns,
+    kind: str,
+    labels: Sequence[str],
+    problems: Problems,
+    *,
+    is_test: bool,
+) -> list[TextExample]:
+    """Examples of the rows that make sense; the others go to `problems`.
+
+    Args:
+      rows: from any file.
+      columns: which columns are what.
+      kind: "regression" makes numbers of labels.
+      labels: what labels may be; () for anything.
+      problems: collects the rows that are left out: no text, no label, or a label outside the set.
+      is_test: labels are not needed, and rows with empty texts stay in.
+    """
+    examples = []
+    for number, row in enumerate(rows):
+        text_a, text_b = (_text(row, name, problems, is_test) for name in (columns.text_a, columns.text_b))
+        if text_a is None or (text_b is None and columns.text_b):
+            continue
+        label: str | float | None = None
+        value = row.values.get(columns.label)
+        if not _is_missing(value):
+            label = _label(value, row.source, kind, labels, problems, is_test)
+            if label is None and not is_test:
+                continue
+        elif not is_test:
+            problems.add("no label", row.source, f"received {shown(value)} in {columns.label!r}")
+            continue
+        identity = row.values.get(columns.id)
+        examples.append(TextExample(str(number if identity is None else identity), text_a, text_b, label))
+    return examples
+
+
+def _text(row: TableRow, column: str | None, problems: Problems, is_test: bool) -> str | None:
+    if column is None:
+        return None
+    value = row.values.get(column)
+    if value is not None and not isinstance(value, str):
+        value = str(value)
+    if value and not value.isspace():
+        return value
+    outcome = "kept, a prediction is due" if is_test else "left out"
+    problems.add("empty text", row.source, f"received {value!r} in {column!r}", outcome=outcome)
+    return (value or "") if is_test else None
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _label(
+    value: Any, source: str, kind: str, labels: Sequence[str], problems: Problems, is_test: bool
+) -> str | float | None:
+    outcome = "label ignored" if is_test else "left out"
+    if kind == "regression":
+        number = as_number(value)
+        if number is None:
+            problems.add("label that is no number", source, f"received {shown(value)}", outcome=outcome)
+        return number
+    label = as_label(value)
+    if labels and label not in labels:
+        problems.add(
+            "label outside the set",
+            source,
+            f"received {shown(label)}, allowed {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}",
+            outcome=outcome,
+        )
+        return None
+    return label
+
+
+def as_label(value: Any) -> str:
+    """A class's name; a whole number has no point.
+
+    >>> [as_label(value) for value in (" yes ", 1, 1.0, True)]
+    ['yes', '1', '1', 'true']
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def as_number(value: Any) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None

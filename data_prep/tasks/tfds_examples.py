@@ -1,0 +1,180 @@
+"""Tasks as tensorflow-datasets has them, in place of a folder: tfds:glue, tfds:squad/v1.1, tfds:race."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.examples import Example, QuestionExample
+from data_prep.tasks.own_data import examples_of_rows
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.race import passage_questions
+from data_prep.tasks.squad import checked_question
+from data_prep.tasks.tables import TableRow
+from data_prep.tasks.task import Task
+from data_prep.tasks.text_rows import TextColumns, text_examples
+from data_prep.tfds_rows import open_tfds, tfds_examples
+
+# The version in NAME/CONFIG:1.0.0 begins with a digit, and no split does.
+_NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?)(:(?P<split>[^\d:].*))?")
+_CONFIGS = {
+    "cola": ("glue/cola",),
+    "sst-2": ("glue/sst2",),
+    "mrpc": ("glue/mrpc",),
+    "sts-b": ("glue/stsb",),
+    "qqp": ("glue/qqp",),
+    "mnli": ("glue/mnli",),
+    "qnli": ("glue/qnli",),
+    "rte": ("glue/rte",),
+    "wnli": ("glue/wnli",),
+    "ax": ("glue/ax",),
+    "squad1.1": ("squad/v1.1",),
+    "squad2.0": ("squad/v2.0",),
+    "race": ("race/middle", "race/high"),
+}
+_TEXTS = {
+    "cola": ("sentence", None),
+    "sst-2": ("sentence", None),
+    "qqp": ("question1", "question2"),
+    "mnli": ("premise", "hypothesis"),
+    "ax": ("premise", "hypothesis"),
+    "qnli": ("question", "sentence"),
+}
+_SPLITS = {"dev": ("validation", "dev", "val"), "train": ("train",), "test": ("test",)}
+
+
+def read_tfds_examples(
+    task: Task, name: str, split: str, problems: Problems, columns: Columns, labels: Sequence[str]
+) -> list[Example]:
+    """The examples of a split.
+
+    Args:
+      task: from `find_task`.
+      name: "tfds:NAME/CONFIG"; without CONFIG ("tfds:glue", "tfds:race") the task's own. With ":SPLIT" behind it,
+        that split or slice is used ("tfds:glue/sst2:train[:10%]").
+      split: one of the task's splits; "dev" is a dataset's "validation".
+      problems: collects examples that cannot be used.
+      columns: of own data, which features are what.
+      labels: of own data, what labels may be; () for anything.
+
+    Raises:
+      InputError: no such dataset, configuration or split, or a feature is missing.
+    """
+    matched = _NAME.fullmatch(name)
+    if not matched:
+        raise InputError(
+            f'A dataset must be written "tfds:NAME/CONFIG", for example "tfds:glue". Received {name!r}.'
+        )
+    datasets: tuple[str, ...] = (matched["dataset"],)
+    own = _CONFIGS.get(task.name, ())
+    if own and matched["dataset"] == own[0].split("/")[0]:
+        datasets = own
+    examples: list[Example] = []
+    for dataset in datasets:
+        rows = _rows(dataset, matched["split"], split, task)
+        examples += _examples(task, dataset, rows, split, problems, columns, labels)
+    return examples
+
+
+def _rows(dataset: str, given: str | None, split: str, task: Task) -> Iterator[TableRow]:
+    tfds, builder = open_tfds(dataset)
+    names = given or _split_of(builder, split)
+    classes = {
+        key: _classes(feature)
+        for key, feature in builder.info.features.items()
+        if hasattr(getattr(feature, "feature", feature), "int2str")
+    }
+    for number, example in enumerate(tfds_examples(tfds, builder, names)):
+        values = {
+            key: _named(value, classes[key], task) if key in classes else _plain(value)
+            for key, value in example.items()
+        }
+        yield TableRow(values, f"tfds:{dataset}:{names}, example {number}")
+
+
+def _split_of(builder: Any, split: str) -> str:
+    role, _, rest = split.partition("_")
+    names = [name + (f"_{rest}" if rest else "") for name in _SPLITS[role]]
+    return next((name for name in names if name in builder.info.splits), names[0])
+
+
+def _classes(feature: Any) -> list[str]:
+    return list(getattr(feature, "feature", feature).names)
+
+
+def _named(value: Any, names: list[str], task: Task) -> Any:
+    """Numbers of classes by their names; as numbers where the original's files have those. -1 is no label."""
+    if np.ndim(value):
+        return [_named(one, names, task) for one in value]
+    if value < 0:
+        return None
+    return str(int(value)) if task.labels and not set(names) <= set(task.labels) else names[int(value)]
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's values as Python's, UTF-8 as text."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    if hasattr(value, "to_list"):  # ragged
+        return _plain(value.to_list())
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(part) for part in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _examples(
+    task: Task,
+    dataset: str,
+    rows: Iterator[TableRow],
+    split: str,
+    problems: Problems,
+    columns: Columns,
+    labels: Sequence[str],
+) -> list[Example]:
+    if task.is_own_data:
+        return examples_of_rows(task, rows, columns, split, labels, problems)
+    if task.kind == "question_answering":
+        return [example for row in rows for example in _question(task, row, split, problems)]
+    if task.kind == "multiple_choice":
+        group = dataset.split(":")[0].rpartition("/")[2]
+        return [
+            example
+            for row in rows
+            for example in passage_questions(
+                {**row.values, "id": row.values.get("example_id")},
+                group,
+                split,
+                row.source,
+                row.source,
+                problems,
+            )
+        ]
+    text_a, text_b = _TEXTS.get(task.name, ("sentence1", "sentence2"))
+    found = TextColumns(text_a, text_b, "label", "idx")
+    is_test = split.startswith("test")
+    return list(text_examples(rows, found, task.kind, task.labels, problems, is_test=is_test))
+
+
+def _question(task: Task, row: TableRow, split: str, problems: Problems) -> Iterator[QuestionExample]:
+    values = row.values
+    try:
+        example = QuestionExample(
+            id=values["id"],
+            question=values["question"],
+            context=values["context"],
+            answers=tuple(values["answers"]["text"]),
+            answer_starts=tuple(values["answers"]["answer_start"]),
+            is_impossible=bool(values.get("is_impossible", False)),
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{task.name} must have the features id, question, context and answers. {row.source} lacks {error}."
+        ) from None
+    checked = checked_question(example, row.source, task, split, problems)
+    if checked is not None:
+        yield checked

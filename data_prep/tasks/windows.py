@@ -1,0 +1,189 @@
+"""Questions on long contexts as windows that slide over them: [CLS] question [SEP] part of the context [SEP]."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from data_prep.tasks.answers import answer_span
+from data_prep.tasks.examples import QuestionExample
+from data_prep.tasks.features import Features, Tokenizer
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of T tokens.
+
+    Attributes:
+      example_id: the question's id.
+      input_ids: int32 [T].
+      context_begin: where the context's tokens begin; those before it are [CLS] question [SEP].
+      offsets: int32 [tokens of the context in the window, 2], their characters in the context.
+      is_max_context: bool [T], whether no other window shows more around the token.
+      start_position: of the first answer; 0, [CLS], where the window does not hold it whole, or there is none.
+      end_position: its last token.
+      is_impossible: whether the answer is not in the window.
+    """
+
+    example_id: str
+    input_ids: np.ndarray
+    context_begin: int
+    offsets: np.ndarray
+    is_max_context: np.ndarray
+    start_position: int = 0
+    end_position: int = 0
+    is_impossible: bool = True
+
+    @cached_property
+    def token_type_ids(self) -> np.ndarray:
+        """int32 [T], 1 from the context's first token on."""
+        return (np.arange(len(self.input_ids)) >= self.context_begin).astype(np.int32)
+
+    @cached_property
+    def p_mask(self) -> np.ndarray:
+        """int32 [T], 1 where no answer can be; [CLS] stands for "no answer"."""
+        mask = np.ones(len(self.input_ids), np.int32)
+        mask[0] = 0
+        mask[self.context_begin : -1] = 0
+        return mask
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """int32 [T], the character of the context at which a token begins; -1 outside the context."""
+        return self._characters(0)
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """int32 [T], the character after a token's last one; -1 outside the context."""
+        return self._characters(1)
+
+    def _characters(self, side: int) -> np.ndarray:
+        characters = np.full(len(self.input_ids), -1, np.int32)
+        characters[self.context_begin : -1] = self.offsets[:, side]
+        return characters
+
+    def text(self, context: str, start: int, end: int) -> str:
+        """What of the context lies between two tokens of this window, both taken along."""
+        return context[self.begins[start] : self.ends[end]]
+
+
+def question_windows(
+    examples: Iterable[QuestionExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int = 384,
+    max_query_length: int = 64,
+    doc_stride: int = 128,
+) -> list[Window]:
+    """The windows of questions, in the order of the questions and of their contexts.
+
+    Args:
+      examples: questions whose answers stand at their offsets (`read_examples` sees to that).
+      tokenizer: the vocabulary and its rules.
+      max_seq_length: longest window.
+      max_query_length: a longer question loses its end.
+      doc_stride: by how many tokens a window is later than the one before.
+
+    Returns:
+      At least one window a question.
+
+    Raises:
+      InputError: the lengths leave no room, or a stride that skips tokens.
+    """
+    examples = list(examples)
+    least = max_seq_length - max_query_length - 3
+    if least < 1 or not 1 <= doc_stride <= least:
+        raise InputError(
+            "`doc_stride` must be between 1 and the room beside the longest question, `max_seq_length` - "
+            f"`max_query_length` - 3. Received {doc_stride} and {max_seq_length} - {max_query_length} - 3 = {least}."
+        )
+    contexts = list(dict.fromkeys(example.context for example in examples))
+    encodings = dict(zip(contexts, tokenizer.encode_batch_with_offsets(contexts), strict=True))
+    queries = tokenizer.encode_batch([example.question for example in examples])
+    windows: list[Window] = []
+    for example, query in zip(examples, queries, strict=True):
+        encoding = encodings[example.context]
+        head = np.concatenate([[tokenizer.cls_id], query[:max_query_length], [tokenizer.sep_id]]).astype(
+            np.int32
+        )
+        span = gold_tokens(example, encoding.offsets)
+        places = _places(len(encoding.ids), max_seq_length - len(head) - 1, doc_stride)
+        for (begin, end), is_max in zip(places, _max_context(places, len(encoding.ids)), strict=True):
+            ids = np.concatenate([head, encoding.ids[begin:end], [tokenizer.sep_id]]).astype(np.int32)
+            is_max_context = np.zeros(len(ids), bool)
+            is_max_context[len(head) : -1] = is_max
+            inside = span is not None and begin <= span[0] and span[1] < end
+            start, last = (span[0], span[1]) if inside and span is not None else (0, 0)
+            shift = len(head) - begin if inside else 0
+            windows.append(
+                Window(
+                    example.id, ids, len(head), encoding.offsets[begin:end], is_max_context, start + shift,
+                    last + shift, not inside,
+                )
+            )  # fmt: skip
+    return windows
+
+
+def gold_tokens(example: QuestionExample, offsets: np.ndarray, answer: int = 0) -> tuple[int, int] | None:
+    """First and last token of an answer among those of its context; None if it has none.
+
+    Args:
+      example: a question with its context.
+      offsets: int32 [T, 2], the characters of the context's T tokens.
+      answer: which of its answers.
+    """
+    if example.is_impossible or len(example.answers) <= answer:
+        return None
+    span = answer_span(example.context, example.answers[answer], example.answer_starts[answer])
+    if span is None:
+        return None
+    overlaps = np.flatnonzero((offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0]))
+    return (int(overlaps[0]), int(overlaps[-1])) if len(overlaps) else None
+
+
+def window_features(windows: Sequence[Window]) -> list[Features]:
+    """Windows as arrays for `bucketed_batches`.
+
+    Returns:
+      For each window of T tokens input_ids, token_type_ids, p_mask, int32 [T]; start_positions, end_positions and
+      is_impossible, int32 [].
+    """
+    return [
+        {
+            "input_ids": window.input_ids,
+            "token_type_ids": window.token_type_ids,
+            "p_mask": window.p_mask,
+            "start_positions": np.array(window.start_position, np.int32),
+            "end_positions": np.array(window.end_position, np.int32),
+            "is_impossible": np.array(window.is_impossible, np.int32),
+        }
+        for window in windows
+    ]
+
+
+def _places(length: int, room: int, stride: int) -> list[tuple[int, int]]:
+    """Begins and ends of the windows over a context's tokens; the last one ends with it."""
+    places = []
+    begin = 0
+    while True:
+        end = min(length, begin + room)
+        places.append((begin, end))
+        if end == length:
+            return places
+        begin += stride
+
+
+def _max_context(places: list[tuple[int, int]], length: int) -> list[np.ndarray]:
+    """For each window, which of its tokens no other one shows more around; the earlier one wins a tie.
+
+    The score is the original's: what is on the shorter side, and a hundredth of the window's length.
+    """
+    if len(places) == 1:
+        return [np.ones(length, bool)]
+    scores = np.full((len(places), length), -1.0)
+    for i, (begin, end) in enumerate(places):
+        position = np.arange(begin, end)
+        scores[i, begin:end] = np.minimum(position - begin, end - 1 - position) + 0.01 * (end - begin)
+    best = scores.argmax(axis=0)
+    return [best[begin:end] == i for i, (begin, end) in enumerate(places)]

@@ -1,0 +1,56 @@
+"""Metrics of classification, regression and entities from their definitions, in plain NumPy."""
+
+import numpy as np
+
+
+def f1(predictions, labels, positive):
+    """Of one class; 0 without any of it."""
+    predicted = np.array([p == positive for p in predictions])
+    expected = np.array([label == positive for label in labels])
+    return 2 * (predicted & expected).sum() / max(1, predicted.sum() + expected.sum())
+
+
+def matthews(predictions, labels):
+    """Gorodkin's R_K: the correlation of the one-hot matrices, all columns taken together; 0 if undefined."""
+    classes = sorted(set(predictions) | set(labels))
+    x = np.array([[p == c for c in classes] for p in predictions], float)
+    y = np.array([[label == c for c in classes] for label in labels], float)
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+    norm = np.sqrt((x * x).sum() * (y * y).sum())
+    return (x * y).sum() / norm if norm else 0.0
+
+
+def pearson(x, y):
+    x, y = np.asarray(x, float) - np.mean(x), np.asarray(y, float) - np.mean(y)
+    return (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum())
+
+
+def ranks(x):
+    """From 1; equal values share the mean of their ranks."""
+    x = np.asarray(x, float)
+    return np.array([(x < value).sum() + ((x == value).sum() + 1) / 2 for value in x])
+
+
+def spearman(x, y):
+    return pearson(ranks(x), ranks(y))
+
+
+def entities(labels):
+    """Of B-, I- and O: {(kind, begin, end)}; an I- that continues nothing begins an entity, as in conlleval."""
+    found, begin, kind = set(), 0, None
+    for i, label in enumerate([*labels, "O"]):
+        here = label[2:] if label != "O" else None
+        if kind is not None and (here != kind or label.startswith("B-")):
+            found.add((kind, begin, i))
+            kind = None
+        if kind is None and here is not None:
+            begin, kind = i, here
+    return found
+
+
+def entity_scores(predictions, labels):
+    """Precision, recall and F1 over all sentences; 0 if undefined."""
+    common = sum(len(entities(p) & entities(label)) for p, label in zip(predictions, labels, strict=True))
+    predicted = sum(len(entities(p)) for p in predictions)
+    expected = sum(len(entities(label)) for label in labels)
+    return common / max(1, predicted), common / max(1, expected), 2 * common / max(1, predicted + expected)
