@@ -96,7 +96,7 @@ def question_windows(
     if least < 1 or not 1 <= doc_stride <= least:
         raise InputError(
             "`doc_stride` must be between 1 and the room beside the longest question, `max_seq_length` - "
-            f"`max_query_length` - 3. Received {doc_stride} and {max_seq_length} - {max_query_length} - 3 = {least}."
+            f"`max_query_length` - 3 = {least}. Received {doc_stride}."
         )
     contexts = list(dict.fromkeys(example.context for example in examples))
     encodings = dict(zip(contexts, tokenizer.encode_batch_with_offsets(contexts), strict=True))
