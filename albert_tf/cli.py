@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from albert_tf.errors import InputError, Preempted
+from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.training.settings import PretrainingSettings
 from data_prep.inspection_settings import InspectSettings
 from data_prep.prepare_settings import PrepareSettings
@@ -199,6 +200,27 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
     import run_pretraining
 
     run_pretraining.pretrain(settings)
+
+
+@app.command
+def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
+    """Fine-tune a pretrained ALBERT on a task of the paper or on your own data; evaluate and predict with it.
+
+    What is not said is as in the paper's Table 14. The same command again goes on with an interrupted run.
+
+    For example:
+
+      albert finetune --task=rte --data_dir=glue --init_checkpoint=albert_base_v2.tar.gz \\
+          --output_dir=runs/rte --do_train --do_eval --do_predict --seeds=5
+
+      albert finetune --task=classification --train_file=train.csv --dev_file=dev.csv --do_train --do_eval \\
+          --init_checkpoint=runs/base --output_dir=runs/mine
+    """
+    _import_tensorflow()
+    import run_finetuning
+
+    run_finetuning.finetune(settings)
+    print(Path(settings.output_dir) / "results.json")
 
 
 @app.command

@@ -25,8 +25,7 @@ class RunCallback(keras.callbacks.Callback):
       run: the folder of one seed.
       settings: resolved.
       state: what a run goes on from.
-      evaluate: a function that gives the metrics of the dev set, with names that begin with `eval_`; None for
-        no evaluation.
+      evaluate: step -> metrics of the dev set, with names that begin with `eval_`; None for no evaluation.
       metric: the name among those that the best weights are chosen by.
       learning_rate: step -> rate, for the log.
       log: gets every logged step and every evaluation.
@@ -39,7 +38,7 @@ class RunCallback(keras.callbacks.Callback):
         run: Path,
         settings: FinetuningSettings,
         state: RunState,
-        evaluate: Callable[[], dict[str, float]] | None,
+        evaluate: Callable[[int], dict[str, float]] | None,
         metric: str,
         learning_rate: Callable,
         log: RunLog,
@@ -115,7 +114,7 @@ class RunCallback(keras.callbacks.Callback):
         """Evaluates; keeps the weights if they are the best so far, before the log says that they are."""
         if self._evaluate is None:
             return
-        metrics = self._evaluate()
+        metrics = self._evaluate(self._step)
         best = best_evaluation(self._lines_to_here(), self._metric)
         new = {"step": self._step, **metrics}
         if best is None or best_evaluation([best, new], self._metric) is new:

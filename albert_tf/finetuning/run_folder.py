@@ -5,6 +5,7 @@ checkpoints/ while it trains, model.keras (the best weights), training.json once
 dev_... and test_... (predictions).
 """
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -43,7 +44,7 @@ def open_run(settings: FinetuningSettings, vocabulary: Vocabulary, seed: int) ->
     """Makes the folder of a seed, with the resolved settings and the vocabulary."""
     run = seed_folder(settings.output_dir, seed)
     run.mkdir(parents=True, exist_ok=True)
-    write_text(run / SETTINGS_FILE, settings_json(settings))
+    write_text(run / SETTINGS_FILE, settings_json(dataclasses.replace(settings, seed=seed)))
     vocabulary.save(run)
     return run
 

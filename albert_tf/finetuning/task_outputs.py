@@ -1,6 +1,5 @@
 """From a model's outputs to predictions, their metrics and their files."""
 
-import json
 import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.files import write_text
 from albert_tf.finetuning.classification_metrics import main_metric, task_metrics
 from albert_tf.finetuning.probability_files import Probabilities, probabilities_file, write_probabilities
+from albert_tf.finetuning.squad_files import write_answers
 from albert_tf.finetuning.squad_metrics import evaluate_squad1, evaluate_squad2
 from albert_tf.finetuning.squad_predictions import SquadPredictions, predict_answers
+from albert_tf.finetuning.submission import write_predictions
 from albert_tf.finetuning.task_data import Split
 from data_prep.tasks.examples import QuestionExample, WordsExample
 from data_prep.tasks.task import Task
@@ -82,31 +82,23 @@ def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predic
     return task_metrics(task.name, guesses, labels, groups or None)
 
 
-def write_predictions(
-    run: Path, split: Split, predictions: Predictions, null_threshold: float | None = None
-) -> list[Path]:
-    """Writes what a run keeps of a split; returns the files.
+def keep_predictions(
+    run: Path, task: Task, split: Split, predictions: Predictions, null_threshold: float = EVEN_ODDS
+) -> None:
+    """Writes what a run keeps of a split: for ensembles the probabilities or n best answers, and the predictions.
 
     Args:
       run: the folder of one seed.
+      task: says in which form.
       split: its name is in the files' names.
       predictions: of that split.
       null_threshold: of SQuAD 2.0, null odds above which there is no answer.
     """
     if isinstance(predictions, Probabilities):
-        path = probabilities_file(run, split.name)
-        write_probabilities(path, predictions)
-        return [path]
-    files = {
-        "predictions": predictions.texts(null_threshold),
-        "nbest_predictions": predictions.n_best_json(),
-        **({"null_odds": predictions.null_odds} if predictions.null_odds is not None else {}),
-    }
-    paths = []
-    for name, content in files.items():
-        paths.append(run / f"{split.name}_{name}.json")
-        write_text(paths[-1], json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    return paths
+        write_probabilities(probabilities_file(run, split.name), predictions)
+        write_predictions(run, f"{split.name}_predictions", task.kind, predictions)
+    else:
+        write_answers(run, split.name, predictions, null_threshold)
 
 
 def _squad_metrics(

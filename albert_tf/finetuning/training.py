@@ -20,7 +20,7 @@ from albert_tf.training.run_log import RunLog
 def train(
     model: keras.Model,
     batches: Callable[[int], tf.data.Dataset],
-    evaluate: Callable[[], dict[str, float]] | None,
+    evaluate: Callable[[int], dict[str, float]] | None,
     *,
     metric: str,
     run: Path,
@@ -32,8 +32,7 @@ def train(
     Args:
       model: built under its strategy's scope, with the initial weights; `compile` without a loss suffices it.
       batches: a function from the number of steps that were taken to a dataset without an end that goes on there.
-      evaluate: gives the metrics of the dev set, with names that begin with `eval_`; None to keep the last
-        weights.
+      evaluate: step -> metrics of the dev set, with names that begin with `eval_`; None to keep the last weights.
       metric: the name among those that the best weights are chosen by.
       run: the folder of this seed.
       settings: resolved.
