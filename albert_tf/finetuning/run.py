@@ -14,7 +14,9 @@ from albert_tf.finetuning.run_folder import (
     is_trained,
     load_finetuned,
     open_run,
+    seed_results,
     training_facts,
+    write_seed_results,
 )
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import Split, eval_batches, train_batches
@@ -97,20 +99,21 @@ def finish_seed(work: Work, run: Path) -> dict[str, Any]:
       work: with the splits of "dev" and "test" that are wanted.
       run: the seed's folder.
     """
-    result: dict[str, Any] = dict(training_facts(run)) if is_trained(run) else {}
+    result: dict[str, Any] = {**seed_results(run), **(training_facts(run) if is_trained(run) else {})}
     with work.strategy.scope():
         model = load_finetuned(run)
-    inference, threshold = Inference(model), EVEN_ODDS
+    inference, threshold = Inference(model), result.get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
     for role in ("dev", "test"):
         if not work.splits.get(role):
             continue
         metrics, predictions = judge(work, work.splits[role], inference, result.get("steps", 0))
         if role == "dev":
-            threshold = metrics.get("best_f1_thresh", EVEN_ODDS)
+            threshold = metrics.get("best_f1_thresh", threshold)
         for split, of_split in zip(work.splits[role], predictions, strict=True):
             keep_predictions(run, work.task, split, of_split, threshold)
         if metrics:
             result[role] = metrics
+    write_seed_results(run, result)
     return result
 
 

@@ -65,6 +65,17 @@ def training_facts(run: Path) -> dict:
     return json.loads((run / _TRAINED_FILE).read_text(encoding="utf-8"))
 
 
+def write_seed_results(run: Path, result: dict) -> None:
+    """Keeps what a seed came to."""
+    write_text(run / RESULTS_FILE, json.dumps(result, indent=2) + "\n")
+
+
+def seed_results(run: Path) -> dict:
+    """What `write_seed_results` kept; empty if nothing."""
+    path = run / RESULTS_FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def load_finetuned(run: Path) -> TaskModel:
     """The best model of a seed; call it under the strategy's scope.
 

@@ -100,7 +100,7 @@ def as_split(
     name: str,
     examples: Sequence[Any],
     tokenizer: Tokenizer,
-    settings: FinetuningSettings,
+    lengths: Any,
     labels: Sequence[str],
 ) -> Split:
     """Examples as arrays.
@@ -110,13 +110,13 @@ def as_split(
       name: of the split.
       examples: of the task's kind.
       tokenizer: the model's.
-      settings: resolved; for lengths.
+      lengths: has max_seq_length, and for question answering max_query_length and doc_stride: resolved settings, or
+        a model's preprocessor.
       labels: the classes in the model's order.
     """
-    T = settings.max_seq_length
-    assert T
+    T = lengths.max_seq_length
     if task.kind == "question_answering":
-        windows = question_windows(examples, tokenizer, T, settings.max_query_length, settings.doc_stride)
+        windows = question_windows(examples, tokenizer, T, lengths.max_query_length, lengths.doc_stride)
         return Split(name, examples, window_features(windows), windows)
     if task.kind == "multiple_choice":
         return Split(name, examples, choice_features(examples, tokenizer, T))
@@ -160,6 +160,11 @@ def eval_batches(split: Split, settings: FinetuningSettings) -> tf.data.Dataset:
         pad_to=settings.max_seq_length if settings.pad_to_max_length else None,
     )
     return dataset.map(_as_the_model_reads)
+
+
+def prediction_batches(split: Split, batch_size: int) -> tf.data.Dataset:
+    """All examples once, in batches of similar lengths, for a few examples too."""
+    return bucketed_batches(split.features, batch_size, seed=None, by_length=True)
 
 
 def _as_the_model_reads(batch: dict) -> dict:
