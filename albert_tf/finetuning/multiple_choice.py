@@ -5,6 +5,7 @@ from keras import ops
 
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead, masked
+from albert_tf.finetuning.preprocessor import ChoicePreprocessor
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
@@ -26,6 +27,9 @@ class MultipleChoice(TaskModel):
     Returns:
       float32 logits (B, C). Labels are integers (B,), `label` in the dict.
     """
+
+    preprocessor_class = ChoicePreprocessor
+    input_rank = 3
 
     def __init__(
         self,

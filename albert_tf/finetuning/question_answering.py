@@ -1,10 +1,14 @@
 """The span of a text that answers a question."""
 
+from collections.abc import Sequence
+
 import keras
 from keras import ops
 
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
+from albert_tf.finetuning.preprocessor import QuestionPreprocessor
+from albert_tf.finetuning.squad_predictions import Answer, predict_answers
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 
 
@@ -34,6 +38,9 @@ class QuestionAnswering(TaskModel):
       given these starts, for the loss.
     """
 
+    preprocessor_class = QuestionPreprocessor
+    has_token_outputs = True
+
     def __init__(
         self,
         encoder: AlbertEncoder,
@@ -61,6 +68,37 @@ class QuestionAnswering(TaskModel):
     def build(self, input_shape=None):
         self.span.build()
         self.built = True
+
+    def answer(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        batch_size: int = 32,
+        max_answer_length: int = 30,
+    ) -> list[Answer | None]:
+        """The best answer to each question.
+
+        Args:
+          questions: N questions.
+          contexts: N contexts, of any length.
+          batch_size: windows at once.
+          max_answer_length: in tokens.
+
+        Returns:
+          For each question the answer, cut out of its context; None where the model holds that there is none.
+
+        Raises:
+          InputError: the model has no vocabulary.
+        """
+        preprocessor = self._needed_preprocessor()
+        examples = preprocessor.examples((list(questions), list(contexts)))
+        windows = preprocessor.windows(examples)
+        outputs = self._predict_features(preprocessor.inputs(windows), batch_size, verbose=0)
+        scores = [{name: array[i] for name, array in outputs.items()} for i in range(len(windows))]
+        found = predict_answers(examples, windows, scores, n_best=1, max_answer_length=max_answer_length)
+        texts = found.texts(threshold=0.0)
+        return [found.n_best[e.id][0] if texts[e.id] else None for e in examples]
 
     def call(self, inputs, training=False):
         tokens = self.encoder(inputs, training=training)["sequence_output"]

@@ -7,6 +7,7 @@ from keras import ops
 
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead
+from albert_tf.finetuning.preprocessor import WordsPreprocessor
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 
 
@@ -27,6 +28,9 @@ class TokenClassifier(TaskModel):
       float32 logits (B, T, C). Labels are integers (B, T), below 0 for tokens that do not count; or `label` in the
       dict, with `label_weights` (B, T).
     """
+
+    preprocessor_class = WordsPreprocessor
+    has_token_outputs = True
 
     def __init__(
         self,
@@ -64,11 +68,8 @@ class TokenClassifier(TaskModel):
 
     def labels_of(self, x, y, sample_weight):
         """Labels of 0 and more, and a weight (B, T) that is 0 for those that do not count."""
-        if y is None and isinstance(x, dict):
-            y, label_weights = x.get(self.label_key), x.get("label_weights")
-            sample_weight = x.get("sample_weight") if sample_weight is None else sample_weight
-        else:
-            label_weights = None
+        label_weights = x.get("label_weights") if isinstance(x, dict) else None
+        y, sample_weight = super().labels_of(x, y, sample_weight)
         if y is None:
             return None, sample_weight
         weights = ops.cast(ops.cast(y, "int32") >= 0, "float32")
