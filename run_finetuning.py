@@ -24,7 +24,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.building import find_vocabulary, tokenizer_of
+from albert_tf.finetuning.building import find_vocabulary, make_preprocessor
 from albert_tf.finetuning.resolving import recipe_line, with_length, with_recipe, with_stored
 from albert_tf.finetuning.results import results_table, write_results
 from albert_tf.finetuning.run import Work, finish_seed, train_seed
@@ -34,7 +34,6 @@ from albert_tf.finetuning.run_folder import (
     is_trained,
     load_finetuned,
     seed_folder,
-    vocabulary_of,
 )
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import Split, as_split, classes_of, read_split
@@ -91,8 +90,8 @@ def check_task(task: Task) -> None:
     """Raises InputError for a task that no model is trained for."""
     if not task.splits["train"]:
         raise InputError(
-            f"--task={task.name} has no training data: train on mnli, whose --do_predict predicts the diagnostic set "
-            "too where --data_dir holds it."
+            f"--task={task.name} has no training data: train on mnli, whose --do_predict predicts the diagnostic "
+            "set too where --data_dir holds it."
         )
 
 
@@ -122,22 +121,21 @@ def start_training(
     assert settings.init_checkpoint
     loaded = load_pretrained(settings.init_checkpoint, seed=settings.seed)
     vocabulary = find_vocabulary(loaded, settings)
-    tokenizer = tokenizer_of(vocabulary)
-    settings = with_length(
-        dataclasses.replace(settings, do_lower_case=vocabulary.do_lower_case), task, loaded.config
-    )
+    settings = dataclasses.replace(settings, do_lower_case=vocabulary.do_lower_case)
+    settings = with_length(settings, task, loaded.config)
+    preprocessor = make_preprocessor(task, vocabulary, settings, loaded.config)
     problems = Problems()
     train = read_split(task, settings, "train", problems)
     labels = classes_of(task, train[0][1])
-    splits = {"train": [as_split(task, *of, tokenizer, settings, labels) for of in train]}
-    splits |= read_other_splits(task, settings, problems, tokenizer, labels)
+    splits = {"train": [as_split(task, *of, preprocessor, labels) for of in train]}
+    splits |= read_other_splits(task, settings, problems, preprocessor, labels)
     tell(splits, problems, settings, say)
     settings = with_recipe(settings, task, loaded.config, len(splits["train"][0].features))
     check_batch(settings, strategy)
     for seed in range(settings.seed, settings.seed + settings.seeds):
         check_folder(dataclasses.replace(settings, seed=seed), seed)
     say(recipe_line(settings))
-    return Work(task, settings, labels, vocabulary, splits, loaded, strategy, preemption)
+    return Work(task, settings, labels, preprocessor, splits, loaded, strategy, preemption)
 
 
 def start_from_trained(
@@ -149,20 +147,19 @@ def start_from_trained(
 ) -> Work:
     """Reads the data for models that are trained already, with the lengths and labels of theirs."""
     run = seed_folder(settings.output_dir, settings.seed)
-    labels = tuple(getattr(load_finetuned(run), "labels", ()))
+    model = load_finetuned(run)
     settings = with_stored(settings, run / SETTINGS_FILE)
-    vocabulary = vocabulary_of(run)
     problems = Problems()
-    splits = read_other_splits(task, settings, problems, tokenizer_of(vocabulary), labels)
+    splits = read_other_splits(task, settings, problems, model.preprocessor, model.labels)
     tell(splits, problems, settings, say)
-    return Work(task, settings, labels, vocabulary, splits, None, strategy, preemption)
+    return Work(task, settings, model.labels, model.preprocessor, splits, None, strategy, preemption)
 
 
-def read_other_splits(task, settings, problems, tokenizer, labels) -> dict[str, list[Split]]:
+def read_other_splits(task, settings, problems, preprocessor, labels) -> dict[str, list[Split]]:
     """The splits of "dev" and "test", where they are wanted."""
     return {
         role: [
-            as_split(task, *of, tokenizer, settings, labels)
+            as_split(task, *of, preprocessor, labels)
             for of in read_split(task, settings, role, problems, labels)
         ]
         for role, wanted in (("dev", settings.do_eval), ("test", settings.do_predict))
@@ -171,7 +168,10 @@ def read_other_splits(task, settings, problems, tokenizer, labels) -> dict[str, 
 
 
 def tell(
-    splits: dict[str, list[Split]], problems: Problems, settings: FinetuningSettings, say: Callable[[str], None]
+    splits: dict[str, list[Split]],
+    problems: Problems,
+    settings: FinetuningSettings,
+    say: Callable[[str], None],
 ) -> None:
     """Says what was read and what was wrong with it.
 

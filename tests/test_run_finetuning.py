@@ -60,7 +60,9 @@ def finished(finetuning_files, tmp_path_factory) -> Path:
 
 def test_the_folder_holds_what_later_steps_need(finished):
     assert {path.name for path in finished.iterdir()} == {"seed_0", "results.json"}
-    splits = {f"{split}_{what}" for split in ("dev", "test") for what in ("probabilities.jsonl", "predictions.tsv")}
+    splits = {
+        f"{split}_{what}" for split in ("dev", "test") for what in ("probabilities.jsonl", "predictions.tsv")
+    }
     assert {path.name for path in (finished / "seed_0").iterdir()} == SEED_FILES | splits
     settings = json.loads((finished / "seed_0" / "settings.json").read_text())
     assert settings["num_train_steps"] == 12
@@ -94,7 +96,7 @@ def test_the_best_weights_on_dev_are_kept(finished):
     assert {f"eval_{name}": value for name, value in seed["dev"].items()} == pytest.approx(
         {name: value for name, value in best.items() if name != "step"}, abs=1e-6
     )
-    assert results["dev"]["accuracy"] == {name: seed["dev"]["accuracy"] for name in ("median", "min", "max")}
+    assert results["dev"]["accuracy"] == dict.fromkeys(("median", "min", "max"), seed["dev"]["accuracy"])
 
 
 def test_tensorboard_has_the_same_names(finished):
@@ -207,7 +209,9 @@ def test_two_devices_make_the_run_of_one(finetuning_files, tmp_path, kind):
     for devices in (1, 2):
         arguments = finetuning_files.flags(tmp_path / str(devices), kind, **flags, num_devices=devices)
         run_python(ROOT / "run_finetuning.py", *arguments[1:])
-    for ours, theirs in zip(weights(tmp_path / "1" / "seed_0"), weights(tmp_path / "2" / "seed_0"), strict=True):
+    for ours, theirs in zip(
+        weights(tmp_path / "1" / "seed_0"), weights(tmp_path / "2" / "seed_0"), strict=True
+    ):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
     for expected, line in zip(
         without_speed(tmp_path / "1" / "seed_0"), without_speed(tmp_path / "2" / "seed_0"), strict=True
@@ -247,7 +251,9 @@ def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, 
 
 def test_fixed_padding_gives_the_same_evaluation(finished, finetuning_files, tmp_path):
     shutil.copytree(finished, tmp_path / "run")
-    arguments = finetuning_files.flags(tmp_path / "run", do_train=None, pad_to_max_length=True, eval_batch_size=5)
+    arguments = finetuning_files.flags(
+        tmp_path / "run", do_train=None, pad_to_max_length=True, eval_batch_size=5
+    )
     assert cli.main(arguments) == 0
     first, second = (json.loads((run / "results.json").read_text()) for run in (finished, tmp_path / "run"))
     for name, spread in first["dev"].items():
@@ -325,7 +331,9 @@ def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
     vocabulary = finetuning_files.checkpoint / "spm.model"
     assert cli.main(finetuning_files.flags(tmp_path / "run", **flags, vocab_file=vocabulary)) == 0
     large = tmp_path / "vocab.txt"
-    large.write_text("".join(f"{piece}\n" for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *range(200))))
+    large.write_text(
+        "".join(f"{piece}\n" for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *range(200)))
+    )
     error = refused(capfd, finetuning_files.flags(tmp_path / "other", **flags, vocab_file=large))
     assert f"where the checkpoint has {CONFIG.vocab_size} embeddings" in error
 
@@ -348,7 +356,9 @@ def test_problems_are_told_and_strict_refuses(finetuning_files, tmp_path, capfd)
     assert "warning: 1 row: empty text, left out (train.csv:32: received ''" in error
     assert "warning: 1 row: no label, left out (train.csv:33" in error
     error = refused(capfd, finetuning_files.flags(tmp_path / "strict", **flags, strict=True))
-    assert "--strict allows no problem in the data. Received 1 row: empty text, left out (train.csv:32" in error
+    assert (
+        "--strict allows no problem in the data. Received 1 row: empty text, left out (train.csv:32" in error
+    )
     assert not (tmp_path / "strict").exists()
 
 

@@ -70,6 +70,7 @@ class RunCallback(keras.callbacks.Callback):
         del batch
         settings, self._step = self._settings, self._step + 1
         step = self._step
+        assert settings.save_checkpoints_steps and settings.log_steps, "resolved"
         self._progress.advance(step)
         stop, last = self._preemption.agreed(), step == settings.num_train_steps
         save = last or step % settings.save_checkpoints_steps == 0
@@ -87,9 +88,7 @@ class RunCallback(keras.callbacks.Callback):
         patience = self._settings.early_stopping_patience
         if self._step >= (self._settings.num_train_steps or 0):
             return True
-        return bool(
-            patience and evaluations_since_best(self._lines_to_here(), self._metric) >= patience
-        )
+        return bool(patience and evaluations_since_best(self._lines_to_here(), self._metric) >= patience)
 
     def _write(self, logs: dict[str, float]) -> None:
         """Logs the means since the last logged step."""
@@ -97,8 +96,8 @@ class RunCallback(keras.callbacks.Callback):
         loss = float(logs["loss"])
         if not math.isfinite(loss):
             raise InputError(
-                f"Training diverged: the loss is {loss} before step {self._step}. Use a lower --learning_rate, and "
-                "another --output_dir or delete this one."
+                f"Training diverged: the loss is {loss} before step {self._step}. Use a lower --learning_rate, "
+                "and another --output_dir, or delete this one."
             )
         rate = float(self._learning_rate(self._step - 1))
         batch = self._settings.train_batch_size

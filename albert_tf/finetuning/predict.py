@@ -38,8 +38,8 @@ def find_seed(model_dir: str | Path) -> Path:
         best = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))["best_seed"]
         return seed_folder(folder, best)
     raise InputError(
-        "--model_dir must be the folder of a fine-tuned model, what --output_dir was in `albert finetune`. Received "
-        f"{folder}, which holds neither {RESULTS_FILE} nor {MODEL_FILE}."
+        "--model_dir must be the folder of a fine-tuned model, what --output_dir was in `albert finetune`. "
+        f"Received {folder}, which holds neither {RESULTS_FILE} nor {MODEL_FILE}."
     )
 
 
@@ -57,7 +57,6 @@ class Predictor:
         self._batch_size, self._max_answer_length = batch_size, max_answer_length
         self._null_threshold = seed_results(run).get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
         self.task = task_of(self._model)
-        self._labels = tuple(getattr(self._model, "labels", ()))
 
     def __call__(
         self, lines: Sequence[str], first: int, line_format: Literal["text", "tsv", "jsonl"]
@@ -73,11 +72,10 @@ class Predictor:
           InputError: a line is not an example of the model's task.
         """
         examples = examples_of_lines(self.task, lines, first, line_format)
-        preprocessor = self._model.preprocessor
-        split = as_split(self.task, "lines", examples, preprocessor.tokenizer, preprocessor, self._labels)
+        split = as_split(self.task, "lines", examples, self._model.preprocessor, self._model.labels)
         outputs = self._inference(prediction_batches(split, self._batch_size))
         rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(self.task, split, rows, self._labels, self._max_answer_length)
+        predictions = predictions_of(self.task, split, rows, self._model.labels, self._max_answer_length)
         return lines_of_predictions(examples, predictions, self._null_threshold)
 
 
@@ -121,7 +119,9 @@ def predict_stream(
                 assert line_format != "auto"
                 answers = predictor(texts, done + 1, line_format)
                 sink.write(
-                    "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers).encode("utf-8")
+                    "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers).encode(
+                        "utf-8"
+                    )
                 )
                 sink.flush()
             if problem is not None:

@@ -103,7 +103,9 @@ def _object(line: str, source: str) -> Mapping[str, Any]:
     try:
         values = json.loads(line)
     except ValueError as error:
-        raise InputError(f"Every line must be a JSON object, as the first one is. Received {source}: {error}.") from None
+        raise InputError(
+            f"Every line must be a JSON object, as the first one is. Received {source}: {error}."
+        ) from None
     if not isinstance(values, dict):
         raise InputError(f"Every line must be a JSON object. Received {source}: {line[:60]!r}.")
     return values

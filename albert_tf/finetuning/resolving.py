@@ -1,4 +1,4 @@
-"""Settings in which nothing is left open: what the user said, else the recipe, within what the checkpoint can do."""
+"""Settings in which nothing is left open: what the user said, else the recipe, within the checkpoint's limits."""
 
 import dataclasses
 import json
@@ -55,9 +55,7 @@ def with_recipe(
         num_warmup_steps=warmup_of(recipe, steps, settings.num_warmup_steps),
         dropout=recipe.dropout if settings.dropout is None else settings.dropout,
         classifier_dropout=(
-            recipe.classifier_dropout
-            if settings.classifier_dropout is None
-            else settings.classifier_dropout
+            recipe.classifier_dropout if settings.classifier_dropout is None else settings.classifier_dropout
         ),
         save_checkpoints_steps=settings.save_checkpoints_steps
         or max(1, min(_MOST_STEPS_BETWEEN_EVALUATIONS, steps // _MOST_EVALUATIONS)),
@@ -69,8 +67,8 @@ def recipe_line(settings: FinetuningSettings) -> str:
     """What a run trains with, in a line."""
     return (
         f"{settings.task}: {settings.num_train_steps:,} steps of {settings.train_batch_size}, learning rate "
-        f"{settings.learning_rate:g} after {settings.num_warmup_steps:,} of warm-up, dropout {settings.dropout:g} and "
-        f"{settings.classifier_dropout:g} in the head, {settings.max_seq_length} tokens"
+        f"{settings.learning_rate:g} after {settings.num_warmup_steps:,} of warm-up, dropout {settings.dropout:g} "
+        f"and {settings.classifier_dropout:g} in the head, {settings.max_seq_length} tokens"
     )
 
 
@@ -87,8 +85,8 @@ def with_stored(settings: FinetuningSettings, path: Path) -> FinetuningSettings:
     stored = json.loads(path.read_text(encoding="utf-8"))
     if stored["task"] != settings.task:
         raise InputError(
-            f"{path.parent} holds a run of {stored['task']}. Received --task={settings.task}; name that task, or the "
-            "--output_dir of another run."
+            f"{path.parent} holds a run of {stored['task']}. Received --task={settings.task}; name that task, or "
+            "the --output_dir of another run."
         )
     known = {field.name for field in dataclasses.fields(settings)}
     left_open = {

@@ -13,7 +13,9 @@ from albert_tf.files import write_text
 RESULTS_FILE = "results.json"
 
 
-def write_results(output_dir: Path, task: str, metric: str, seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def write_results(
+    output_dir: Path, task: str, metric: str, seeds: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Writes OUTPUT_DIR/results.json and returns its content.
 
     Args:
@@ -23,8 +25,8 @@ def write_results(output_dir: Path, task: str, metric: str, seeds: Sequence[Mapp
       seeds: for each "seed", "step" (of the best weights), and metrics by role: "dev", "test".
 
     Returns:
-      "task", "metric", "best_seed", "seeds", and for each role of all seeds the median, minimum and maximum of each
-      metric.
+      "task", "metric", "best_seed", "seeds", and for each role of all seeds the median, minimum and maximum of
+      each metric.
     """
     content: dict[str, Any] = {"task": task, "metric": metric, "best_seed": best_seed(seeds, metric)}
     content["seeds"] = list(seeds)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.best import best_evaluation
 from albert_tf.finetuning.building import build_model
+from albert_tf.finetuning.preprocessor import Preprocessor
 from albert_tf.finetuning.run_folder import (
     finish_training,
     is_trained,
@@ -30,7 +31,6 @@ from albert_tf.finetuning.task_outputs import (
 )
 from albert_tf.finetuning.training import train
 from albert_tf.pretrained.loading import Pretrained
-from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.training.inference import Inference, by_row, mean_loss
 from albert_tf.training.metrics_file import read_metrics
 from albert_tf.training.preemption import Preemption
@@ -45,7 +45,7 @@ class Work:
       task: what is asked for.
       settings: resolved.
       labels: the classes in the model's order.
-      vocabulary: of the model.
+      preprocessor: of the model.
       splits: by role, "train", "dev" and "test": what is wanted of each.
       loaded: the pretrained checkpoint; None without training.
       strategy: the devices.
@@ -55,7 +55,7 @@ class Work:
     task: Task
     settings: FinetuningSettings
     labels: tuple[str, ...]
-    vocabulary: Vocabulary
+    preprocessor: Preprocessor
     splits: Mapping[str, Sequence[Split]]
     loaded: Pretrained | None
     strategy: tf.distribute.Strategy
@@ -65,9 +65,9 @@ class Work:
 def train_seed(work: Work, seed: int) -> Path:
     """Trains one seed to its end, from where it was interrupted if it was; returns its folder."""
     assert work.loaded is not None
-    run = open_run(work.settings, work.vocabulary, seed)
+    run = open_run(work.settings, work.preprocessor.vocabulary, seed)
     with work.strategy.scope():
-        model = build_model(work.task, work.loaded, work.labels, work.settings, seed)
+        model = build_model(work.task, work.loaded, work.labels, work.preprocessor, work.settings, seed)
     inference, dev = Inference(model), work.splits.get("dev", ())
     metric = f"eval_{main_metric_of(work.task)}"
 
@@ -141,5 +141,9 @@ def judge(
     metrics = metrics_of(work.task, splits, predictions)
     every = [row for of_split in rows for row in of_split]
     if metrics and all("loss" in row for row in every):
-        metrics = {"loss": mean_loss(every), **metrics, "examples": sum(len(split.examples) for split in splits)}
+        metrics = {
+            "loss": mean_loss(every),
+            **metrics,
+            "examples": sum(len(split.examples) for split in splits),
+        }
     return metrics, predictions

@@ -1,8 +1,8 @@
 """The folder of a fine-tuning run, and of one of its seeds.
 
-OUTPUT_DIR/results.json and for each seed OUTPUT_DIR/seed_0/: settings.json, the vocabulary, metrics.jsonl, tensorboard/,
-checkpoints/ while it trains, model.keras (the best weights), training.json once it is trained, results.json,
-dev_... and test_... (predictions).
+OUTPUT_DIR/results.json and for each seed OUTPUT_DIR/seed_0/: settings.json, the vocabulary, metrics.jsonl,
+tensorboard/, checkpoints/ while it trains, model.keras (the best weights), training.json once it is trained,
+results.json, dev_... and test_... (predictions).
 """
 
 import dataclasses
@@ -13,11 +13,11 @@ from pathlib import Path
 import keras
 
 from albert_tf.errors import InputError
+from albert_tf.files import write_text
 from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.settings import FinetuningSettings, check_same_run, settings_json
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.files import write_text
-from albert_tf.pretrained.stored import Vocabulary, find_vocabulary
+from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.training.growth import CHECKPOINTS
 
 SETTINGS_FILE = "settings.json"
@@ -92,16 +92,3 @@ def load_finetuned(run: Path) -> TaskModel:
         return keras.saving.load_model(path, compile=False)
     except (ValueError, OSError, KeyError) as error:
         raise InputError(f"{path} is not a whole model: {str(error).splitlines()[0]}") from None
-
-
-def vocabulary_of(run: Path) -> Vocabulary:
-    """The vocabulary of a seed's model.
-
-    Raises:
-      InputError: there is none.
-    """
-    lower = json.loads((run / SETTINGS_FILE).read_text(encoding="utf-8"))["do_lower_case"]
-    vocabulary = find_vocabulary(run, ["*.model"], "vocab.txt", bool(lower))
-    if vocabulary is None:
-        raise InputError(f"The folder of a fine-tuned model holds its vocabulary. {run} does not.")
-    return vocabulary

@@ -8,15 +8,16 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.tasks.batches import bucketed_batches
 from data_prep.tasks.examples import Example
-from data_prep.tasks.features import Features, Tokenizer, choice_features, text_features, word_features
+from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task
-from data_prep.tasks.windows import Window, question_windows, window_features
+from data_prep.tasks.windows import Window, window_features
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,7 @@ def as_split(
     task: Task,
     name: str,
     examples: Sequence[Any],
-    tokenizer: Tokenizer,
-    lengths: Any,
+    preprocessor: Preprocessor,
     labels: Sequence[str],
 ) -> Split:
     """Examples as arrays.
@@ -109,14 +109,12 @@ def as_split(
       task: says which.
       name: of the split.
       examples: of the task's kind.
-      tokenizer: the model's.
-      lengths: has max_seq_length, and for question answering max_query_length and doc_stride: resolved settings, or
-        a model's preprocessor.
+      preprocessor: the model's.
       labels: the classes in the model's order.
     """
-    T = lengths.max_seq_length
-    if task.kind == "question_answering":
-        windows = question_windows(examples, tokenizer, T, lengths.max_query_length, lengths.doc_stride)
+    tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
+    if isinstance(preprocessor, QuestionPreprocessor):
+        windows = preprocessor.windows(examples)
         return Split(name, examples, window_features(windows), windows)
     if task.kind == "multiple_choice":
         return Split(name, examples, choice_features(examples, tokenizer, T))
@@ -126,15 +124,13 @@ def as_split(
     return Split(name, examples, text_features(examples, tokenizer, T, labels))
 
 
-def train_batches(
-    split: Split, settings: FinetuningSettings, seed: int
-) -> Callable[[int], tf.data.Dataset]:
+def train_batches(split: Split, settings: FinetuningSettings, seed: int) -> Callable[[int], tf.data.Dataset]:
     """A function from the number of steps that were taken to the batches that follow, without an end."""
     assert settings.train_batch_size
     batch_size = settings.train_batch_size
 
     def batches(steps: int) -> tf.data.Dataset:
-        dataset = bucketed_batches(
+        return bucketed_batches(
             split.features,
             batch_size,
             seed=seed,
@@ -144,14 +140,13 @@ def train_batches(
             fill_remainder=True,
             pad_to=settings.max_seq_length if settings.pad_to_max_length else None,
         )
-        return dataset.map(_as_the_model_reads)
 
     return batches
 
 
 def eval_batches(split: Split, settings: FinetuningSettings) -> tf.data.Dataset:
     """All examples once, in batches of similar lengths."""
-    dataset = bucketed_batches(
+    return bucketed_batches(
         split.features,
         settings.eval_batch_size,
         seed=None,
@@ -159,19 +154,8 @@ def eval_batches(split: Split, settings: FinetuningSettings) -> tf.data.Dataset:
         fill_remainder=True,
         pad_to=settings.max_seq_length if settings.pad_to_max_length else None,
     )
-    return dataset.map(_as_the_model_reads)
 
 
 def prediction_batches(split: Split, batch_size: int) -> tf.data.Dataset:
     """All examples once, in batches of similar lengths, for a few examples too."""
     return bucketed_batches(split.features, batch_size, seed=None, by_length=True)
-
-
-def _as_the_model_reads(batch: dict) -> dict:
-    """Labels of tokens that do not count are below 0."""
-    if "label_weights" not in batch:
-        return batch
-    batch = dict(batch)
-    weights = batch.pop("label_weights")
-    batch["label"] = tf.where(weights > 0, batch["label"], -1)
-    return batch

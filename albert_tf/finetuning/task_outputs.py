@@ -58,8 +58,8 @@ def predictions_of(
     if task.kind == "multiple_choice":
         letters = tuple(string.ascii_uppercase[: max(len(example.options) for example in examples)])
         right = _known(None if example.label is None else letters[example.label] for example in examples)
-        groups = tuple(example.group for example in examples)
-        return Probabilities(ids, letters, values, right, groups if all(groups) else None)
+        of_race = tuple(example.group for example in examples)
+        return Probabilities(ids, letters, values, right, of_race if all(of_race) else None)
     group = _GROUPS.get(split.name)
     groups = (group,) * len(ids) if group else None
     return Probabilities(ids, tuple(labels), values, _known(example.label for example in examples), groups)

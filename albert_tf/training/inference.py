@@ -27,7 +27,7 @@ class Inference:
                 outputs |= {"loss": _of_rows(losses * weights), "loss_weight": _of_rows(weights)}
             return {**outputs, "index": batch["index"]}
 
-        @tf.function
+        @tf.function(autograph=False)
         def step(iterator):
             return self._strategy.run(replica_step, args=(next(iterator),))
 
@@ -49,7 +49,9 @@ class Inference:
                 outputs = self._step(iterator)
             except (StopIteration, tf.errors.OutOfRangeError):
                 return
-            parts = {name: self._strategy.experimental_local_results(value) for name, value in outputs.items()}
+            parts = {
+                name: self._strategy.experimental_local_results(value) for name, value in outputs.items()
+            }
             for part in range(self._strategy.num_replicas_in_sync):
                 yield {name: values[part].numpy() for name, values in parts.items()}
 
@@ -78,7 +80,9 @@ def _as_wide(weights, losses):
     """Weights (B,) or (B, T) beside losses (B,) or (B, T)."""
     if weights is None:
         return tf.ones_like(losses)
-    return tf.reshape(weights, tf.concat([tf.shape(weights), [1] * (losses.shape.rank - weights.shape.rank)], 0))
+    return tf.reshape(
+        weights, tf.concat([tf.shape(weights), [1] * (losses.shape.rank - weights.shape.rank)], 0)
+    )
 
 
 def _of_rows(values):

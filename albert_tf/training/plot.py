@@ -88,9 +88,7 @@ def plot_runs(runs: list[Path], path: Path) -> None:
 
 def _read(runs: list[Path]) -> list[list[dict]]:
     if not runs:
-        raise InputError(
-            "Name at least one run's folder, what --output_dir was. Received none."
-        )
+        raise InputError("Name at least one run's folder, what --output_dir was. Received none.")
     lines = []
     for run in runs:
         lines.append(read_metrics(run))
@@ -115,11 +113,14 @@ def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
         return PANELS
     if any(pretraining):
         raise InputError(
-            "Runs to compare are of one kind. Received runs of pretraining and runs of fine-tuning; draw two pictures."
+            "Runs to compare are of one kind. Received runs of pretraining and runs of fine-tuning; draw two "
+            "pictures."
         )
     names = {name: None for of_run in lines for line in of_run for name in line}
     metrics = [name.removeprefix("eval_") for name in names if name.startswith("eval_")]
-    found = {name: (name.replace("_", " "), "dev set") for name in metrics if name not in ("loss", "examples")}
+    found = {
+        name: (name.replace("_", " "), "dev set") for name in metrics if name not in ("loss", "examples")
+    }
     return dict(list({**FINETUNING_PANELS, **found}.items())[:MOST_PANELS])
 
 
