@@ -309,7 +309,7 @@ def refused(capfd, arguments) -> str:
         ({"dropout": 1}, "--dropout must be at least 0 and below 1. Received 1.0."),
         ({"num_train_epochs": 2}, "are two ways to say how long to train"),
         ({"do_eval": None, "early_stopping_patience": 2}, "Received it without --do_eval"),
-        ({"vocab_file": "nothing.model"}, "--vocab_file must name a SentencePiece model"),
+        ({"vocab_file": "nothing.model"}, "There is no vocabulary nothing.model"),
         ({"column_names": "texts=review"}, "--column_names is a list of COLUMN=NAME"),
         ({"column_names": "text_a=review"}, "has no 'review'"),
         ({"seeds": 0}, "--seeds must be at least 1"),
@@ -353,8 +353,9 @@ def test_problems_are_told_and_strict_refuses(finetuning_files, tmp_path, capfd)
     flags = {"train_file": tmp_path / "train.csv", "num_train_steps": 1}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
     error = capfd.readouterr().err
-    assert "warning: 1 row: empty text, left out (train.csv:32: received ''" in error
-    assert "warning: 1 row: no label, left out (train.csv:33" in error
+    file = tmp_path / "train.csv"
+    assert f"warning: 1 row: empty text, left out ({file}:32: received ''" in error
+    assert f"warning: 1 row: no label, left out ({file}:33" in error
     error = refused(capfd, finetuning_files.flags(tmp_path / "strict", **flags, strict=True))
     assert (
         "--strict allows no problem in the data. Received 1 row: empty text, left out (train.csv:32" in error

@@ -9,25 +9,13 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.errors import InputError
-from albert_tf.finetuning.multiple_choice import MultipleChoice
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor, read_vocabulary
-from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.text_classifier import TextClassifier
-from albert_tf.finetuning.text_regressor import TextRegressor
-from albert_tf.finetuning.token_classifier import TokenClassifier
+from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.stored import Vocabulary
 from data_prep.tasks.task import Task
-
-_MODELS: dict[str, type[TaskModel]] = {
-    "classification": TextClassifier,
-    "regression": TextRegressor,
-    "multiple_choice": MultipleChoice,
-    "question_answering": QuestionAnswering,
-    "token_classification": TokenClassifier,
-}
 
 
 def find_vocabulary(loaded: Pretrained, settings: FinetuningSettings) -> Vocabulary:
@@ -55,7 +43,7 @@ def make_preprocessor(
       InputError: the vocabulary is another model's, or the lengths do not fit.
     """
     assert settings.max_seq_length
-    kind = _MODELS[task.kind].preprocessor_class
+    kind = TASK_MODELS[task.kind].preprocessor_class
     preprocessor = (
         kind(vocabulary, settings.max_seq_length, settings.max_query_length, settings.doc_stride)
         if issubclass(kind, QuestionPreprocessor)
@@ -100,4 +88,4 @@ def build_model(
         options["labels"] = labels
     if task.kind == "question_answering":
         options["answerable"] = task.answerable
-    return _MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
+    return TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)

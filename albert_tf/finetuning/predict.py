@@ -16,10 +16,9 @@ from albert_tf.finetuning.prediction_lines import (
 from albert_tf.finetuning.results import RESULTS_FILE
 from albert_tf.finetuning.run_folder import load_finetuned, seed_folder, seed_results
 from albert_tf.finetuning.task_data import as_split, prediction_batches
-from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import EVEN_ODDS, predictions_of
 from albert_tf.training.inference import Inference, by_row
-from data_prep.tasks.task import TASKS, Task
 from data_prep.token_stream import batches_of_lines, decode_lines
 
 _LINES = 1024  # read, sorted by length and answered together
@@ -73,25 +72,10 @@ class Predictor:
         """
         examples = examples_of_lines(self.task, lines, first, line_format)
         split = as_split(self.task, "lines", examples, self._model.preprocessor, self._model.labels)
-        outputs = self._inference(prediction_batches(split, self._batch_size))
+        outputs = map(self._inference.of_batch, prediction_batches(split, self._batch_size))
         rows = by_row(outputs, len(split.features))
         predictions = predictions_of(self.task, split, rows, self._model.labels, self._max_answer_length)
         return lines_of_predictions(examples, predictions, self._null_threshold)
-
-
-def task_of(model: TaskModel) -> Task:
-    """The task of own data that a model is for."""
-    if getattr(model, "answerable", False):
-        return TASKS["squad2.0"]
-    return TASKS[
-        {
-            "TextClassifier": "classification",
-            "TextRegressor": "regression",
-            "MultipleChoice": "multiple-choice",
-            "QuestionAnswering": "question-answering",
-            "TokenClassifier": "token-classification",
-        }[type(model).__name__]
-    ]
 
 
 def predict_stream(

@@ -17,12 +17,14 @@ from albert_tf.files import write_text
 from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.settings import FinetuningSettings, check_same_run, settings_json
 from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.training.growth import CHECKPOINTS
 
 SETTINGS_FILE = "settings.json"
 RESULTS_FILE = "results.json"
 _TRAINED_FILE = "training.json"
+_LONGEST_REASON = 200  # Keras' may hold the whole configuration
 
 
 def seed_folder(output_dir: str | Path, seed: int) -> Path:
@@ -89,6 +91,10 @@ def load_finetuned(run: Path) -> TaskModel:
             "--do_train first."
         )
     try:
-        return keras.saving.load_model(path, compile=False)
-    except (ValueError, OSError, KeyError) as error:
-        raise InputError(f"{path} is not a whole model: {str(error).splitlines()[0]}") from None
+        model = keras.saving.load_model(path, compile=False)
+    except (ValueError, OSError, KeyError, TypeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:_LONGEST_REASON]
+        raise InputError(f"{path} is not a whole model: {reason}") from None
+    if not isinstance(model, TaskModel) or type(model) not in TASK_MODELS.values():
+        raise InputError(f"{path} must hold a fine-tuned model. Received a {type(model).__name__}.")
+    return model

@@ -1,6 +1,6 @@
 """The splits of a task as arrays: what a run trains on, evaluates and predicts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +156,27 @@ def eval_batches(split: Split, settings: FinetuningSettings) -> tf.data.Dataset:
     )
 
 
-def prediction_batches(split: Split, batch_size: int) -> tf.data.Dataset:
-    """All examples once, in batches of similar lengths, for a few examples too."""
-    return bucketed_batches(split.features, batch_size, seed=None, by_length=True)
+def prediction_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarray]]:
+    """All examples once, those of similar lengths together; for a few examples quicker than `eval_batches`."""
+    lengths = [features["input_ids"].shape[-1] for features in split.features]
+    order = np.argsort(lengths, kind="stable")[::-1]
+    for begin in range(0, len(order), batch_size):
+        rows = order[begin : begin + batch_size]
+        yield {**_padded([split.features[row] for row in rows]), "index": rows.astype(np.int32)}
+
+
+def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
+    """The arrays of a batch, as long as its longest example, and `input_mask`."""
+    T = max(example["input_ids"].shape[-1] for example in features)
+    batch = {}
+    for name in features[0]:
+        values = [example[name] for example in features]
+        if np.ndim(values[0]) == 0:
+            batch[name] = np.array(values)
+            continue
+        around = [(0, 0)] * (values[0].ndim - 1)
+        batch[name] = np.stack([np.pad(value, [*around, (0, T - value.shape[-1])]) for value in values])
+    if "input_mask" not in batch:
+        sizes = np.array([len(example["input_ids"]) for example in features])
+        batch["input_mask"] = (np.arange(T) < sizes[:, np.newaxis]).astype(np.int32)
+    return batch

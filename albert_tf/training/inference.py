@@ -32,6 +32,11 @@ class Inference:
             return self._strategy.run(replica_step, args=(next(iterator),))
 
         self._step = step
+        self._forward = tf.function(replica_step, autograph=False, reduce_retracing=True)
+
+    def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs of one batch by itself, on one device."""
+        return {name: value.numpy() for name, value in self._forward(_as_tensors(batch)).items()}
 
     def __call__(self, batches: tf.data.Dataset) -> Iterator[dict[str, np.ndarray]]:
         """The outputs of each replica's part of each batch.
@@ -70,6 +75,10 @@ def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[s
 def mean_loss(rows: list[dict[str, np.ndarray]]) -> float:
     """The loss of a data set, however it was cut into batches."""
     return float(sum(row["loss"] for row in rows) / sum(row["loss_weight"] for row in rows))
+
+
+def _as_tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
+    return {name: tf.constant(values) for name, values in batch.items()}
 
 
 def _has_labels(y) -> bool:
