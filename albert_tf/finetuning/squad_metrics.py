@@ -116,6 +116,25 @@ def evaluate_squad2(
     return result
 
 
+def choose_threshold(
+    answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str], null_odds: Mapping[str, float]
+) -> float:
+    """The null odds above which it is best for F1 to answer nothing.
+
+    That is `best_f1_thresh`; but where answering nothing at all is best the official script says 0, and this says
+    less than all null odds.
+
+    Args:
+      answers: as in `evaluate_squad2`.
+      predictions: the best text of each id, whatever the null odds.
+      null_odds: of each id.
+    """
+    result = evaluate_squad2(answers, predictions, null_odds)
+    if result["best_f1"] > 100.0 * sum(not accepted for accepted in answers.values()) / len(answers):
+        return result["best_f1_thresh"]
+    return min(null_odds.values()) - 1.0
+
+
 def _scores2(prediction: str, accepted: Sequence[str]) -> tuple[float, float]:
     """Exact match and F1 of one question. To 2.0 a text of articles and punctuation alone is no answer."""
     texts = [answer for answer in accepted if normalize_answer(answer)] or [""]

@@ -86,7 +86,8 @@ def bucketed_batches(
             _order(lengths, batch_size, per_epoch, seed, epoch, by_length, pool_batches)
         )
 
-    rows = rows_of(tf.constant(first_epoch, tf.int64)).skip(skip)
+    with tf.device("CPU"):  # where tf.data runs
+        rows = rows_of(tf.constant(first_epoch, tf.int64)).skip(skip)
     rows = rows.take(-1 if first_epoch < last_epoch else 0)
     later = tf.data.Dataset.range(min(first_epoch + 1, last_epoch), last_epoch)
     rows = rows.concatenate(later.flat_map(rows_of))
@@ -95,7 +96,8 @@ def bucketed_batches(
     )
     rows = rows.apply(tf.data.experimental.assert_cardinality(left))
 
-    gather = _gather_function(features, lengths, multiple_of, pad_to, pad_id)
+    with tf.device("CPU"):
+        gather = _gather_function(features, lengths, multiple_of, pad_to, pad_id)
     batches = rows.map(
         lambda numbers: gather(_without_gaps(numbers, fill_remainder)),
         num_parallel_calls=tf.data.AUTOTUNE,

@@ -57,26 +57,25 @@ def choice_features(
     examples: Sequence[ChoiceExample],
     tokenizer: Tokenizer,
     max_seq_length: int,
-    max_option_length: int | None = None,
+    max_option_length: int = 128,
 ) -> list[Features]:
     """Arrays of passages with a question and C options: [CLS] passage [SEP] question with option [SEP].
 
     An option takes the place of "_" in the question, else it follows it. A sequence that is too long loses the end
-    of its passage first; a question with option alone is cut in front, for the option stands at its end.
+    of its passage; a question that is too long its beginning, for the option stands at its end.
 
     Args:
       examples: N examples.
       tokenizer: the vocabulary and its rules.
       max_seq_length: longest sequence.
-      max_option_length: most tokens of a question with its option; without, all that has room.
+      max_option_length: most tokens of a question with its option.
 
     Returns:
       For each example input_ids, input_mask and token_type_ids, int32 [C, T], padded to its longest option, and
       label, int32 [], where it is known.
     """
     _check_length(max_seq_length, 5)
-    most = max_seq_length - 3
-    most = min(most, max_option_length) if max_option_length else most
+    most = min(max_seq_length - 3, max_option_length)
     passages = list(dict.fromkeys(example.passage for example in examples))
     encoded = dict(zip(passages, tokenizer.encode_batch(passages), strict=True))
     questions = [asked(example.question, option) for example in examples for option in example.options]

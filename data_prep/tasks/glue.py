@@ -41,6 +41,7 @@ _LAYOUTS = {
     "wnli": _SENTENCES,
     "ax": _SENTENCES,
 }
+_AX_WITH_LABELS = _Layout("Premise", "Hypothesis", "Label")
 GLUE_TASKS = tuple(_LAYOUTS)
 
 
@@ -59,8 +60,8 @@ def read_glue(task: Task, path: Path, split: str, problems: Problems) -> list[Te
     Raises:
       InputError: there is no such file, or it is another kind of file.
     """
-    layout = _LAYOUTS[task.name]
     file = path if not path.is_dir() else _file_of(task, path, split)
+    layout = _AX_WITH_LABELS if file.name == "diagnostic-full.tsv" else _LAYOUTS[task.name]
     if file.name.startswith("msr_paraphrase"):
         rows = _original_mrpc(file, split, problems)
     else:

@@ -48,7 +48,8 @@ def read_table(
         GLUE's files have quotes that are text.)
 
     Raises:
-      InputError: there is no such file, it is no UTF-8, or its first row lacks needed columns.
+      InputError: there is no such file, it is no UTF-8, its first row lacks needed columns, or a quote in it never
+        closes.
     """
     text = read_text(path)
     suffix = table_suffix(path)
@@ -56,11 +57,9 @@ def read_table(
         yield from _json_lines(text, path, problems)
         return
     if suffix == ".csv":
-        rows = _csv_rows(text, ",", path, problems)
-    elif quoted:
-        rows = _csv_rows(text, "\t", path, problems)
+        rows = _csv_rows(text, path, problems)
     else:
-        rows = _plain_rows(text)
+        rows = _quoted_rows(text) if quoted else _plain_rows(text)
     yield from _named(rows, path, problems, needed, columns)
 
 
@@ -110,25 +109,50 @@ def _json_lines(text: str, path: Path, problems: Problems) -> Iterator[TableRow]
         yield TableRow(values, source)
 
 
-def _plain_rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines cut at tabs; only a line feed ends one, for texts have U+2028 and U+0085 in them."""
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that are not blank; only a line feed ends one, for texts have U+2028 and U+0085 in them."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip("\r "):
-            yield number, line.removesuffix("\r").split("\t")
+            yield number, line.removesuffix("\r")
 
 
-def _csv_rows(text: str, delimiter: str, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+def _plain_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in _lines(text):
+        yield number, line.split("\t")
+
+
+def _quoted_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Lines cut at tabs, without the quotes around fields; in a line whose quotes do not pair they are text."""
+    for number, line in _lines(text):
+        try:
+            fields = (
+                next(csv.reader([line], delimiter="\t", strict=True)) if '"' in line else line.split("\t")
+            )
+        except csv.Error:
+            fields = line.split("\t")
+        yield number, fields
+
+
+def _csv_rows(text: str, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     limit = csv.field_size_limit(max(len(text), 1))
     try:
-        begin = 1
-        for fields in reader:
+        while True:
+            begin = reader.line_num + 1
+            try:
+                fields = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "unexpected end of data" in str(error):
+                    raise InputError(
+                        f"A quote that opens a field must close it. The one in {path}:{begin} never does; write "
+                        'quotes inside a field twice ("").'
+                    ) from None
+                problems.add("line that is no CSV", f"{path}:{begin}", str(error))
+                continue
             if any(fields):
                 yield begin, fields
-            begin = reader.line_num + 1
-    except csv.Error as error:
-        # What follows an open quote is one field to the end of the file: nothing after it can be trusted.
-        problems.add("rest of the file after a quote that does not close", f"{path}:{begin}", str(error))
     finally:
         csv.field_size_limit(limit)
 

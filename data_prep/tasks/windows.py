@@ -22,8 +22,8 @@ class Window:
       context_begin: where the context's tokens begin; those before it are [CLS] question [SEP].
       offsets: int32 [tokens of the context in the window, 2], their characters in the context.
       is_max_context: bool [T], whether no other window shows more around the token.
-      start_position: of the first answer; 0, [CLS], where the window does not hold it whole, or there is none.
-      end_position: its last token.
+      start_position: the answer's first token; 0, [CLS], where there is none or the window does not hold all of it.
+      end_position: its last token, or 0.
       is_impossible: whether the answer is not in the window.
     """
 
@@ -96,7 +96,7 @@ def question_windows(
     if least < 1 or not 1 <= doc_stride <= least:
         raise InputError(
             "`doc_stride` must be between 1 and the room beside the longest question, `max_seq_length` - "
-            f"`max_query_length` - 3. Received {doc_stride} and {max_seq_length} - {max_query_length} - 3 = {least}."
+            f"`max_query_length` - 3 = {least}. Received {doc_stride}."
         )
     contexts = list(dict.fromkeys(example.context for example in examples))
     encodings = dict(zip(contexts, tokenizer.encode_batch_with_offsets(contexts), strict=True))
@@ -125,21 +125,31 @@ def question_windows(
     return windows
 
 
-def gold_tokens(example: QuestionExample, offsets: np.ndarray, answer: int = 0) -> tuple[int, int] | None:
-    """First and last token of an answer among those of its context; None if it has none.
+def gold_tokens(example: QuestionExample, offsets: np.ndarray) -> tuple[int, int] | None:
+    """First and last token of the answer among those of its context; None if there is none.
+
+    It is the first answer that begins and ends where pieces do; if none does ("gold" in "golden"), the first one
+    with all of the pieces that it lies in.
 
     Args:
       example: a question with its context.
       offsets: int32 [T, 2], the characters of the context's T tokens.
-      answer: which of its answers.
     """
-    if example.is_impossible or len(example.answers) <= answer:
+    if example.is_impossible:
         return None
-    span = answer_span(example.context, example.answers[answer], example.answer_starts[answer])
-    if span is None:
-        return None
-    overlaps = np.flatnonzero((offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0]))
-    return (int(overlaps[0]), int(overlaps[-1])) if len(overlaps) else None
+    fallback = None
+    for answer, start in dict.fromkeys(zip(example.answers, example.answer_starts, strict=True)):
+        span = answer_span(example.context, answer, start)
+        if span is None:
+            continue
+        overlaps = np.flatnonzero((offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0]))
+        if not len(overlaps):
+            continue
+        first, last = int(overlaps[0]), int(overlaps[-1])
+        if offsets[first, 0] >= span[0] and offsets[last, 1] <= span[1]:
+            return first, last
+        fallback = fallback or (first, last)
+    return fallback
 
 
 def window_features(windows: Sequence[Window]) -> list[Features]:
