@@ -57,6 +57,8 @@ def report_runs(
       InputError: there is no run, one lacks predictions, or they are of different examples.
     """
     splits = task.splits[role]
+    if not splits:
+        raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
     is_question = task.kind == "question_answering"
     members = {
         str(folder): folder
@@ -67,8 +69,6 @@ def report_runs(
     }
     if not members:
         raise InputError("Name the folders of two runs or more, or of one with several seeds. Received none.")
-    if output_dir is not None:
-        output_dir.mkdir(parents=True, exist_ok=True)
     if is_question:
         return _question_report(task, members, splits[0], gold, threshold, output_dir)
     return _report(task, members, splits, output_dir)
@@ -81,8 +81,8 @@ def _members(run: Path, file: Path) -> list[Path]:
     seeds = sorted(run.glob("seed_*"), key=lambda path: (len(path.name), path.name))
     if not seeds:
         raise InputError(
-            f"A member of an ensemble is a run that has predicted. Received {run} without {file.name}; run it with "
-            "--do_eval or --do_predict first."
+            f"A member of an ensemble is a run that has predicted. Received {run} without {file.name}; run "
+            "it with --do_eval or --do_predict first."
         )
     return seeds
 
@@ -96,6 +96,7 @@ def _report(
     }
     whole = [average({name: parts[i] for name, parts in read.items()}) for i in range(len(splits))]
     if output_dir is not None:
+        output_dir.mkdir(parents=True, exist_ok=True)
         for split, part in zip(splits, whole, strict=True):
             write_probabilities(probabilities_file(output_dir, split), part)
             write_predictions(output_dir, f"{split}_predictions", task.kind, part)
@@ -133,6 +134,7 @@ def _question_report(
     whole = average_answers(read)
     answers = gold_answers(read_json(gold), str(gold)) if gold else None
     if output_dir is not None:
+        output_dir.mkdir(parents=True, exist_ok=True)
         write_answers(output_dir, split, whole, _threshold(answers, whole, threshold))
     return {
         "members": {

@@ -133,42 +133,56 @@ def window_spans(
 ) -> list[_Span]:
     """The best `count` spans of a window that begin at a token with its most context."""
     begins, ends = np.asarray(window.begins), np.asarray(window.ends)
-    T = len(begins)
     can_end = begins >= 0
     can_start = can_end & np.asarray(window.is_max_context, bool)
     if "start_logits" in scores:
-        start, end, start_scores, end_scores = _pairs_of_logits(scores, T, max_answer_length)
+        pairs = _pairs_of_logits(scores, can_start, can_end, count, max_answer_length)
     else:
-        start, end, start_scores, end_scores = _pairs_of_beam(scores)
-    inside = (start < T) & (end < T)  # a beam may end in padding
-    keep = np.flatnonzero(inside & (start <= end) & (end < start + max_answer_length))
-    keep = keep[can_start[start[keep]] & can_end[end[keep]]]
-    start, end, start_scores, end_scores = (array[keep] for array in (start, end, start_scores, end_scores))
+        pairs = _pairs_of_beam(scores, can_start, can_end, max_answer_length)
+    start, end, start_scores, end_scores = pairs
     best = np.argsort(-(start_scores + end_scores), kind="stable")[:count]
-    return [
-        _Span(int(begins[start[i]]), int(ends[end[i]]), float(start_scores[i]), float(end_scores[i]))
-        for i in best
-    ]
+    columns = begins[start[best]], ends[end[best]], start_scores[best], end_scores[best]
+    return [_Span(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _pairs_of_logits(
-    scores: Mapping[str, np.ndarray], T: int, max_answer_length: int
+    scores: Mapping[str, np.ndarray],
+    can_start: np.ndarray,
+    can_end: np.ndarray,
+    count: int,
+    max_answer_length: int,
 ) -> tuple[np.ndarray, ...]:
-    """Every start with every end up to `max_answer_length`; arrays (T * max_answer_length,)."""
-    start = np.repeat(np.arange(T), max_answer_length)
-    end = np.minimum(start + np.tile(np.arange(max_answer_length), T), T)
+    """The best `count` of all starts with all ends in reach; arrays (count,) or less."""
+    T = len(can_start)
+    starts = np.flatnonzero(can_start)
     start_logits = np.asarray(scores["start_logits"], np.float64)[:T]
-    end_logits = np.append(np.asarray(scores["end_logits"], np.float64)[:T], -np.inf)  # beyond the window
+    end_logits = np.where(can_end, np.asarray(scores["end_logits"], np.float64)[:T], -np.inf)
+    padded = np.append(end_logits, np.full(max_answer_length, -np.inf))
+    of_start = np.lib.stride_tricks.sliding_window_view(padded, max_answer_length)[starts]
+    totals = (start_logits[starts, np.newaxis] + of_start).reshape(-1)
+    best = np.arange(len(totals))
+    if count < len(totals):
+        best = np.argpartition(-totals, count)[:count]
+    best = np.sort(best[totals[best] > -np.inf])
+    start = starts[best // max_answer_length]
+    end = start + best % max_answer_length
     return start, end, start_logits[start], end_logits[end]
 
 
-def _pairs_of_beam(scores: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Every start of the beam with its own ends; arrays (K * J,)."""
-    starts, ends = np.asarray(scores["start_top_index"]), np.asarray(scores["end_top_index"]).reshape(-1)
-    J = len(ends) // len(starts)
-    start_scores = np.asarray(scores["start_top_log_probs"], np.float64)
+def _pairs_of_beam(
+    scores: Mapping[str, np.ndarray], can_start: np.ndarray, can_end: np.ndarray, max_answer_length: int
+) -> tuple[np.ndarray, ...]:
+    """Every start of the beam with its own ends, where that is a span of the context; arrays (K * J,) or less."""
+    end = np.asarray(scores["end_top_index"]).reshape(-1)
+    J = len(end) // len(scores["start_top_index"])
+    start = np.repeat(np.asarray(scores["start_top_index"]), J)
+    start_scores = np.repeat(np.asarray(scores["start_top_log_probs"], np.float64), J)
     end_scores = np.asarray(scores["end_top_log_probs"], np.float64).reshape(-1)
-    return np.repeat(starts, J), ends, np.repeat(start_scores, J), end_scores
+    T = len(can_start)
+    inside = (start < T) & (end < T)  # a beam may end in padding
+    keep = np.flatnonzero(inside & (start <= end) & (end < start + max_answer_length))
+    keep = keep[can_start[start[keep]] & can_end[end[keep]]]
+    return start[keep], end[keep], start_scores[keep], end_scores[keep]
 
 
 def best_answers(context: str, spans: Sequence[_Span], n_best: int) -> list[Answer]:

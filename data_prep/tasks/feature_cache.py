@@ -143,7 +143,8 @@ def _load(file: Path) -> list[Features] | None:
     if not file.is_file():
         return None
     try:
-        with np.load(file, allow_pickle=False) as stored:
+        # Opened here: np.load leaves a damaged file open.
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
             return _unpacked({name: stored[name] for name in stored.files})
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None

@@ -22,7 +22,7 @@ class Window:
       context_begin: where the context's tokens begin; those before it are [CLS] question [SEP].
       offsets: int32 [tokens of the context in the window, 2], their characters in the context.
       is_max_context: bool [T], whether no other window shows more around the token.
-      start_position: the answer's first token; 0, [CLS], where there is none or the window does not hold all of it.
+      start_position: the answer's first token; 0, [CLS], without one or where the window does not hold it whole.
       end_position: its last token, or 0.
       is_impossible: whether the answer is not in the window.
     """

@@ -7,7 +7,17 @@ import pytest
 from albert_tf import cli
 from albert_tf.errors import InputError
 
-COMMANDS = ("vocab", "prepare", "pretrain", "convert", "export", "params")
+COMMANDS = (
+    "vocab",
+    "prepare",
+    "pretrain",
+    "convert",
+    "export",
+    "evaluate",
+    "ensemble",
+    "submission",
+    "params",
+)
 
 
 def run(capfd, *arguments) -> tuple[int, str, str]:

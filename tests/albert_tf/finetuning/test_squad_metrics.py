@@ -7,7 +7,12 @@ import pytest
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.squad_metrics import evaluate_squad1, evaluate_squad2, gold_answers
+from albert_tf.finetuning.squad_metrics import (
+    choose_threshold,
+    evaluate_squad1,
+    evaluate_squad2,
+    gold_answers,
+)
 from albert_tf.finetuning.squad_text import f1, normalize_answer
 from tests.reference import squad
 
@@ -84,6 +89,17 @@ def test_infinity_leaves_predictions_as_they_are():
     answers = {"1": ("Denver",)}
     assert evaluate_squad2(answers, {"1": "Denver"}, {"1": 7.0})["exact"] == 0.0
     assert evaluate_squad2(answers, {"1": "Denver"}, {"1": 7.0}, na_prob_thresh=math.inf)["exact"] == 100.0
+
+
+@hypothesis.given(evaluations(min_answers=0), st.randoms(use_true_random=False))
+def test_the_chosen_threshold_gives_the_best_f1(case, random):
+    answers, predictions, _ = case
+    order = random.sample(range(-6, 6), len(answers))  # what has equal odds cannot be kept apart
+    null_odds = dict(zip(answers, map(float, order), strict=True))
+    threshold = choose_threshold(answers, predictions, null_odds)
+    result = evaluate_squad2(answers, predictions, null_odds, na_prob_thresh=threshold)
+    silence = 100 * sum(not accepted for accepted in answers.values()) / len(answers)
+    assert result["f1"] >= max(result["best_f1"], silence) - 1e-9
 
 
 def test_normalization():

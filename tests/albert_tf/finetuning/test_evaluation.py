@@ -1,0 +1,277 @@
+"""`albert evaluate` on files of every task; what is wrong with one is a sentence and exit status 2."""
+
+import json
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.finetuning.squad_metrics import evaluate_squad2
+from tests.reference import classification
+
+HEADER = "index\tprediction\n"
+
+
+def evaluate(capfd, **flags) -> tuple[int, str, str]:
+    status = cli.main(["evaluate", *(f"--{name}={value}" for name, value in flags.items())])
+    return status, *capfd.readouterr()
+
+
+def metrics(capfd, **flags) -> dict:
+    status, out, error = evaluate(capfd, **flags)
+    assert (status, error) == (0, "")
+    return json.loads(out)
+
+
+@pytest.fixture
+def glue(tmp_path):
+    """A folder of GLUE's download with three dev rows a task, and a folder of predictions, two of them right."""
+    gold, predictions = tmp_path / "glue", tmp_path / "predictions"
+    predictions.mkdir()
+    labels = {
+        "CoLA": ("1", "0", "1"),
+        "SST-2": ("1", "0", "1"),
+        "MRPC": ("1", "0", "1"),
+        "QQP": ("1", "0", "1"),
+        "WNLI": ("1", "0", "1"),
+        "STS-B": ("5.000", "0.200", "2.500"),
+        "RTE": ("entailment", "not_entailment", "entailment"),
+        "QNLI": ("entailment", "not_entailment", "entailment"),
+        "MNLI-m": ("neutral", "contradiction", "entailment"),
+        "MNLI-mm": ("contradiction", "contradiction", "entailment"),
+    }
+    layouts = {
+        "CoLA": ("", "x\t{}\t\ttext\n"),
+        "SST-2": ("sentence\tlabel\n", "text\t{}\n"),
+        "MRPC": ("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n", "{}\t1\t2\ta\tb\n"),
+        "QQP": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n", "{i}\t1\t2\ta\tb\t{}\n"),
+        "STS-B": ("index\tsentence1\tsentence2\tscore\n", "{i}\ta\tb\t{}\n"),
+        "QNLI": ("index\tquestion\tsentence\tlabel\n", "{i}\ta\tb\t{}\n"),
+        "MNLI-m": ("index\tsentence1\tsentence2\tgold_label\n", "{i}\ta\tb\t{}\n"),
+    }
+    usual = ("index\tsentence1\tsentence2\tlabel\n", "{i}\ta\tb\t{}\n")
+    for name, of_task in labels.items():
+        header, row = layouts.get(name, layouts["MNLI-m"] if name == "MNLI-mm" else usual)
+        split = {"MNLI-m": "dev_matched", "MNLI-mm": "dev_mismatched"}.get(name, "dev")
+        file = gold / name.split("-m")[0] / f"{split}.tsv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows = [row.format(label, i=i) for i, label in enumerate(of_task)]
+        file.write_text(header + "".join(rows), encoding="utf-8")
+        predicted = (of_task[0], of_task[1], of_task[1])
+        lines = [f"{i}\t{label}\n" for i, label in enumerate(predicted)]
+        (predictions / f"{name}.tsv").write_text(HEADER + "".join(lines))
+    return gold, predictions
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "expected"),
+    [
+        ("cola", "CoLA", {"accuracy": 2 / 3, "matthews": 0.5}),
+        ("sst-2", "SST-2", {"accuracy": 2 / 3}),
+        ("mrpc", "MRPC", {"accuracy": 2 / 3, "f1": 2 / 3}),
+        ("qqp", "QQP", {"accuracy": 2 / 3, "f1": 2 / 3}),
+        ("qnli", "QNLI", {"accuracy": 2 / 3}),
+        ("rte", "RTE", {"accuracy": 2 / 3}),
+        ("wnli", "WNLI", {"accuracy": 2 / 3}),
+    ],
+)
+def test_glue(capfd, glue, task, name, expected):
+    gold, predictions = glue
+    for right in (gold, gold / name, gold / name / "dev.tsv"):
+        received = metrics(capfd, task=task, predictions=predictions / f"{name}.tsv", gold=right)
+        assert received == pytest.approx(expected, abs=1e-9)
+
+
+def test_numbers(capfd, glue):
+    gold, predictions = glue
+    received = metrics(capfd, task="sts-b", predictions=predictions / "STS-B.tsv", gold=gold)
+    sides = (5.0, 0.2, 0.2), (5.0, 0.2, 2.5)
+    expected = {"pearson": classification.pearson(*sides), "spearman": classification.spearman(*sides)}
+    assert received == pytest.approx(expected, abs=1e-9)
+
+
+def test_mnli(capfd, glue):
+    gold, predictions = glue
+    one = metrics(capfd, task="mnli", predictions=predictions / "MNLI-m.tsv", gold=gold)
+    assert one == pytest.approx({"accuracy": 2 / 3})
+    file = gold / "MNLI" / "dev_mismatched.tsv"
+    assert metrics(capfd, task="mnli", predictions=predictions / "MNLI-mm.tsv", gold=file) == pytest.approx(
+        one
+    )
+    (predictions / "MNLI-mm.tsv").write_text(f"{HEADER}0\tneutral\n1\tneutral\n2\tentailment\n")
+    both = metrics(capfd, task="mnli", predictions=predictions, gold=gold)
+    assert both == pytest.approx({"accuracy": 0.5, "accuracy_m": 2 / 3, "accuracy_mm": 1 / 3})
+
+
+def test_all_of_glue(capfd, glue):
+    gold, predictions = glue
+    received = metrics(capfd, task="glue", predictions=predictions, gold=gold)
+    correlations = received["sts-b"]["pearson"] + received["sts-b"]["spearman"]
+    # Seven tasks with 2/3, CoLA with .5.
+    assert received["average"] == pytest.approx(100 * (7 * 2 / 3 + 0.5 + correlations / 2) / 9)
+    (predictions / "QQP.tsv").unlink()
+    received = metrics(capfd, task="glue", predictions=predictions, gold=gold)
+    assert "qqp" not in received
+    assert "average" not in received
+    assert "CoLA.tsv" in evaluate(capfd, task="glue", predictions=gold, gold=gold)[2]
+
+
+def test_rows_with_empty_texts_count(capfd, glue):
+    gold, predictions = glue
+    file = gold / "RTE" / "dev.tsv"
+    file.write_text("index\tsentence1\tsentence2\tlabel\n0\t\tb\tentailment\n1\tc\td\tentailment\n")
+    (predictions / "RTE.tsv").write_text(f"{HEADER}0\tentailment\n1\tnot_entailment\n")
+    status, out, error = evaluate(capfd, task="rte", predictions=predictions / "RTE.tsv", gold=file)
+    assert (status, json.loads(out)) == (0, {"accuracy": 0.5})
+    assert "empty text" in error
+
+
+def test_the_diagnostic_set(capfd, tmp_path):
+    gold, predictions = tmp_path / "diagnostic-full.tsv", tmp_path / "AX.tsv"
+    gold.write_text(
+        "Logic\tPremise\tHypothesis\tLabel\n\ta\tb\tneutral\n\tc\td\tentailment\n\te\tf\tneutral\n"
+    )
+    predictions.write_text(f"{HEADER}0\tneutral\n1\tentailment\n2\tentailment\n")
+    received = metrics(capfd, task="ax", predictions=predictions, gold=gold)
+    assert received == pytest.approx({"accuracy": 2 / 3, "matthews": 0.5})
+    gold.write_text("Logic\tPremise\tHypothesis\tLabel\n\ta\tb\tyes\n")
+    assert "diagnostic set are" in evaluate(capfd, task="ax", predictions=predictions, gold=gold)[2]
+
+
+def squad(*questions) -> str:
+    qas = [
+        {"id": id_, "question": "who?", "answers": [{"text": a, "answer_start": 0} for a in answers]}
+        for id_, answers in questions
+    ]
+    return json.dumps({"version": "x", "data": [{"paragraphs": [{"context": "x", "qas": qas}]}]})
+
+
+def test_squad(capfd, tmp_path):
+    gold, predictions, odds = (
+        tmp_path / name for name in ("gold.json", "predictions.json", "null_odds.json")
+    )
+    answers = {"1": ("Denver Broncos",), "2": ("Carolina", "Panthers"), "3": ()}
+    texts = {"1": "the Denver", "2": "panthers", "3": "x"}
+    null_odds = {"1": -1.0, "2": 0.5, "3": 2.0}
+    predictions.write_text(json.dumps(texts))
+    odds.write_text(json.dumps(null_odds))
+    gold.write_text(squad(*list(answers.items())[:2]))
+    extra = evaluate(capfd, task="squad1.1", predictions=predictions, gold=gold)
+    assert extra[0] == 2
+    assert "1 not in the gold file, first 3" in extra[2]
+    gold.write_text(squad(*answers.items()))
+    flags = {"task": "squad2.0", "predictions": predictions, "gold": gold}
+    assert metrics(capfd, **flags) == pytest.approx(evaluate_squad2(answers, texts))
+    expected = evaluate_squad2(answers, texts, null_odds)
+    assert metrics(capfd, **flags, null_odds=odds) == pytest.approx(expected)
+    expected = evaluate_squad2(answers, texts, null_odds, na_prob_thresh=0.0)
+    assert metrics(capfd, **flags, null_odds=odds, na_prob_thresh=0.0) == pytest.approx(expected)
+    # Own data with such a question is evaluated like SQuAD 2.0, without one like SQuAD 1.1.
+    flags["task"] = "question-answering"
+    assert metrics(capfd, **flags) == pytest.approx(evaluate_squad2(answers, texts))
+    predictions.write_text(json.dumps({"1": "the Denver", "2": "panthers"}))
+    gold.write_text(squad(*list(answers.items())[:2]))
+    expected = {"exact_match": 50.0, "f1": pytest.approx(100 * (2 / 3 + 1) / 2)}
+    assert metrics(capfd, **flags) == expected
+    assert metrics(capfd, **{**flags, "task": "squad1.1"}) == expected
+    table = tmp_path / "gold.csv"
+    table.write_text(
+        "id,question,context,answer\n1,who?,Denver Broncos,Denver Broncos\n2,who?,Panthers,Panthers\n"
+    )
+    assert metrics(capfd, **{**flags, "gold": table}) == expected
+    status, _, error = evaluate(capfd, **{**flags, "task": "squad1.1"}, null_odds=odds)
+    assert (status, "--null_odds are for" in error) == (2, True)
+
+
+def test_race(capfd, tmp_path):
+    for school, name, answers in (("middle", "1.txt", ["A", "C"]), ("high", "2.txt", ["D"])):
+        folder = tmp_path / "RACE" / "dev" / school
+        folder.mkdir(parents=True)
+        passage = {
+            "id": f"{school}{name}",
+            "article": "x",
+            "questions": ["what?"] * len(answers),
+            "options": [["a", "b", "c", "d"]] * len(answers),
+            "answers": answers,
+        }
+        (folder / name).write_text(json.dumps(passage))
+    predictions = tmp_path / "race.json"
+    predictions.write_text('{"middle1.txt-0": "A", "middle1.txt-1": "B", "high2.txt-0": "D"}')
+    expected = {"accuracy": 2 / 3, "accuracy_middle": 0.5, "accuracy_high": 1.0}
+    for gold in (tmp_path / "RACE", tmp_path / "RACE" / "dev"):
+        assert metrics(capfd, task="race", predictions=predictions, gold=gold) == pytest.approx(expected)
+
+
+def test_own_data(capfd, tmp_path):
+    gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.tsv"
+    gold.write_text("id,text,label\nx,fine,good\ny,dull,bad\nz,ok,so so\n")
+    predictions.write_text(f"{HEADER}x\tgood\ny\tgood\nz\tso so\n")
+    received = metrics(capfd, task="classification", predictions=predictions, gold=gold)
+    assert received == pytest.approx({"accuracy": 2 / 3, "macro_f1": (2 / 3 + 0 + 1) / 3})
+    gold.write_text("text,label\nfine,1\ndull,2.5\nso,3\n")
+    predictions.write_text(f"{HEADER}0\t10\n1\t25\n2\t30\n")
+    received = metrics(capfd, task="regression", predictions=predictions, gold=gold)
+    assert received == pytest.approx({"pearson": 1.0, "spearman": 1.0})
+    gold = tmp_path / "dev.jsonl"
+    gold.write_text('{"question": "what?", "options": ["a", "b", "c"], "label": "C"}\n')
+    predictions = tmp_path / "predictions.json"
+    predictions.write_text('{"0": "C"}')
+    received = metrics(capfd, task="multiple-choice", predictions=predictions, gold=gold)
+    assert received == {"accuracy": 1.0}
+
+
+def test_words(capfd, tmp_path):
+    pytest.importorskip("seqeval", reason="the extra seqeval is not installed")
+    gold, as_json, as_columns = (
+        tmp_path / "dev.conll",
+        tmp_path / "predictions.json",
+        tmp_path / "predictions.conll",
+    )
+    gold.write_text("Ann B-PER\nLee I-PER\nwent O\n\nRome B-LOC\n")
+    as_columns.write_text("Ann B-PER\nLee I-PER\nwent O\n\nRome O\n")
+    as_json.write_text('{"0": ["B-PER", "I-PER", "O"], "1": ["O"]}')
+    expected = {"accuracy": 0.75, "precision": 1.0, "recall": 0.5, "f1": 2 / 3}
+    for predictions in (as_json, as_columns):
+        received = metrics(capfd, task="token-classification", predictions=predictions, gold=gold)
+        assert received == pytest.approx(expected)
+    flags = {"task": "token-classification", "predictions": as_json, "gold": gold}
+    as_json.write_text('{"0": ["B-PER", "I-PER"], "1": ["O"]}')
+    assert "2 for the 3 words of sentence 0" in evaluate(capfd, **flags)[2]
+    as_json.write_text('{"0": "O"}')
+    assert "a list for each id" in evaluate(capfd, **flags)[2]
+    as_columns.write_text("Ann\nLee\n")
+    assert "one predicted label" in evaluate(capfd, **{**flags, "predictions": as_columns})[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"{HEADER}0\tentailment\n", "2 missing, first 1"),
+        (
+            f"{HEADER}0\tentailment\n1\tentailment\n2\tentailment\n3\tentailment\n",
+            "1 not in the gold file, first 3",
+        ),
+        (f"{HEADER}0\tyes\n", "one of entailment, not_entailment. Received 'yes'"),
+        ("id\tlabel\n", "begins with the header index and prediction"),
+        (None, "There must be a file"),
+    ],
+)
+def test_mistakes_are_a_sentence(capfd, glue, tmp_path, content, message):
+    gold, _ = glue
+    path = tmp_path / "x.tsv"
+    if content is not None:
+        path.write_text(content)
+    status, out, error = evaluate(capfd, task="rte", predictions=path, gold=gold)
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert message in error
+
+
+def test_gold_without_labels(capfd, glue):
+    gold, predictions = glue
+    (gold / "RTE" / "test.tsv").write_text("index\tsentence1\tsentence2\n0\ta\tb\n")
+    flags = {"task": "rte", "predictions": predictions / "RTE.tsv"}
+    status, _, error = evaluate(capfd, **flags, gold=gold / "RTE" / "test.tsv")
+    assert (status, "1 without a label" in error) == (2, True)
+    status, _, error = evaluate(capfd, **flags, gold=gold / "nowhere")
+    assert (status, "There is no file or folder" in error) == (2, True)
+    status, _, error = evaluate(capfd, **{**flags, "task": "rtee"}, gold=gold)
+    assert (status, "Did you mean rte?" in error) == (2, True)

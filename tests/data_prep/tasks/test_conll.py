@@ -1,0 +1,68 @@
+"""CoNLL's columns."""
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep.tasks.examples import WordsExample
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import find_task
+
+CONLL_2003 = """-DOCSTART- -X- -X- O
+
+EU NNP B-NP B-ORG
+rejects VBZ B-VP O
+
+Peter NNP B-NP B-PER
+"""
+
+
+def read(path, text, split="train", labels=()):
+    path.write_text(text, encoding="utf-8")
+    problems = Problems()
+    task = find_task("token-classification")
+    return read_examples(task, path, split, problems, labels=labels), problems
+
+
+def test_the_first_column_is_the_word_and_the_last_its_label(tmp_path):
+    examples, problems = read(tmp_path / "train.txt", CONLL_2003)
+    assert examples == [
+        WordsExample("0", ("EU", "rejects"), ("B-ORG", "O")),
+        WordsExample("1", ("Peter",), ("B-PER",)),
+    ]
+    assert problems.lines() == []
+    assert read(tmp_path / "train.conll", CONLL_2003.replace(" ", "\t"))[0] == examples
+
+
+def test_words_with_spaces_and_hashes(tmp_path):
+    text = "# sent_id = 1\n# text = a b\nNew York\tB-LOC\n#\tO\n\n# O\n\n\n"
+    examples, _ = read(tmp_path / "a.tsv", text)
+    assert examples == [
+        WordsExample("0", ("New York", "#"), ("B-LOC", "O")),
+        WordsExample("1", ("#",), ("O",)),
+    ]
+
+
+def test_what_is_wrong_is_told(tmp_path):
+    path = tmp_path / "a.txt"
+    examples, problems = read(path, "a O\nb\n\nc O\nd X\n\ne O\n\nf\n", labels=("O", "B"))
+    assert examples == [WordsExample("2", ("e",), ("O",))]
+    assert problems.lines() == [
+        f"1 row: line without a word and its label, sentence left out ({path}:2: received 'b')",
+        f"1 row: label outside the set, sentence left out ({path}:5: received 'd X')",
+        f"1 row: sentence without labels, left out ({path}:9: received 'f')",
+    ]
+
+
+def test_a_test_set_needs_no_labels(tmp_path):
+    examples, problems = read(tmp_path / "test.txt", "a\nb\n\nc O\nd X\n", "test", ("O",))
+    assert [(example.words, example.labels) for example in examples] == [
+        (("a", "b"), None),
+        (("c", "d"), None),
+    ]
+    assert dict(problems.counts) == {"label outside the set, labels ignored": 1}
+
+
+def test_an_empty_file(tmp_path):
+    with pytest.raises(InputError, match="must have examples"):
+        read(tmp_path / "a.txt", "\n\n")

@@ -1,0 +1,200 @@
+"""The user's own files of every kind."""
+
+import csv
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
+from data_prep.tasks.own_data import labels_of
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import find_task
+
+
+def write(path, rows):
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return path
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0], delimiter="," if path.suffix == ".csv" else "\t")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def read(task, path, split="train", **arguments):
+    problems = Problems()
+    return read_examples(find_task(task), path, split, problems, **arguments), problems
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+@pytest.mark.parametrize("names", [("text_a", "text_b"), ("sentence1", "sentence2")])
+def test_pairs_of_texts(tmp_path, suffix, names):
+    rows = [{names[0]: 'He said "no", twice', names[1]: "No", "label": "x", "id": "7"}]
+    path = write(tmp_path / f"train{suffix}", rows)
+    for data in (path, tmp_path):
+        examples, problems = read("classification", data)
+        assert examples == [TextExample("7", 'He said "no", twice', "No", "x")]
+        assert problems.lines() == []
+
+
+def test_named_columns(tmp_path):
+    path = write(tmp_path / "train.csv", [{"review": "Good", "text": "no", "stars": "4.5"}])
+    examples, _ = read("regression", path, columns=Columns(text_a="review", label="stars"))
+    assert examples == [TextExample("0", "Good", None, 4.5)]
+    with pytest.raises(
+        InputError, match="`label` must be in the file. .* has no 'star', only: review, text, stars"
+    ):
+        read("regression", path, columns=Columns(label="star"))
+    with pytest.raises(InputError, match="`label` must be there, named label or labels or score"):
+        read("regression", path)
+
+
+def test_labels_are_names_whatever_they_are_in_the_file(tmp_path):
+    path = write(
+        tmp_path / "train.jsonl", [{"text": "a", "label": label} for label in (10, "9", 9.0, True, 0)]
+    )
+    examples, _ = read("classification", path)
+    assert [example.label for example in examples] == ["10", "9", "9", "true", "0"]
+    assert labels_of(examples[:3]) == ("9", "10")
+    assert labels_of(examples) == ("0", "10", "9", "true")
+
+
+def test_labels_of_the_training_split_bind_the_others(tmp_path):
+    path = write(tmp_path / "dev.csv", [{"text": "a", "label": "x"}, {"text": "b", "label": "z"}])
+    examples, problems = read("classification", path, "dev", labels=("x", "y"))
+    assert [example.text_a for example in examples] == ["a"]
+    assert problems.lines() == [
+        f"1 row: label outside the set, left out ({path}:3: received 'z', allowed x, y)"
+    ]
+
+
+def test_a_test_file_without_labels(tmp_path):
+    path = write(tmp_path / "test.csv", [{"text": "a"}, {"text": " "}])
+    examples, problems = read("classification", path, "test")
+    assert [example.text_a for example in examples] == ["a", " "]
+    assert dict(problems.counts) == {"empty text, kept, a prediction is due": 1}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"passage": "P.", "question": "Q?", "options": ["red", "blue"], "label": 1},
+        {"article": "P.", "question": "Q?", "choices": '["red", "blue"]', "label": "B"},
+        {"context": "P.", "question": "Q?", "option_a": "red", "option_b": "blue", "label": "blue"},
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_multiple_choice(tmp_path, row, suffix):
+    if suffix == ".csv":
+        row = {name: json.dumps(value) if isinstance(value, list) else value for name, value in row.items()}
+    examples, problems = read("multiple-choice", write(tmp_path / f"train{suffix}", [row]))
+    assert examples == [ChoiceExample("0", "P.", "Q?", ("red", "blue"), 1)]
+    assert problems.lines() == []
+
+
+def test_choices_that_are_wrong(tmp_path):
+    good = {"question": "Q?", "options": ["1", "0"], "label": "1"}
+    rows = [
+        good,
+        {**good, "options": ["1", "0", "2"]},
+        {**good, "options": "red"},
+        {**good, "options": ["1", " "]},
+        {**good, "label": "C"},
+        {**good, "label": None},
+        {**good, "options": ["red", "blue"], "label": "1"},
+    ]
+    path = write(tmp_path / "train.jsonl", rows)
+    examples, problems = read("multiple-choice", path)
+    assert [(example.id, example.label) for example in examples] == [("0", 0), ("6", 1)]
+    assert dict(problems.counts) == {
+        "options missing, left out": 2,
+        "empty text, left out": 1,
+        "label that is none of the options, left out": 2,
+    }
+    assert len(read("multiple-choice", path, "test")[0]) == 4
+    with pytest.raises(InputError, match="A column for `options` must be there"):
+        read("multiple-choice", write(tmp_path / "a.csv", [{"question": "Q?", "label": "1"}]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "starts"),
+    [
+        ({"answer": "Rome"}, (15,)),
+        ({"answers": ["Rome", "Ann"]}, (15, 0)),
+        ({"answers": {"text": ["Rome"], "answer_start": [15]}}, (15,)),
+        ({"answers": [{"text": "Rome", "answer_start": 15}]}, (15,)),
+        ({"answers": '["Rome"]', "answer_start": "[15]"}, (15,)),
+        ({"answer": "Rome", "answer_start": "15"}, (15,)),
+    ],
+)
+def test_questions(tmp_path, columns, starts):
+    row = {"id": "q", "context": "Ann met Ben in Rome.", "question": "Where?", **columns}
+    [example], problems = read("question-answering", write(tmp_path / "train.jsonl", [row]))
+    assert example == QuestionExample("q", "Where?", row["context"], ("Rome", "Ann")[: len(starts)], starts)
+    assert problems.lines() == []
+
+
+def test_questions_that_are_wrong(tmp_path):
+    row = {"context": "An Ann.", "question": "Who?", "answer": "Ann"}
+    rows = [
+        row,
+        {**row, "answer": "An"},
+        {**row, "answer": 3},
+        {**row, "answer": None},
+        {**row, "context": ""},
+    ]
+    path = write(tmp_path / "train.jsonl", rows)
+    examples, problems = read("question-answering", path)
+    assert [example.id for example in examples] == ["0"]
+    assert dict(problems.counts) == {
+        "answer not at its offset, left out": 1,
+        "answer that is neither a text nor a list of them, left out": 1,
+        "question without an answer, left out": 1,
+        "empty context, left out": 1,
+    }
+    examples, _ = read("squad2.0", path)
+    assert [(example.id, example.is_impossible) for example in examples] == [("0", False), ("3", True)]
+
+
+def test_words(tmp_path):
+    rows = [
+        {"tokens": ["New", "York"], "ner_tags": ["B", "I"]},
+        {"tokens": ["a"], "ner_tags": ["B", "I"]},
+        {"tokens": [], "ner_tags": []},
+        {"tokens": ["a"], "ner_tags": ["X"]},
+        {"tokens": ["b"], "ner_tags": [3]},
+    ]
+    examples, problems = read(
+        "token-classification", write(tmp_path / "train.jsonl", rows), labels=("B", "I", "3")
+    )
+    assert examples == [WordsExample("0", ("New", "York"), ("B", "I")), WordsExample("4", ("b",), ("3",))]
+    assert labels_of(examples) == ("3", "B", "I")
+    assert dict(problems.counts) == {
+        "labels that are not one a word, left out": 1,
+        "words that are no list of texts, left out": 1,
+        "label outside the set, left out": 1,
+    }
+
+
+def test_files_of_other_kinds_and_names(tmp_path):
+    with pytest.raises(InputError, match=r"must have a file for the dev split, dev\.tsv"):
+        read("classification", tmp_path, "dev")
+    (tmp_path / "a.xlsx").write_text("x", encoding="utf-8")
+    with pytest.raises(InputError, match=r"must be a \.csv, \.tsv or \.jsonl file"):
+        read("classification", tmp_path / "a.xlsx")
+    (tmp_path / "a.csv").write_text("text,label\n", encoding="utf-8")
+    with pytest.raises(InputError, match="must have rows"):
+        read("classification", tmp_path / "a.csv")
+    write(tmp_path / "valid.csv", [{"text": "a", "label": "x"}])
+    assert len(read("classification", tmp_path, "dev")[0]) == 1
+
+
+def test_own_files_for_the_papers_tasks(tmp_path):
+    rows = [{"sentence": "fine", "label": 1}, {"sentence": "odd", "label": 2}]
+    examples, problems = read("sst-2", write(tmp_path / "train.jsonl", rows))
+    assert examples == [TextExample("0", "fine", None, "1")]
+    assert problems.counts.total() == 1

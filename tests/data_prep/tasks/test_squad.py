@@ -1,0 +1,114 @@
+"""Questions in SQuAD's JSON."""
+
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep.tasks.examples import QuestionExample
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import find_task
+
+CONTEXT = "Ann met Ben in Rome."
+
+
+def qa(identity, question, answers=(), **more):
+    answers = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": identity, "question": question, "answers": answers, **more}
+
+
+def write(path, *questions, context=CONTEXT):
+    articles = [{"title": "Ann", "paragraphs": [{"context": context, "qas": list(questions)}]}]
+    path.write_text(json.dumps({"version": "1.1", "data": articles}), encoding="utf-8")
+    return path
+
+
+def read(data, task="squad1.1", split="train"):
+    problems = Problems()
+    return read_examples(find_task(task), data, split, problems), problems
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "name"),
+    [
+        ("squad1.1", "train", "train-v1.1.json"),
+        ("squad1.1", "dev", "dev-v1.1.json"),
+        ("squad2.0", "train", "train-v2.0.json"),
+        ("squad2.0", "test", "test.json"),
+        ("question-answering", "dev", "dev.json"),
+    ],
+)
+def test_files_of_a_folder(tmp_path, task, split, name):
+    write(tmp_path / name, qa("q1", "Who?", [("Ann", 0), ("Ben", 8)]))
+    expected = [QuestionExample("q1", "Who?", CONTEXT, ("Ann", "Ben"), (0, 8))]
+    assert read(tmp_path, task, split)[0] == expected
+    assert read(tmp_path / name, task, split)[0] == expected
+
+
+def test_questions_without_answers(tmp_path):
+    path = write(
+        tmp_path / "a.json",
+        qa("q1", "Who?", [("Ann", 0)]),
+        qa("q2", "Why?", is_impossible=True, plausible_answers=[{"text": "Rome", "answer_start": 15}]),
+        qa("q3", "How?"),
+    )
+    examples, problems = read(path, "squad2.0", "train")
+    assert [(example.id, example.is_impossible) for example in examples] == [("q1", False), ("q2", True)]
+    assert problems.lines() == [
+        "1 row: question without an answer, left out (a.json, article 0, paragraph 0, question q3: 'How?')"
+    ]
+    assert [example.id for example in read(path, "squad1.1", "train")[0]] == ["q1"]
+    for task in ("squad1.1", "squad2.0"):
+        examples, problems = read(path, task, "test")
+        assert [example.id for example in examples] == ["q1", "q2", "q3"]
+        assert problems.lines() == []
+
+
+def test_what_is_wrong_is_told(tmp_path):
+    path = write(
+        tmp_path / "a.json",
+        qa("q1", "Who?", [("Ann", 0)]),
+        qa("q1", "Who again?", [("Ann", 0)]),
+        qa("q2", " ", [("Ann", 0)]),
+        {"id": "q3", "answers": []},
+        qa("q4", "Who?", [("Ann", "x")]),
+        "q5",
+        qa("q6", "Who?", [("Carl", 0)]),
+    )
+    examples, problems = read(path)
+    assert [example.id for example in examples] == ["q1"]
+    assert dict(problems.counts) == {
+        "id that another question has, left out": 1,
+        "empty question, left out": 1,
+        "question that is not in SQuAD's form, left out": 3,
+        "answer not at its offset, left out": 1,
+    }
+    assert "'question' is missing" in problems.lines()[2]
+    examples, problems = read(path, split="dev")
+    assert [example.id for example in examples] == ["q1", "q2", "q6"]
+    assert problems.counts["answer not at its offset, kept for evaluation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "files are JSON. .*a.json is not"),
+        ("[1]", "a list `data` of articles. .* is a list"),
+        ('{"version": 1}', "a list `data` of articles. .* is an object with version"),
+        ('{"data": [{"title": "x"}]}', "none to use: 1 row: article without a list `paragraphs`"),
+        (
+            '{"data": [{"paragraphs": [{"qas": []}]}]}',
+            "none to use: 1 row: paragraph without a text `context`",
+        ),
+    ],
+)
+def test_other_files(tmp_path, content, message):
+    (tmp_path / "a.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a.json")
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"squad2.0 must have the file .*train-v2\.0\.json"):
+        read(tmp_path, "squad2.0")

@@ -1,0 +1,101 @@
+"""Rows of files, and what becomes of those that are none."""
+
+import gzip
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.tables import read_table
+
+
+def rows_of(path, text, **arguments):
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    problems = Problems()
+    rows = list(read_table(path, problems, **arguments))
+    return [row.values for row in rows], [row.source.rpartition(":")[2] for row in rows], problems.lines()
+
+
+def test_tabs_with_quotes_and_strange_line_ends_that_are_text(tmp_path):
+    text = '\ufefftext\tlabel\r\n"a\u2028b\x85c\t1\r\n\r\nd"\t0'
+    values, lines, problems = rows_of(tmp_path / "a.tsv", text, needed=["text"])
+    assert values == [{"text": '"a\u2028b\x85c', "label": "1"}, {"text": 'd"', "label": "0"}]
+    assert lines == ["2", "4"]
+    assert problems == []
+
+
+def test_quoted_tabs(tmp_path):
+    text = 'text\tlabel\n"a ""b""\tc"\t1\n"open\t0\nno "quote" here\t1\n'
+    values, lines, problems = rows_of(tmp_path / "a.tsv", text, quoted=True)
+    assert [row["text"] for row in values] == ['a "b"\tc', '"open', 'no "quote" here']
+    assert (lines, problems) == (["2", "3", "4"], [])
+
+
+def test_commas_with_a_line_feed_in_a_field(tmp_path):
+    text = 'text,label\n"two\nlines, ""quoted""",1\nnext,0\n'
+    values, lines, problems = rows_of(tmp_path / "a.csv", text)
+    assert values == [{"text": 'two\nlines, "quoted"', "label": "1"}, {"text": "next", "label": "0"}]
+    assert (lines, problems) == (["2", "4"], [])
+
+
+def test_a_line_that_is_no_csv(tmp_path):
+    values, lines, problems = rows_of(tmp_path / "a.csv", 'text,label\n"a"b,1\nc,0\n')
+    assert (values, lines) == ([{"text": "c", "label": "0"}], ["3"])
+    assert problems == [f"1 row: line that is no CSV, left out ({tmp_path}/a.csv:2: ',' expected after '\"')"]
+
+
+def test_a_quote_that_never_closes(tmp_path):
+    with pytest.raises(InputError, match=r"a\.csv:3 never does"):
+        rows_of(tmp_path / "a.csv", 'text,label\nx,1\n"a,1\nc,0\n')
+
+
+def test_a_field_longer_than_the_csv_modules_limit(tmp_path):
+    long = "x" * 200_000
+    values, _, _ = rows_of(tmp_path / "a.csv", f"text\n{long}\n")
+    assert values == [{"text": long}]
+
+
+def test_json_lines(tmp_path):
+    text = '{"text": "a", "label": 1}\n\n{"text": \n[1]\n{"text": "b"}\n'
+    values, lines, problems = rows_of(tmp_path / "a.jsonl", text)
+    assert values == [{"text": "a", "label": 1}, {"text": "b"}]
+    assert lines == ["1", "5"]
+    assert len(problems) == 2
+    assert problems[0].startswith("1 row: line that is no JSON, left out") and "a.jsonl:3" in problems[0]
+    assert "line that is no JSON object, left out" in problems[1] and "received [1]" in problems[1]
+
+
+def test_wrong_numbers_of_columns(tmp_path):
+    text = "a\tb\tc\n1\t2\t3\n1\n1\t2\n1\t2\t3\t4\n"
+    values, lines, problems = rows_of(tmp_path / "a.tsv", text, needed=["b"])
+    assert lines == ["2", "4"]
+    assert values[1] == {"a": "1", "b": "2"}
+    assert problems == [
+        f"2 rows: wrong number of columns, left out ({tmp_path}/a.tsv:3: received 1 of 3: '1'; "
+        f"{tmp_path}/a.tsv:5: received 4 of 3: '1')"
+    ]
+
+
+def test_a_file_without_a_header(tmp_path):
+    values, lines, _ = rows_of(tmp_path / "a.tsv", "x\t1\ny\t0\n", needed=["text"], columns=["text", "label"])
+    assert values == [{"text": "x", "label": "1"}, {"text": "y", "label": "0"}]
+    assert lines == ["1", "2"]
+
+
+def test_missing_columns(tmp_path):
+    with pytest.raises(InputError, match="has no sentence, only: 'text', 'label'"):
+        rows_of(tmp_path / "a.tsv", "text\tlabel\nx\t1\n", needed=["sentence"])
+
+
+def test_packed_files(tmp_path):
+    values, _, _ = rows_of(tmp_path / "a.tsv.gz", gzip.compress(b"text\tlabel\nx\t1\n"))
+    assert values == [{"text": "x", "label": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"text\n\xff\n", "must be UTF-8. .*a.tsv:2 has the byte 0xff"), (b"", "a.tsv is empty")],
+)
+def test_files_that_cannot_be_read(tmp_path, data, message):
+    with pytest.raises(InputError, match=message):
+        rows_of(tmp_path / "a.tsv", data)

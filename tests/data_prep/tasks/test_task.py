@@ -1,0 +1,36 @@
+"""Names of tasks."""
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep.tasks.task import TASKS, find_task
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_is_found_by_its_name(name):
+    assert find_task(name.upper()).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("squad2", "squad2.0"), ("sst2", "sst-2"), ("MNLI-m", "mnli"), ("regresion", "regression")],
+)
+def test_a_misspelt_name(name, nearest):
+    with pytest.raises(InputError, match=f"Did you mean {nearest}\\?"):
+        find_task(name)
+
+
+def test_a_name_like_no_other():
+    with pytest.raises(InputError, match="must be one of cola, .*Received 'xyzzy'.$"):
+        find_task("xyzzy")
+
+
+def test_own_data():
+    own = [task.name for task in TASKS.values() if task.is_own_data]
+    assert own == [
+        "classification",
+        "regression",
+        "multiple-choice",
+        "question-answering",
+        "token-classification",
+    ]
