@@ -127,7 +127,7 @@ def start_training(
     problems = Problems()
     train = read_split(task, settings, "train", problems)
     labels = classes_of(task, train[0][1])
-    splits = {"train": [as_split(task, *of, preprocessor, labels) for of in train]}
+    splits = {"train": [as_split(task, *of, preprocessor, labels, settings.cache_dir) for of in train]}
     splits |= read_other_splits(task, settings, problems, preprocessor, labels)
     tell(splits, problems, settings, say)
     settings = with_recipe(settings, task, loaded.config, len(splits["train"][0].features))
@@ -159,7 +159,7 @@ def read_other_splits(task, settings, problems, preprocessor, labels) -> dict[st
     """The splits of "dev" and "test", where they are wanted."""
     return {
         role: [
-            as_split(task, *of, preprocessor, labels)
+            as_split(task, *of, preprocessor, labels, settings.cache_dir)
             for of in read_split(task, settings, role, problems, labels)
         ]
         for role, wanted in (("dev", settings.do_eval), ("test", settings.do_predict))

@@ -224,6 +224,45 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
 
 
 @app.command
+def predict(
+    *,
+    model_dir: str,
+    input_format: Literal["auto", "text", "tsv", "jsonl"] = "auto",
+    batch_size: int = 64,
+    max_answer_length: int = 30,
+) -> None:
+    """Answer lines of standard input with a fine-tuned model: a JSON object for each, as they come.
+
+    For example:
+
+      albert predict --model_dir=runs/sst-2 < reviews.txt
+
+      albert predict --model_dir=runs/squad < questions.jsonl
+
+    Args:
+      model_dir: what --output_dir was in `albert finetune`; of several seeds the best on the dev set answers.
+      input_format: what a line is: a text; texts with tabs between them (two texts; question and context; passage,
+        question and options); or a JSON object with the columns of own data.
+        auto goes by the first line.
+      batch_size: lines that are answered together, if so many have come.
+      max_answer_length: tokens of the longest answer to a question.
+    """
+    if batch_size < 1 or max_answer_length < 1:
+        raise InputError(
+            "--batch_size and --max_answer_length must be at least 1. "
+            f"Received {batch_size} and {max_answer_length}."
+        )
+    _import_tensorflow()
+    from albert_tf.finetuning.predict import Predictor, predict_stream
+
+    predictor = Predictor(model_dir, batch_size=batch_size, max_answer_length=max_answer_length)
+    try:
+        predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
+    except BrokenPipeError:  # as in `tokenize`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@app.command
 def plot(
     *runs: str,
     output: str = "learning_curves.png",
@@ -235,7 +274,7 @@ def plot(
       albert plot runs/base runs/without_sop --output=curves.png
 
     Args:
-      runs: run folders, what --output_dir was in pretraining.
+      runs: run folders, what --output_dir was in pretraining or fine-tuning; of the latter all seeds are drawn.
       output: the PNG to write.
     """
     from albert_tf.training.plot import plot_runs

@@ -92,7 +92,9 @@ def _line(example: Any, value: Any, guess: Any, predictions: Probabilities) -> d
         return {"score": guess}
     if value.ndim == 2:
         return {"words": list(example.words), "labels": guess, "probabilities": value.max(axis=-1).tolist()}
-    probabilities = dict(zip(predictions.classes, value.tolist(), strict=True))
+    probabilities = dict(
+        zip(predictions.classes, value.tolist(), strict=False)
+    )  # of as many options as it has
     line = {"label": guess, "probability": max(probabilities.values()), "probabilities": probabilities}
     if hasattr(example, "options"):
         line["option"] = example.options[string.ascii_uppercase.index(guess)]

@@ -95,6 +95,14 @@ def with_stored(settings: FinetuningSettings, path: Path) -> FinetuningSettings:
         if name in known and getattr(settings, name) in (None, "")
     }
     kept = {"do_lower_case": stored["do_lower_case"], "num_train_epochs": None}
-    for name in ("data_dir", "train_file", "dev_file", "test_file", "num_devices", "early_stopping_patience"):
+    for name in (
+        "data_dir",
+        "train_file",
+        "dev_file",
+        "test_file",
+        "num_devices",
+        "early_stopping_patience",
+        "cache_dir",
+    ):
         kept[name] = getattr(settings, name)
     return dataclasses.replace(settings, **{**left_open, **kept})

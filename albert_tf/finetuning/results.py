@@ -51,6 +51,8 @@ def results_table(results: Mapping[str, Any]) -> Table | None:
     table = Table("split", "metric", *columns, title=title)
     for role in ("dev", "test"):
         for name, spread in results.get(role, {}).items():
+            if name == "examples":
+                continue
             values = [spread["median"], spread["min"], spread["max"]] if several else [spread["median"]]
             table.add_row(role, name, *(f"{value:.4f}" for value in values))
     return table if table.row_count else None

@@ -44,6 +44,7 @@ class FinetuningSettings:
       doc_stride: how far windows of a long context are apart, in tokens.
       max_query_length: tokens of a question that are read.
       max_answer_length: tokens of the longest answer.
+      cache_dir: a folder to keep windows of questions and passages of multiple choice in, for the next run.
       eval_batch_size: examples a step of evaluation and prediction.
       pad_to_max_length: fixed padding, as the original has it, in place of batches of similar lengths.
       save_checkpoints_steps: steps between checkpoints, and evaluations. Default: a twentieth of the run, at most
@@ -82,6 +83,7 @@ class FinetuningSettings:
     doc_stride: int = 128
     max_query_length: int = 64
     max_answer_length: int = 30
+    cache_dir: str | None = None
     eval_batch_size: int = 64
     pad_to_max_length: bool = False
     save_checkpoints_steps: int | None = None

@@ -1,7 +1,9 @@
 """The splits of a task as arrays: what a run trains on, evaluates and predicts."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,17 @@ from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.tasks.batches import bucketed_batches
 from data_prep.tasks.examples import Example
+from data_prep.tasks.feature_cache import (
+    cached_features,
+    cached_windows,
+    examples_hash,
+    tokenizer_hash,
+)
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import Task
+from data_prep.tasks.task import TASKS, Task
 from data_prep.tasks.windows import Window, window_features
 
 
@@ -73,10 +81,19 @@ def read_split(
     file = getattr(settings, f"{role}_file")
     source, names = (file, (role,)) if file else (settings.data_dir, task.splits[role])
     assert source, "the settings have been checked"
-    return [
+    read = [
         (name, read_examples(task, source, name, problems, columns=settings.columns, labels=labels))
         for name in names
     ]
+    if task.name == "mnli" and role == "test" and not file and _has_diagnostic_set(Path(source)):
+        read.append(("test", read_examples(TASKS["ax"], source, "test", problems)))
+    return read
+
+
+def _has_diagnostic_set(folder: Path) -> bool:
+    """Whether AX, which models of MNLI predict, is in a folder."""
+    places = (folder, folder / TASKS["ax"].folder, folder / "AX")
+    return any((place / "diagnostic.tsv").is_file() for place in places)
 
 
 def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
@@ -102,6 +119,7 @@ def as_split(
     examples: Sequence[Any],
     preprocessor: Preprocessor,
     labels: Sequence[str],
+    cache_dir: str | None = None,
 ) -> Split:
     """Examples as arrays.
 
@@ -111,13 +129,20 @@ def as_split(
       examples: of the task's kind.
       preprocessor: the model's.
       labels: the classes in the model's order.
+      cache_dir: a folder to keep what takes long in, windows and passages; None keeps nothing.
     """
     tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
+    cache = Path(cache_dir) if cache_dir else None
     if isinstance(preprocessor, QuestionPreprocessor):
-        windows = preprocessor.windows(examples)
+        lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
+        windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
         return Split(name, examples, window_features(windows), windows)
     if task.kind == "multiple_choice":
-        return Split(name, examples, choice_features(examples, tokenizer, T))
+        key = [examples_hash(examples), tokenizer_hash(tokenizer), T]
+        features = cached_features(
+            cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T)
+        )
+        return Split(name, examples, features)
     if task.kind == "token_classification":
         return Split(name, examples, word_features(examples, tokenizer, T, labels))
     labels = labels if task.kind == "classification" else ()
@@ -158,11 +183,16 @@ def eval_batches(split: Split, settings: FinetuningSettings) -> tf.data.Dataset:
 
 def prediction_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarray]]:
     """All examples once, those of similar lengths together; for a few examples quicker than `eval_batches`."""
-    lengths = [features["input_ids"].shape[-1] for features in split.features]
-    order = np.argsort(lengths, kind="stable")[::-1]
-    for begin in range(0, len(order), batch_size):
-        rows = order[begin : begin + batch_size]
-        yield {**_padded([split.features[row] for row in rows]), "index": rows.astype(np.int32)}
+    shapes = [features["input_ids"].shape for features in split.features]
+    order = sorted(range(len(shapes)), key=lambda row: shapes[row])
+    # Questions with another number of options are another batch.
+    for _, group in itertools.groupby(order, key=lambda row: shapes[row][:-1]):
+        for rows in _cut(list(group), batch_size):
+            yield {**_padded([split.features[row] for row in rows]), "index": np.array(rows, np.int32)}
+
+
+def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
+    return (rows[begin : begin + size] for begin in range(0, len(rows), size))
 
 
 def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:

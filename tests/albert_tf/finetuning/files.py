@@ -124,6 +124,8 @@ class FinetuningFiles:
             "train_batch_size": 4,
             "eval_batch_size": 8,
             "max_seq_length": 64,
+            "max_query_length": 24 if kind in ("squad2.0", "question-answering") else None,
+            "doc_stride": 16 if kind in ("squad2.0", "question-answering") else None,
             "learning_rate": 0.001,
             "num_train_steps": 12,
             "num_warmup_steps": 3,
