@@ -1,6 +1,6 @@
 """A model's outputs for a whole data set, over all devices of its strategy."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import keras
 import numpy as np
@@ -32,10 +32,14 @@ class Inference:
             return self._strategy.run(replica_step, args=(next(iterator),))
 
         self._step = step
-        self._forward = tf.function(replica_step, autograph=False, reduce_retracing=True)
+        self._replica_step = replica_step
+        self._forward: Callable | None = None
 
     def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of one batch by itself, on one device."""
+        if self._forward is None:  # one graph for batches of any size and length
+            specs = {name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in batch.items()}
+            self._forward = tf.function(self._replica_step, autograph=False, input_signature=[specs])
         return {name: value.numpy() for name, value in self._forward(_as_tensors(batch)).items()}
 
     def __call__(self, batches: tf.data.Dataset) -> Iterator[dict[str, np.ndarray]]:

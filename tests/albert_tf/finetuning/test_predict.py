@@ -53,7 +53,8 @@ def test_json_lines_of_one_seed(classifier, finetuning_files, capfd, monkeypatch
     texts = texts_of(finetuning_files)
     lines = "".join(json.dumps({"text": text, "more": 1}) + "\n" for text in texts)
     flag = f"--model_dir={classifier}/seed_1"
-    assert answered(capfd, monkeypatch, lines, flag) == answered(capfd, monkeypatch, "\n".join(texts), flag)
+    plain = "".join(f"{text}\n" for text in texts)
+    assert answered(capfd, monkeypatch, lines, flag) == answered(capfd, monkeypatch, plain, flag)
 
 
 def test_a_pair_and_a_text_with_a_tab(classifier, capfd, monkeypatch):
