@@ -2,8 +2,8 @@
 
     python -m benchmarks.task_data --task=sst-2 --data_dir=glue_data --spm_model_file=30k-clean.model
 
-Prints one JSON object. `padding` is the share of an epoch's batches that is no token: in batches of like length, in
-shuffled ones as long as their longest example, and in those of `max_seq_length`, as the original's are.
+Prints one JSON object. `padding` is the share of an epoch's batches that is no token: in batches of like length,
+in shuffled ones as long as their longest example, and in those of `max_seq_length`, as the original's are.
 """
 
 import json

@@ -99,7 +99,8 @@ def bucketed_batches(
     with tf.device("CPU"):
         gather = _gather_function(features, lengths, multiple_of, pad_to, pad_id)
     batches = rows.map(
-        lambda numbers: gather(_without_gaps(numbers, fill_remainder)),
+        # Where no batch has gaps its size stays known, which TPUs need.
+        lambda numbers: gather(_without_gaps(numbers, fill_remainder or drop_remainder)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
@@ -130,10 +131,10 @@ def _order(
     return batches
 
 
-def _without_gaps(rows, fill_remainder: bool):
+def _without_gaps(rows, keep_size: bool):
     """Rows of a batch and the weights of its examples."""
     is_real = rows >= 0
-    if fill_remainder:
+    if keep_size:
         return rows, tf.where(is_real, rows, rows[0]), tf.cast(is_real, tf.float32)
     rows = tf.boolean_mask(rows, is_real)
     return rows, rows, tf.ones_like(rows, tf.float32)

@@ -1,6 +1,5 @@
 """RACE: a folder of passages for each split and school, one JSON object a file."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 from albert_tf.errors import InputError
 from data_prep.tasks.examples import ChoiceExample
 from data_prep.tasks.problems import Problems
-from data_prep.tasks.tables import read_text, shown
+from data_prep.tasks.tables import parse_json, read_text, shown
 
 GROUPS = ("middle", "high")
 _LETTERS = "ABCD"
@@ -70,11 +69,11 @@ def _number(file: Path) -> tuple[int, str]:
 
 def _questions(file: Path, group: str, split: str, problems: Problems) -> Iterator[ChoiceExample]:
     try:
-        passage = json.loads(read_text(file))
+        passage = parse_json(read_text(file))
     except InputError as error:
         problems.add("passage that cannot be read", str(file), str(error))
         return
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         problems.add("passage that is no JSON", str(file), str(error))
         return
     yield from passage_questions(passage, group, split, str(file), f"{group}{file.name}", problems)

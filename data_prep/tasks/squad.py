@@ -1,6 +1,5 @@
 """Questions in SQuAD's JSON, versions 1.1 and 2.0: also XQuAD, CMRC and DRCD."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from albert_tf.errors import InputError
 from data_prep.tasks.answers import located
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.problems import Problems
-from data_prep.tasks.tables import read_text, shown
+from data_prep.tasks.tables import parse_json, read_text, shown
 from data_prep.tasks.task import Task
 
 _VERSIONS = {"squad1.1": "v1.1", "squad2.0": "v2.0"}
@@ -30,8 +29,10 @@ def read_squad(task: Task, path: Path, split: str, problems: Problems) -> list[Q
     """
     file = path if not path.is_dir() else _file_of(task, path, split)
     try:
-        content = json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
+        content = parse_json(read_text(file))
+    except InputError:
+        raise
+    except ValueError as error:
         raise InputError(f"SQuAD's files are JSON. {file} is not: {error}.") from None
     examples = []
     seen: set[str] = set()
@@ -94,14 +95,15 @@ def _questions(content: Any, file: Path, problems: Problems) -> Iterator[tuple[Q
             continue
         for p, paragraph in enumerate(paragraphs):
             source = f"{file.name}, article {a}, paragraph {p}"
-            if not isinstance(paragraph, dict) or not isinstance(paragraph.get("context"), str):
-                problems.add("paragraph without a text `context`", source, _form(paragraph))
+            context = paragraph.get("context") if isinstance(paragraph, dict) else None
+            if not isinstance(context, str) or not isinstance(paragraph.get("qas"), list):
+                problems.add("paragraph without a text `context` and a list `qas`", source, _form(paragraph))
                 continue
             yield from _questions_of(paragraph, source, problems)
 
 
 def _questions_of(paragraph: dict, source: str, problems: Problems) -> Iterator[tuple[QuestionExample, str]]:
-    for q, question in enumerate(paragraph.get("qas") or ()):
+    for q, question in enumerate(paragraph["qas"]):
         try:
             answers = question.get("answers") or ()
             yield (

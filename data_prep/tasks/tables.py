@@ -6,6 +6,7 @@ path --read_rows--> TableRow(values, source) ...
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from data_prep.sources import UnpackedFile
 from data_prep.tasks.problems import Problems
 
 _SHOWN_CHARACTERS = 60
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class TableRow(NamedTuple):
@@ -81,6 +84,29 @@ def read_text(path: Path) -> str:
         ) from None
 
 
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, in which half of an escaped pair ("\\ud83d") is U+FFFD: it has no UTF-8 form.
+
+    Raises:
+      ValueError: it is no JSON, or nested beyond measure.
+    """
+    try:
+        value = json.loads(text)
+        return _without_surrogates(value) if _ESCAPED_SURROGATE.search(text) else value
+    except RecursionError:
+        raise ValueError("nested beyond measure") from None
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_without_surrogates(part) for part in value]
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(part) for key, part in value.items()}
+    return value
+
+
 def table_suffix(path: Path) -> str:
     """The suffix without that of a compression: ".tsv" of train.tsv.gz."""
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".bz2", ".xz", ".zst")]
@@ -99,8 +125,8 @@ def _json_lines(text: str, path: Path, problems: Problems) -> Iterator[TableRow]
             continue
         source = f"{path}:{number}"
         try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            values = parse_json(line)
+        except ValueError as error:
             problems.add("line that is no JSON", source, str(error).replace(": line 1 column", " column"))
             continue
         if not isinstance(values, dict):

@@ -10,6 +10,8 @@ from albert_tf.errors import InputError
 from data_prep.tasks.answers import answer_span
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.features import Features, Tokenizer
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.tables import shown
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,25 @@ def gold_tokens(example: QuestionExample, offsets: np.ndarray) -> tuple[int, int
             return first, last
         fallback = fallback or (first, last)
     return fallback
+
+
+def tell_unreachable(
+    examples: Iterable[QuestionExample], windows: Iterable[Window], problems: Problems
+) -> None:
+    """Notes questions whose answer is in no window: it is longer than one. They are trained on as "no answer".
+
+    Args:
+      examples: what the windows were made of.
+      windows: from `question_windows`.
+      problems: collects the questions.
+    """
+    reachable = {window.example_id for window in windows if not window.is_impossible}
+    for example in examples:
+        if example.answers and not example.is_impossible and example.id not in reachable:
+            detail = f"{len(example.answers[0])} characters, {shown(example.answers[0])}"
+            problems.add(
+                "answer in no window", f"question {example.id}", detail, outcome='taken for "no answer"'
+            )
 
 
 def window_features(windows: Sequence[Window]) -> list[Features]:

@@ -120,6 +120,14 @@ def test_a_last_batch_that_is_not_full():
     assert sorted(row for batch in filled for row in batch["index"] if row >= 0) == list(range(203))
 
 
+@pytest.mark.parametrize("arguments", [{"fill_remainder": True}, {"drop_remainder": True}])
+def test_shapes_are_known_where_they_can_be(arguments):
+    spec = bucketed_batches(features(), 8, seed=1, pad_to=64, **arguments).element_spec
+    assert spec["input_ids"].shape == spec["input_mask"].shape == (8, 64)
+    assert spec["choices"].shape == (8, 2, 64)
+    assert spec["label"].shape == spec["index"].shape == (8,)
+
+
 def test_little_padding_is_left():
     examples = features(5000, longest=200)
     real = sum(example["input_ids"].size for example in examples)

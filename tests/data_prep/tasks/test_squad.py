@@ -101,12 +101,22 @@ def test_what_is_wrong_is_told(tmp_path):
             '{"data": [{"paragraphs": [{"qas": []}]}]}',
             "none to use: 1 row: paragraph without a text `context`",
         ),
+        ('{"data": [{"paragraphs": [{"context": "a", "qas": 1}]}]}', "none to use: 1 row: paragraph without"),
+        ("[" * 100_000, "is not: nested beyond measure"),
     ],
 )
 def test_other_files(tmp_path, content, message):
     (tmp_path / "a.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         read(tmp_path / "a.json")
+
+
+def test_half_of_an_escaped_pair(tmp_path):
+    path = write(tmp_path / "a.json", qa("q1", "\ud83d?", [("Ann", 2)]), context="\udc00 Ann \U0001f600")
+    assert "\\ud83d" in path.read_text(encoding="utf-8")
+    [example], problems = read(path)
+    assert (example.question, example.context) == ("\ufffd?", "\ufffd Ann \U0001f600")
+    assert problems.lines() == []
 
 
 def test_a_missing_file(tmp_path):

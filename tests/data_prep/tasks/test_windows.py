@@ -6,7 +6,8 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.squad_text import exact
 from data_prep.tasks.examples import QuestionExample
-from data_prep.tasks.windows import gold_tokens, question_windows, window_features
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.windows import gold_tokens, question_windows, tell_unreachable, window_features
 from tests.data_prep.conftest import ENDS, OBJECTS, SUBJECTS, VERBS
 
 LENGTHS = (40, 10, 12)  # max_seq_length, max_query_length, doc_stride
@@ -149,6 +150,18 @@ def test_arrays(examples, tokenizer):
         }
         assert {values.dtype for values in arrays.values()} == {np.dtype(np.int32)}
         assert arrays["is_impossible"] == (arrays["end_positions"] == 0)
+
+
+def test_answers_longer_than_a_window_are_told(examples, tokenizer):
+    context = "The captain painted apples. " * 12
+    whole = QuestionExample("whole", "What?", context, (context.strip(),), (0,))
+    examples = [*examples, whole, QuestionExample("none", "What?", context, (), (), True)]
+    problems = Problems()
+    tell_unreachable(examples, question_windows(examples, tokenizer, *LENGTHS), problems)
+    assert problems.lines() == [
+        '1 row: answer in no window, taken for "no answer" (question whole: 335 characters, '
+        "'The captain painted apples. The captain painted apples. ...)"
+    ]
 
 
 @pytest.mark.parametrize("lengths", [(40, 10, 28), (40, 10, 0), (13, 10, 1)])
