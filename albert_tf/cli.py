@@ -288,10 +288,19 @@ def export(
     *,
     model_dir: str,
     output: str,
-    kind: Literal["encoder", "preprocessor", "fill-mask", "embedding"] = "encoder",
+    kind: Literal[
+        "encoder",
+        "preprocessor",
+        "fill-mask",
+        "embedding",
+        "classifier",
+        "question-answering",
+        "multiple-choice",
+    ] = "encoder",
     seq_length: int | None = None,
     top_k: int | None = None,
     pooling: Literal["mean", "pooled"] | None = None,
+    max_answer_length: int | None = None,
 ) -> None:
     """Write a model as a SavedModel; all kinds but the encoder take text.
 
@@ -302,18 +311,26 @@ def export(
       albert export --kind=fill-mask --model_dir=albert_base_v2.tar.gz --output=models/albert/1
 
     Args:
-      model_dir: a run's folder, what --output_dir was in pretraining; or anything that `albert convert` reads.
+      model_dir: a run's folder, what --output_dir was in pretraining or fine-tuning; or anything that `albert
+        convert` reads; or the .keras file of a fine-tuned model.
       output: a new folder, or an earlier export to replace.
       kind: encoder (ids to vectors, with the heads), preprocessor (text to the encoder's inputs), fill-mask (text
-        with [MASK] to the best pieces) or embedding (text to one vector).
+        with [MASK] to the best pieces) or embedding (text to one vector); of a fine-tuned model classifier (texts
+        to classes or a number), question-answering or multiple-choice.
       seq_length: of the preprocessor; 128 unless told.
       top_k: how many pieces fill-mask gives; 5 unless told.
       pooling: of embedding: the mean of all tokens' vectors, or the pooled output; mean unless told.
+      max_answer_length: of question-answering, in tokens; 30 unless told.
     """
     _import_tensorflow()
     from export.run import export_model
 
-    given = {"seq_length": seq_length, "top_k": top_k, "pooling": pooling}
+    given = {
+        "seq_length": seq_length,
+        "top_k": top_k,
+        "pooling": pooling,
+        "max_answer_length": max_answer_length,
+    }
     options = {name: value for name, value in given.items() if value is not None}
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     result = export_model(model_dir, output, kind, **options)

@@ -131,15 +131,16 @@ class ConditionalSpanHead(keras.layers.Layer):
         return masked(logits, ops.expand_dims(cannot_answer, 1))
 
     def _search(self, sequence_output, cannot_answer, start_logits):
-        K = self.beam
-        start_log_probs, starts = ops.top_k(ops.log_softmax(start_logits), K)
+        K, last = self.beam, ops.shape(sequence_output)[1] - 1
+        start_log_probs, starts = _best(start_logits, K)
+        starts = ops.minimum(starts, last)
         ends = self._end_logits(sequence_output, cannot_answer, starts)
-        end_log_probs, ends = ops.top_k(ops.log_softmax(ends), K)  # (B, K, K)
+        end_log_probs, ends = _best(ends, K)  # (B, K, K)
         return {
             "start_top_log_probs": start_log_probs,
-            "start_top_index": ops.cast(starts, "int32"),
+            "start_top_index": starts,
             "end_top_log_probs": ops.reshape(end_log_probs, (-1, K * K)),
-            "end_top_index": ops.cast(ops.reshape(ends, (-1, K * K)), "int32"),
+            "end_top_index": ops.reshape(ops.minimum(ends, last), (-1, K * K)),
         }
 
     def _answerable(self, sequence_output, start_logits, training):
@@ -154,6 +155,14 @@ def masked(logits, cannot_answer):
     """The logits, `IMPOSSIBLE` where `cannot_answer` is 1."""
     cannot = ops.cast(cannot_answer, "float32")
     return logits * (1.0 - cannot) + IMPOSSIBLE * cannot
+
+
+def _best(logits, k: int):
+    """The k largest log probabilities of the last axis, (..., k), and where; of fewer tokens, impossible ones."""
+    log_probs = ops.log_softmax(logits)
+    padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, k)]
+    best, where = ops.top_k(ops.pad(log_probs, padding, constant_values=IMPOSSIBLE), k)
+    return best, ops.cast(where, "int32")
 
 
 def _without_bias(units: int, config: AlbertConfig, seeds, *, name: str, dtype) -> keras.layers.Dense:

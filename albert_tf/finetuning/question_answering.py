@@ -8,7 +8,7 @@ from keras import ops
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
-from albert_tf.finetuning.squad_predictions import Answer, predict_answers
+from albert_tf.finetuning.squad_predictions import Answer, SquadPredictions, predict_answers
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 
 
@@ -69,24 +69,38 @@ class QuestionAnswering(TaskModel):
         self.span.build()
         self.built = True
 
-    def answer(
-        self,
-        questions: Sequence[str],
-        contexts: Sequence[str],
-        *,
-        batch_size: int = 32,
-        max_answer_length: int = 30,
-    ) -> list[Answer | None]:
-        """The best answer to each question.
+    def answer(self, questions: Sequence[str], contexts: Sequence[str], **options) -> list[Answer | None]:
+        """The best answer to each question, cut out of its context; None where the model holds that there is none.
 
         Args:
           questions: N questions.
           contexts: N contexts, of any length.
-          batch_size: windows at once.
-          max_answer_length: in tokens.
+          **options: of `best_answers`.
 
-        Returns:
-          For each question the answer, cut out of its context; None where the model holds that there is none.
+        Raises:
+          InputError: the model has no vocabulary.
+        """
+        found = self.best_answers(questions, contexts, **options)
+        texts = found.texts(threshold=0.0)
+        return [found.n_best[id_][0] if text else None for id_, text in texts.items()]
+
+    def best_answers(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        n_best: int = 1,
+        max_answer_length: int = 30,
+        batch_size: int = 32,
+    ) -> SquadPredictions:
+        """The best answers to each question.
+
+        Args:
+          questions: N questions, whose ids are their numbers.
+          contexts: N contexts, of any length.
+          n_best: how many.
+          max_answer_length: in tokens.
+          batch_size: windows at once.
 
         Raises:
           InputError: the model has no vocabulary.
@@ -96,9 +110,7 @@ class QuestionAnswering(TaskModel):
         windows = preprocessor.windows(examples)
         outputs = self._predict_features(preprocessor.inputs(windows), batch_size, verbose=0)
         scores = [{name: array[i] for name, array in outputs.items()} for i in range(len(windows))]
-        found = predict_answers(examples, windows, scores, n_best=1, max_answer_length=max_answer_length)
-        texts = found.texts(threshold=0.0)
-        return [found.n_best[e.id][0] if texts[e.id] else None for e in examples]
+        return predict_answers(examples, windows, scores, n_best=n_best, max_answer_length=max_answer_length)
 
     def call(self, inputs, training=False):
         tokens = self.encoder(inputs, training=training)["sequence_output"]

@@ -95,6 +95,15 @@ def test_beam_equals_the_search_one_start_after_the_other(tiny_config, seeds, to
         np.testing.assert_allclose(outputs["end_top_log_probs"][row], [p for _, p in ends], atol=2e-5)
 
 
+def test_beam_wider_than_the_text(tiny_config, seeds, tokens):
+    head, _ = built(ConditionalSpanHead(tiny_config, seeds, beam=K))
+    hidden, cannot_answer = (array[:, :3] for array in tokens)
+    outputs = head(hidden, 0 * cannot_answer, search=True)
+    assert np.asarray(outputs["start_top_index"])[:, :3].max() == 2
+    assert np.all(np.asarray(outputs["start_top_log_probs"])[:, 3:] == np.float32(IMPOSSIBLE))
+    assert np.asarray(outputs["end_top_index"]).max() == 2
+
+
 def test_dropout_of_the_answerability(tiny_config, seeds, tokens):
     head, _ = built(ConditionalSpanHead(tiny_config, seeds, dropout_rate=0.5))
     starts = np.zeros(B, "int32")
