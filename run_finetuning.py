@@ -148,6 +148,12 @@ def start_from_trained(
     """Reads the data for models that are trained already, with the lengths and labels of theirs."""
     run = seed_folder(settings.output_dir, settings.seed)
     model = load_finetuned(run)
+    longest = model.preprocessor.max_seq_length
+    if settings.max_seq_length not in (None, longest):
+        raise InputError(
+            f"--max_seq_length must be what the model was trained with, {longest}. Received "
+            f"{settings.max_seq_length}; leave it out."
+        )
     settings = with_stored(settings, run / SETTINGS_FILE)
     problems = Problems()
     splits = read_other_splits(task, settings, problems, model.preprocessor, model.labels)

@@ -29,8 +29,8 @@ _INSPECT = InspectSettings()
 
 app = App(
     name="albert",
-    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, plot, convert, "
-    "export, evaluate, ensemble, submission.",
+    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, finetune, "
+    "predict, evaluate, ensemble, submission, plot, convert, export.",
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
