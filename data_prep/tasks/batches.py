@@ -149,10 +149,11 @@ def _gather_function(
     per_token, scalars = {}, {}
     for name, example in features[0].items():
         values = [other[name] for other in features]
-        if np.ndim(example) == 0:
-            scalars[name] = tf.constant(np.array(values))
+        if example.ndim == 0:
+            scalars[name] = tf.constant(np.array([value.item() for value in values], example.dtype))
         else:
-            per_token[name] = tf.constant(np.concatenate([np.moveaxis(value, -1, 0) for value in values]))
+            by_token = values if example.ndim == 1 else [np.moveaxis(value, -1, 0) for value in values]
+            per_token[name] = tf.constant(np.concatenate(by_token))
     padding = {**_PADDING, "input_ids": pad_id}
 
     def gather(arguments):
