@@ -38,7 +38,9 @@ class Inference:
     def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of one batch by itself, on one device."""
         if self._forward is None:  # one graph for batches of any size and length
-            specs = {name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in batch.items()}
+            specs = {
+                name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in batch.items()
+            }
             self._forward = tf.function(self._replica_step, autograph=False, input_signature=[specs])
         return {name: value.numpy() for name, value in self._forward(_as_tensors(batch)).items()}
 
