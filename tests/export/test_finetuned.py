@@ -102,7 +102,7 @@ def test_question_answering_slides_like_the_model(exported, name):
     model, loaded, _ = exported(name, "question-answering")
     contexts = ["", " \u3000 ", LONG, "the captain painted", *[line for line in LINES if line]]
     questions = ["who painted the lighthouse?", "", *LINES[: len(contexts) - 2]]
-    found = model.best_answers(questions, contexts)
+    found = model.best_answers(questions, contexts, n_best=20)
     outputs = {
         name: array.numpy() for name, array in loaded(tf.constant(questions), tf.constant(contexts)).items()
     }
