@@ -197,10 +197,9 @@ class TaskModel(keras.Model):
             sample_weight = ops.cast(sample_weight, "float32")
             missing = len(losses.shape) - len(sample_weight.shape)  # a weight a row of several things
             weights = weights * ops.reshape(sample_weight, ops.shape(sample_weight) + (1,) * missing)
-        loss, weight = ops.sum(losses * weights), ops.sum(weights)
-        if training:  # the replicas' gradients are added up
-            return ops.divide_no_nan(loss, sum_over_replicas(weight))
-        return ops.divide_no_nan(loss, weight) / number_of_replicas()  # Keras averages them by rows
+        # The replicas' gradients are added up.
+        loss = ops.divide_no_nan(ops.sum(losses * weights), sum_over_replicas(ops.sum(weights)))
+        return loss if number_of_replicas() == 1 else _with_value_by_rows(loss, ops.shape(losses)[0])
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Keras' metrics, with the labels found as for the loss."""
@@ -225,6 +224,16 @@ class TaskModel(keras.Model):
         encoder = AlbertEncoder(shape, **described, dtype=dtype)
         preprocessor = keras.saving.deserialize_keras_object(config.pop("preprocessor"))
         return cls(encoder, preprocessor=preprocessor, **config)
+
+
+def _with_value_by_rows(loss, rows):
+    """A replica's share of the loss, with that value whose mean by rows, times replicas, is the whole loss.
+
+    That mean is what Keras reports; the gradient stays that of the share.
+    """
+    rows = ops.cast(rows, "float32")
+    reported = loss * ops.divide_no_nan(sum_over_replicas(rows), rows * number_of_replicas())
+    return loss + ops.stop_gradient(reported - loss)
 
 
 def _check_fit(preprocessor: Preprocessor, config: AlbertConfig) -> None:
