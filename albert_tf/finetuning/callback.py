@@ -80,8 +80,9 @@ class RunCallback(keras.callbacks.Callback):
             self._state.save()
         if save and not stop:
             self._evaluate_now()
-        if stop or self.is_over():
-            self.model.stop_training = True
+        if save or stop:
+            self._began = time.monotonic()
+            self.model.stop_training = stop or self.is_over()
 
     def is_over(self) -> bool:
         """Whether all steps are taken, or early stopping says that it is enough."""
@@ -120,7 +121,6 @@ class RunCallback(keras.callbacks.Callback):
             save_model(self.model, self._run)
         self._log.write(self._step, metrics)
         self._progress.say_evaluation(self._step, metrics)
-        self._began = time.monotonic()
 
     def _lines_to_here(self) -> list[dict]:
         return [line for line in read_metrics(self._run) if line["step"] <= self._step]
