@@ -25,6 +25,7 @@ from rich.console import Console
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.building import find_vocabulary, make_preprocessor
+from albert_tf.finetuning.classification_metrics import has_entities, import_seqeval
 from albert_tf.finetuning.resolving import recipe_line, with_length, with_recipe, with_stored
 from albert_tf.finetuning.results import results_table, write_results
 from albert_tf.finetuning.run import Work, finish_seed, train_seed
@@ -127,6 +128,8 @@ def start_training(
     problems = Problems()
     train = read_split(task, settings, "train", problems)
     labels = classes_of(task, train[0][1])
+    if settings.do_eval and task.kind == "token_classification" and has_entities(labels):
+        import_seqeval()  # or InputError, before training and not after it
     splits = {"train": [as_split(task, *of, preprocessor, labels, settings.cache_dir) for of in train]}
     splits |= read_other_splits(task, settings, problems, preprocessor, labels)
     tell(splits, problems, settings, say)

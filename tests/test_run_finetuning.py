@@ -270,7 +270,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
     if kind == "token-classification":
-        pytest.importorskip("seqeval", reason="needs the extra ner")
+        pytest.importorskip("seqeval", reason="needs the extra seqeval")
     metrics, file = KINDS[kind]
     assert cli.main(finetuning_files.flags(tmp_path / "run", kind, do_predict=True)) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())

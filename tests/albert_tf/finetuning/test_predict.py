@@ -164,7 +164,7 @@ def test_choices_of_different_numbers(finetuning_files, tmp_path, capfd, monkeyp
 
 @pytest.mark.slow
 def test_words_and_scores(finetuning_files, tmp_path, capfd, monkeypatch):
-    pytest.importorskip("seqeval", reason="needs the extra for labelled words")
+    pytest.importorskip("seqeval", reason="needs the extra seqeval")
     run = run_of(finetuning_files, tmp_path / "words", "token-classification")
     (answer,) = answered(capfd, monkeypatch, "the captain sailed\n", f"--model_dir={run}")
     assert answer["words"] == ["the", "captain", "sailed"]
