@@ -71,7 +71,7 @@ def test_regressor_of_pairs(exported):
 def test_multiple_choice(exported):
     model, loaded, _ = exported("choice", "multiple-choice")
     passages = [LONG, "", *LINES[:20]]
-    questions = ["who painted _ ?", "why?", *LINES[20:40]]
+    questions = ["who painted _ ?", "why?", *[f"{line} _" for line in LINES[:20]]][: len(passages)]
     options = [["the captain", "", f"{line} {line}"] for line in LINES[: len(passages)]]
     logits = model.predict((passages, questions, options), verbose=0)
     outputs = loaded(*map(tf.constant, (passages, questions, options)))
@@ -101,7 +101,7 @@ def test_question_answering_slides_like_the_model(exported, name):
     """Answers, where they begin, scores and null odds, over contexts of many windows and of none."""
     model, loaded, _ = exported(name, "question-answering")
     contexts = ["", " \u3000 ", LONG, "the captain painted", *[line for line in LINES if line]]
-    questions = ["who painted the lighthouse?", "", *LINES[: len(contexts) - 2]]
+    questions = [*(["who painted the lighthouse?", ""] * len(contexts))[: len(contexts) - 4], *LINES[:4]]
     found = model.best_answers(questions, contexts, n_best=20)
     outputs = {
         name: array.numpy() for name, array in loaded(tf.constant(questions), tf.constant(contexts)).items()
