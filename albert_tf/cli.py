@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from albert_tf.errors import InputError, Preempted
+from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.training.settings import PretrainingSettings
 from data_prep.inspection_settings import InspectSettings
 from data_prep.prepare_settings import PrepareSettings
@@ -28,8 +29,8 @@ _INSPECT = InspectSettings()
 
 app = App(
     name="albert",
-    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, plot, convert, "
-    "export, evaluate, ensemble, submission.",
+    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, finetune, "
+    "predict, evaluate, ensemble, submission, plot, convert, export.",
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
@@ -202,6 +203,66 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
 
 
 @app.command
+def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
+    """Fine-tune a pretrained ALBERT on a task of the paper or on your own data; evaluate and predict with it.
+
+    What is not said is as in the paper's Table 14. The same command again goes on with an interrupted run.
+
+    For example:
+
+      albert finetune --task=rte --data_dir=glue --init_checkpoint=albert_base_v2.tar.gz \\
+          --output_dir=runs/rte --do_train --do_eval --do_predict --seeds=5
+
+      albert finetune --task=classification --train_file=train.csv --dev_file=dev.csv --do_train --do_eval \\
+          --init_checkpoint=runs/base --output_dir=runs/mine
+    """
+    _import_tensorflow()
+    import run_finetuning
+
+    run_finetuning.finetune(settings)
+    print(Path(settings.output_dir) / "results.json")
+
+
+@app.command
+def predict(
+    *,
+    model_dir: str,
+    input_format: Literal["auto", "text", "tsv", "jsonl"] = "auto",
+    batch_size: int = 64,
+    max_answer_length: int = 30,
+) -> None:
+    """Answer lines of standard input with a fine-tuned model: a JSON object for each, as they come.
+
+    For example:
+
+      albert predict --model_dir=runs/sst-2 < reviews.txt
+
+      albert predict --model_dir=runs/squad < questions.jsonl
+
+    Args:
+      model_dir: what --output_dir was in `albert finetune`; of several seeds the best on the dev set answers.
+      input_format: what a line is: a text; texts with tabs between them (two texts; question and context; passage,
+        question and options); or a JSON object with the columns of own data.
+        auto goes by the first line.
+      batch_size: lines that are answered together, if so many have come.
+      max_answer_length: tokens of the longest answer to a question.
+    """
+    if batch_size < 1 or max_answer_length < 1:
+        raise InputError(
+            "--batch_size and --max_answer_length must be at least 1. "
+            f"Received {batch_size} and {max_answer_length}."
+        )
+    _import_tensorflow()
+    from albert_tf.finetuning.predict import Predictor, predict_stream
+
+    predictor = Predictor(model_dir, batch_size=batch_size, max_answer_length=max_answer_length)
+    try:
+        predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
+    except BrokenPipeError:  # as in `tokenize`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@app.command
 def plot(
     *runs: str,
     output: str = "learning_curves.png",
@@ -213,7 +274,7 @@ def plot(
       albert plot runs/base runs/without_sop --output=curves.png
 
     Args:
-      runs: run folders, what --output_dir was in pretraining.
+      runs: run folders, what --output_dir was in pretraining or fine-tuning; of the latter all seeds are drawn.
       output: the PNG to write.
     """
     from albert_tf.training.plot import plot_runs
@@ -227,10 +288,19 @@ def export(
     *,
     model_dir: str,
     output: str,
-    kind: Literal["encoder", "preprocessor", "fill-mask", "embedding"] = "encoder",
+    kind: Literal[
+        "encoder",
+        "preprocessor",
+        "fill-mask",
+        "embedding",
+        "classifier",
+        "question-answering",
+        "multiple-choice",
+    ] = "encoder",
     seq_length: int | None = None,
     top_k: int | None = None,
     pooling: Literal["mean", "pooled"] | None = None,
+    max_answer_length: int | None = None,
     format: Literal["savedmodel", "onnx", "litert"] = "savedmodel",  # noqa: A002
     dtype: Literal["float32", "bfloat16"] = "float32",
     quantize: Literal["none", "float16", "int8"] = "none",
@@ -248,13 +318,16 @@ def export(
           --output=phone
 
     Args:
-      model_dir: a run's folder, what --output_dir was in pretraining; or anything that `albert convert` reads.
+      model_dir: a run's folder, what --output_dir was in pretraining or fine-tuning; or anything that `albert
+        convert` reads; or the .keras file of a fine-tuned model.
       output: a new folder, or an earlier export to replace.
       kind: encoder (ids to vectors, with the heads), preprocessor (text to the encoder's inputs), fill-mask (text
-        with [MASK] to the best pieces) or embedding (text to one vector).
+        with [MASK] to the best pieces) or embedding (text to one vector); of a fine-tuned model classifier (texts
+        to classes or a number), question-answering or multiple-choice.
       seq_length: of the preprocessor; 128 unless told.
       top_k: how many pieces fill-mask gives; 5 unless told.
       pooling: of embedding: the mean of all tokens' vectors, or the pooled output; mean unless told.
+      max_answer_length: of question-answering, in tokens; 30 unless told.
       format: of the encoder: a SavedModel, model.onnx for ONNX Runtime and others, or model.tflite for LiteRT.
       dtype: of a SavedModel: bfloat16 halves it and computes in bfloat16, faster where the processor can.
       quantize: of onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
@@ -264,7 +337,12 @@ def export(
     _import_tensorflow()
     from export.run import export_model
 
-    given = {"seq_length": seq_length, "top_k": top_k, "pooling": pooling}
+    given = {
+        "seq_length": seq_length,
+        "top_k": top_k,
+        "pooling": pooling,
+        "max_answer_length": max_answer_length,
+    }
     options = {name: value for name, value in given.items() if value is not None}
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if format == "savedmodel":

@@ -48,8 +48,8 @@ def tokenize_stream(
       InputError: a line is not UTF-8; the lines before it are written.
     """
     done = 0
-    for lines in _batches_of_lines(source):
-        texts, problem = _decode(lines, done)
+    for lines in batches_of_lines(source):
+        texts, problem = decode_lines(lines, done)
         done += len(texts)
         arrays = (json.dumps(array, ensure_ascii=False) + "\n" for array in _encode(tokenizer, texts, output))
         sink.write("".join(arrays).encode("utf-8"))
@@ -58,7 +58,7 @@ def tokenize_stream(
             raise problem
 
 
-def _batches_of_lines(source) -> Iterator[list[bytes]]:
+def batches_of_lines(source) -> Iterator[list[bytes]]:
     """The lines that are there, without waiting for more of them."""
     rest: list[bytes] = []  # of a line that goes on
     while arrived := source.read1(_READ_BYTES):
@@ -71,7 +71,7 @@ def _batches_of_lines(source) -> Iterator[list[bytes]]:
         yield [last]
 
 
-def _decode(lines: list[bytes], done: int) -> tuple[list[str], InputError | None]:
+def decode_lines(lines: list[bytes], done: int) -> tuple[list[str], InputError | None]:
     """The texts up to the first line that is none, and what is wrong with that one."""
     texts = []
     for line in lines:

@@ -11,6 +11,10 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.multiple_choice import MultipleChoice
+from albert_tf.finetuning.question_answering import QuestionAnswering
+from albert_tf.finetuning.text_classifier import TextClassifier
+from albert_tf.finetuning.text_regressor import TextRegressor
 from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
@@ -18,19 +22,34 @@ from albert_tf.pretrained.verification import Comparison
 from albert_tf.training.checkpoints import CONFIG_FILE
 from data_prep.tokenizer import AlbertTokenizer
 from export.card import write_card
+from export.classifier import build_classifier
 from export.embedding import build_embedding
 from export.fill_mask import build_fill_mask
+from export.finetuned import graph_tokenizer, read_finetuned
+from export.multiple_choice import build_multiple_choice
 from export.preprocessor import build_preprocessor
+from export.question_answering import build_question_answering
 from export.savedmodel import build_export
 from export.saving import Export, check_apart, replaced_folder, verified
 from export.warmup import write_warmup
 
-Kind = Literal["encoder", "preprocessor", "fill-mask", "embedding"]
+Kind = Literal[
+    "encoder", "preprocessor", "fill-mask", "embedding", "classifier", "question-answering", "multiple-choice"
+]
 OPTIONS: dict[str, tuple[str, ...]] = {
     "encoder": (),
     "preprocessor": ("seq_length",),
     "fill-mask": ("top_k",),
     "embedding": ("pooling",),
+    "classifier": (),
+    "question-answering": ("max_answer_length",),
+    "multiple-choice": (),
+}
+# The kinds of fine-tuned models: which classes, and what builds the export.
+_FINETUNED: dict[str, tuple[tuple, Callable[..., Export]]] = {
+    "classifier": ((TextClassifier, TextRegressor), build_classifier),
+    "question-answering": ((QuestionAnswering,), build_question_answering),
+    "multiple-choice": ((MultipleChoice,), build_multiple_choice),
 }
 
 
@@ -57,11 +76,12 @@ def export_model(
     """Writes a model as a SavedModel with a README.md.
 
     Args:
-      source: anything that `albert_tf.load_pretrained` reads.
+      source: anything that `albert_tf.load_pretrained` reads; for the kinds of fine-tuned models, what
+        `export.finetuned.read_finetuned` reads.
       output: a new or empty folder, or an earlier export, which is replaced.
       kind: what the SavedModel does.
       dtype: what its weights are stored and its products computed in. bfloat16 is for prediction on processors
-        that multiply it: half the file and several times the speed. Outputs are float32 in any case.
+        that multiply it: half the file, and faster. Outputs are float32 in any case.
       options: of the kind, `OPTIONS` says which; see the module of its name.
 
     Returns:
@@ -78,13 +98,12 @@ def export_model(
             raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")
     output = Path(output)
     check_apart(source, output)
-    stored = read(source)
+    stored = read_finetuned(source, *_FINETUNED[kind][0])[1] if kind in _FINETUNED else read(source)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
-        exact = _BUILDERS[kind](source, stored, Path(assets), **options)
-        export = exact
+        exact = export = _build(kind, source, stored, Path(assets), options)
         if dtype != "float32":
             with _weights_in(dtype):
-                export = _BUILDERS[kind](source, stored, Path(assets), **options)
+                export = _build(kind, source, stored, Path(assets), options)
         notes = (*stored.notes, *export.notes)
         tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
         if export.warmup:
@@ -103,6 +122,14 @@ def _weights_in(dtype: str) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
+
+
+def _build(kind: Kind, source: str | Path, stored: StoredModel, assets: Path, options: dict) -> Export:
+    if kind not in _FINETUNED:
+        return _BUILDERS[kind](source, stored, assets, **options)
+    classes, build = _FINETUNED[kind]
+    model, _ = read_finetuned(source, *classes)
+    return build(model, graph_tokenizer(model, source), **options)
 
 
 def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:

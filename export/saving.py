@@ -3,7 +3,7 @@
 import contextlib
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ class Export:
       check: takes the loaded SavedModel; gives for each output its value and what the model gives when it is
         called from Python with the same input.
       example: Python that uses the SavedModel in the working directory.
-      warmup: batches of texts for the signature's input `text`, with which TensorFlow Serving warms up.
+      warmup: batches of texts for the signature's input `text`, or of strings for each input, with which
+        TensorFlow Serving warms up.
       notes: sentences on what is not in it.
     """
 
@@ -38,7 +39,7 @@ class Export:
     signatures: dict[str, Callable[..., Any]]
     check: Callable[[Any], dict[str, tuple[Any, Any]]]
     example: str
-    warmup: Sequence[Sequence[str]] = ()
+    warmup: Sequence[Sequence[str] | Mapping[str, Sequence]] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -7,7 +7,7 @@ defines them, tensorflow-serving-api, brings gRPC along for four small messages:
                                                         2: inputs { 1: key, 2: TensorProto } } } }
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tensorflow as tf
@@ -15,12 +15,12 @@ import tensorflow as tf
 _FILE = "assets.extra/tf_serving_warmup_requests"
 
 
-def write_warmup(folder: Path, batches: Sequence[Sequence[str]]) -> Path:
+def write_warmup(folder: Path, batches: Sequence[Sequence[str] | Mapping[str, Sequence]]) -> Path:
     """Writes requests of texts into a SavedModel.
 
     Args:
-      folder: of the SavedModel, whose `serving_default` takes `text`.
-      batches: the texts of each request.
+      folder: of the SavedModel.
+      batches: of each request the texts for the input `text`, or the strings for each input.
 
     Returns:
       The file.
@@ -28,8 +28,13 @@ def write_warmup(folder: Path, batches: Sequence[Sequence[str]]) -> Path:
     file = folder / _FILE
     file.parent.mkdir()
     with tf.io.TFRecordWriter(str(file)) as writer:
-        for texts in batches:
-            writer.write(prediction_log({"text": tf.make_tensor_proto(list(texts), tf.string)}))
+        for batch in batches:
+            inputs = batch if isinstance(batch, Mapping) else {"text": batch}
+            writer.write(
+                prediction_log(
+                    {name: tf.make_tensor_proto(values, tf.string) for name, values in inputs.items()}
+                )
+            )
     return file
 
 

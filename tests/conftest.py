@@ -99,3 +99,16 @@ def pretraining_files(tmp_path_factory) -> PretrainingFiles:
         model,
         folder / "albert_config.json",
     )
+
+
+@pytest.fixture(scope="session")
+def finetuning_files(tmp_path_factory):
+    """A tiny checkpoint with its vocabulary, and data of each kind of task."""
+    from data_prep.vocabulary import VocabularySettings, train_vocabulary
+    from tests.albert_tf.finetuning.files import write_files
+    from tests.data_prep.conftest import write_story
+
+    folder = tmp_path_factory.mktemp("finetuning")
+    text = write_story(folder / "text.txt")
+    model = train_vocabulary(VocabularySettings(str(text), str(folder / "spm"), vocab_size=100))
+    return write_files(folder, model)

@@ -38,6 +38,8 @@ FLOORS = {  # longest prefix wins
     "data_prep.tasks.tfds_examples": 0,
     "albert_tf": 1,
     "data_prep": 1,
+    "albert_tf.finetuning": 2,
+    "albert_tf.finetuning.heads": 1,
     "albert_tf.pretrained": 2,
     "albert_tf.training": 2,
     "data_prep.cluster": 2,
@@ -55,6 +57,7 @@ FLOORS = {  # longest prefix wins
     "data_prep.writer": 2,
     "export": 3,
     "albert_tf.cli": 4,
+    "run_finetuning": 4,
     "run_pretraining": 4,
     "examples": 4,
     "benchmarks": 4,
@@ -67,7 +70,7 @@ def modules() -> dict[str, Path]:
     files = [
         path for folder in ("albert_tf", "data_prep", "export") for path in (ROOT / folder).rglob("*.py")
     ]
-    files += [ROOT / "run_pretraining.py"]
+    files += [ROOT / "run_pretraining.py", ROOT / "run_finetuning.py"]
     names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files}
     return {name.removesuffix(".__init__"): path for path, name in names.items()}
 
@@ -93,7 +96,15 @@ def imports(path: Path, *, top_level: bool = False) -> set[str]:
 def test_imports_only_go_down(module):
     for name in imports(modules()[module]):
         package = name.split(".")[0]
-        if package in ("albert_tf", "data_prep", "export", "run_pretraining", "examples", "benchmarks"):
+        if package in (
+            "albert_tf",
+            "data_prep",
+            "export",
+            "run_pretraining",
+            "run_finetuning",
+            "examples",
+            "benchmarks",
+        ):
             assert floor(name) <= floor(module), f"{module} (floor {floor(module)}) imports {name}"
         assert package not in FOREIGN.get(floor(module), set()), f"{module} imports {package}"
 

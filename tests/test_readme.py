@@ -42,12 +42,14 @@ def test_python(snippet, folder, monkeypatch):
     monkeypatch.chdir(folder)
     exec(snippet.replace("128", "32"), names)
     if "model" in names:
-        x = {name: np.ones((4, 32), "int32") for name in names["names"]}
-        history = names["model"].fit(x, np.zeros(4), verbose=0).history
-        assert set(history) == {"accuracy", "loss"}
-        names["model"].save(folder / "model.keras")
-        loaded = keras.models.load_model(folder / "model.keras")
-        np.testing.assert_array_equal(loaded.predict(x, verbose=0), names["model"].predict(x, verbose=0))
+        model, texts = names["model"], names["texts"]
+        assert set(model.evaluate(texts, names["labels"], verbose=0, return_dict=True)) == {
+            "accuracy",
+            "loss",
+        }
+        model.save(folder / "model.keras")
+        loaded = keras.saving.load_model(folder / "model.keras")
+        np.testing.assert_array_equal(loaded.predict(texts, verbose=0), model.predict(texts, verbose=0))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))

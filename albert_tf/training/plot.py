@@ -22,18 +22,27 @@ PANELS = {
     "sentence_order_accuracy": ("sentence-order accuracy", "share of pairs"),
     "learning_rate": ("learning rate", "rate"),
 }
+# The panels of a fine-tuning run; the names of its metrics, which its task decides, follow them.
+FINETUNING_PANELS = {
+    "loss": ("loss", "mean of the batches"),
+    "learning_rate": ("learning rate", "rate"),
+}
+MOST_PANELS = 6
 SMOOTH_ABOVE = 60  # points of a line, from which on it is drawn smoothed over a pale one as it is
 
 
 def plot_runs(runs: list[Path], path: Path) -> None:
     """Draws losses, accuracies, gradient norm and learning rate against steps to a PNG.
 
-    Training is a line, smoothed where it has many points, evaluation dots; one color a run.
+    Training is a line, smoothed where it has many points, evaluation dots; one color a run. Of fine-tuning runs
+    it is the loss, the learning rate and the metrics of their task; a folder with several seeds is as many runs.
 
     Raises:
-      InputError: no run, a folder without metrics, or a picture that cannot be written there.
+      InputError: no run, a folder without metrics, runs of both kinds, or a picture that cannot be written there.
     """
+    runs = [one for run in runs for one in _seeds(run)]
     lines = _read(runs)
+    panels = _panels(lines)
     figure = Figure(figsize=(14, 7.4), layout="constrained")
     axes = figure.subplots(2, 3, sharex=True)
     colors = itertools.cycle(matplotlib.color_sequences["tab10"])
@@ -41,9 +50,11 @@ def plot_runs(runs: list[Path], path: Path) -> None:
     handles = []
     for name, of_run, color in zip(names, lines, colors, strict=False):
         handles.append(Line2D([], [], color=color, lw=2, label=name))
-        for axis, metric in zip(axes.flat, PANELS, strict=True):
+        for axis, metric in zip(axes.flat, panels, strict=False):
             _draw(axis, of_run, metric, color)
-    for axis, (title, unit) in zip(axes.flat, PANELS.values(), strict=True):
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    for axis, (title, unit) in zip(axes.flat, panels.values(), strict=False):
         axis.set_title(title, fontsize=11, loc="left")
         axis.set_ylabel(unit, fontsize=9)
         axis.tick_params(labelsize=9)
@@ -53,16 +64,16 @@ def plot_runs(runs: list[Path], path: Path) -> None:
     for axis in axes[1]:
         axis.set_xlabel("step", fontsize=9)
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes[0, 2].set_yscale("log")
-    axes[0, 2].yaxis.set_major_formatter(LogFormatter())  # 0.6 rather than a power
-    axes[0, 2].yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
-    axes[0, 2].tick_params(which="both", labelsize=9)
-    chance = axes[1, 1].axhline(0.5, color="gray", ls=":", label="chance")
     handles += [
         Line2D([], [], color="gray", lw=1.5, label="training"),
         Line2D([], [], color="gray", ls="none", marker="o", ms=5, mec="white", label="held out"),
-        chance,
     ]
+    if panels is PANELS:
+        axes[0, 2].set_yscale("log")
+        axes[0, 2].yaxis.set_major_formatter(LogFormatter())  # 0.6 rather than a power
+        axes[0, 2].yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+        axes[0, 2].tick_params(which="both", labelsize=9)
+        handles.append(axes[1, 1].axhline(0.5, color="gray", ls=":", label="chance"))
     if any("rolled_back_to" in line for of_run in lines for line in of_run):
         handles.append(Line2D([], [], color="gray", ls="none", marker="v", ms=6, label="rolled back"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
@@ -77,9 +88,7 @@ def plot_runs(runs: list[Path], path: Path) -> None:
 
 def _read(runs: list[Path]) -> list[list[dict]]:
     if not runs:
-        raise InputError(
-            "Name at least one run's folder, what --output_dir was in pretraining. Received none."
-        )
+        raise InputError("Name at least one run's folder, what --output_dir was. Received none.")
     lines = []
     for run in runs:
         lines.append(read_metrics(run))
@@ -91,9 +100,34 @@ def _read(runs: list[Path]) -> list[list[dict]]:
     return lines
 
 
+def _seeds(run: Path) -> list[Path]:
+    """A run's folder, or those of its seeds where it is one of fine-tuning."""
+    seeds = sorted(Path(run).glob("seed_*"), key=lambda path: (len(path.name), path.name))
+    return [seed for seed in seeds if (seed / METRICS_FILE).exists()] or [run]
+
+
+def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
+    """What to draw: pretraining's panels, or the metrics that the runs of fine-tuning have."""
+    pretraining = [any("masked_lm_loss" in line for line in of_run) for of_run in lines]
+    if all(pretraining):
+        return PANELS
+    if any(pretraining):
+        raise InputError(
+            "Runs to compare are of one kind. Received runs of pretraining and runs of fine-tuning; draw two "
+            "pictures."
+        )
+    names = {name: None for of_run in lines for line in of_run for name in line}
+    metrics = [name.removeprefix("eval_") for name in names if name.startswith("eval_")]
+    found = {
+        name: (name.replace("_", " "), "dev set") for name in metrics if name not in ("loss", "examples")
+    }
+    return dict(list({**FINETUNING_PANELS, **found}.items())[:MOST_PANELS])
+
+
 def _labels(runs: list[Path]) -> list[str]:
-    """The folders' names; the path as given where two have the same."""
-    names = [Path(run).resolve().name for run in runs]
+    """The folders' names, with the run's for a seed; the path as given where two have the same."""
+    paths = [Path(run).resolve() for run in runs]
+    names = ["/".join(path.parts[-2:]) if path.name.startswith("seed_") else path.name for path in paths]
     count = Counter(names)
     return [str(run) if count[name] > 1 else name for run, name in zip(runs, names, strict=True)]
 

@@ -78,15 +78,18 @@ class TrainingProgress:
 
     def update(self, step: int, values: dict[str, float], seconds_left: float) -> None:
         """Shows the figures of a logged step."""
-        figures = (
-            f"loss {values['loss']:.3f}  MLM {values['masked_lm_accuracy']:.3f}  "
-            f"SOP {values['sentence_order_accuracy']:.3f}  {values['tokens_per_second']:,.0f} tokens/s"
-        )
+        figures = self._figures(values)
         self._bar.update(self._task, completed=step, figures=figures)
         if not self._console.is_terminal:
             self.say(
                 f"step {step:>{len(str(self._total))}}/{self._total}  {figures}  {_clock(seconds_left)} left"
             )
+
+    def _figures(self, values: dict[str, float]) -> str:
+        return (
+            f"loss {values['loss']:.3f}  MLM {values['masked_lm_accuracy']:.3f}  "
+            f"SOP {values['sentence_order_accuracy']:.3f}  {values['tokens_per_second']:,.0f} tokens/s"
+        )
 
     def say_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         """Prints the figures of an evaluation."""

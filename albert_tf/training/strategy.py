@@ -1,8 +1,8 @@
 """Which devices to train on. The only place that names a device."""
 
 import contextlib
-import dataclasses
 import sys
+from typing import Protocol
 
 import tensorflow as tf
 
@@ -11,7 +11,20 @@ from albert_tf.training.cluster import needed_cluster, read_cluster
 from albert_tf.training.settings import PretrainingSettings
 
 
-def make_strategy(settings: PretrainingSettings) -> tf.distribute.Strategy:
+class DeviceSettings(Protocol):
+    """The flags that choose devices, of any program."""
+
+    @property
+    def tpu(self) -> str | None: ...
+
+    @property
+    def strategy(self) -> str: ...
+
+    @property
+    def num_devices(self) -> int | None: ...
+
+
+def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
     """The tf.distribute strategy that the flags ask for; the first thing that TensorFlow is asked to do.
 
     Args:
@@ -23,9 +36,9 @@ def make_strategy(settings: PretrainingSettings) -> tf.distribute.Strategy:
     """
     if settings.tpu:
         return _tpu_strategy(settings.tpu)
-    if settings.strategy == "auto" and (cluster := read_cluster()) and len(cluster.addresses) > 1:
-        settings = dataclasses.replace(settings, strategy="multi_worker")
     kind = settings.strategy
+    if kind == "auto" and (cluster := read_cluster()) and len(cluster.addresses) > 1:
+        kind = "multi_worker"
     if kind == "multi_worker":
         return _multi_worker_strategy()
     if kind == "one":

@@ -72,3 +72,30 @@ def test_refusals(tmp_path, monkeypatch, capfd, runs, output, message):
     assert cli.main(["plot", *runs, f"--output={output}"]) == 2
     assert message in capfd.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"run"}
+
+
+def make_finetuning_run(folder, metric: str) -> None:
+    folder.mkdir(parents=True)
+    lines = [{"step": step, "loss": 1 / step, "learning_rate": 0.1} for step in (1, 2, 3)]
+    lines += [{"step": step, f"eval_{metric}": 0.5, "eval_loss": 0.6, "eval_examples": 7} for step in (2, 3)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_finetuning_runs_with_their_seeds(tmp_path):
+    for seed in (0, 1):
+        make_finetuning_run(tmp_path / "cola" / f"seed_{seed}", "matthews")
+    output = tmp_path / "curves.png"
+    assert cli.main(["plot", f"{tmp_path}/cola/seed_0", f"--output={output}"]) == 0
+    assert BLUE in colors(output)
+    assert ORANGE not in colors(output)
+    assert cli.main(["plot", f"{tmp_path}/cola", f"--output={output}"]) == 0
+    assert ORANGE in colors(output)
+
+
+def test_runs_of_both_kinds(tmp_path, capfd):
+    make_run(tmp_path / "pretraining", 3)
+    make_finetuning_run(tmp_path / "cola" / "seed_0", "matthews")
+    runs = [f"{tmp_path}/pretraining", f"{tmp_path}/cola"]
+    assert cli.main(["plot", *runs, f"--output={tmp_path}/curves.png"]) == 2
+    assert "Runs to compare are of one kind" in capfd.readouterr().err
+    assert not (tmp_path / "curves.png").exists()

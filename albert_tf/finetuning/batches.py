@@ -1,0 +1,105 @@
+"""Strings in `fit`, `evaluate` and `predict`: to batches of about equal length, and predictions back in order."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.finetuning.preprocessor import Preprocessor
+from data_prep.tasks.batches import batches_per_epoch, bucketed_batches
+from data_prep.tasks.features import Features
+
+_NO_INPUTS = ("index", "label", "sample_weight")
+
+
+def are_strings(x) -> bool:
+    """Whether `x` is strings or columns of strings: task models take arrays in dicts only."""
+    return isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.dtype.kind in "OSU")
+
+
+def is_dataset_of_strings(x) -> bool:
+    """Whether `x` is a tf.data.Dataset with strings in its first component."""
+    if not isinstance(x, tf.data.Dataset):
+        return False
+    spec = x.element_spec
+    leaves = tf.nest.flatten(spec[0] if isinstance(spec, tuple) else spec)
+    return bool(leaves) and all(getattr(leaf, "dtype", None) == tf.string for leaf in leaves)
+
+
+def training_batches(
+    features: list[Features], sample_weight, batch_size: int, seed: int | None
+) -> tuple[tf.data.Dataset, int]:
+    """An endless stream of batches for `fit`, and how many make an epoch.
+
+    Args:
+      features: with labels.
+      sample_weight: a number an example, or None.
+      batch_size: B.
+      seed: of the order; None for theirs.
+    """
+    batches = bucketed_batches(features, batch_size, seed=seed, num_epochs=None)
+    return _for_keras(batches, sample_weight), batches_per_epoch(len(features), batch_size)
+
+
+def evaluation_batches(features: list[Features], sample_weight, batch_size: int) -> tf.data.Dataset:
+    """Batches of all examples for `evaluate`, the longest first."""
+    batches = bucketed_batches(features, batch_size, seed=None, by_length=True)
+    return _for_keras(batches, sample_weight)
+
+
+def prediction_batches(
+    features: list[Features], batch_size: int, equal_lengths: bool
+) -> tuple[tf.data.Dataset, np.ndarray]:
+    """Batches for `predict`, and which of its rows is each example's.
+
+    Args:
+      features: without labels.
+      batch_size: B.
+      equal_lengths: whether all batches are as long as the longest example, because outputs have its length.
+    """
+    lengths = np.array([example["input_ids"].shape[-1] for example in features])
+    pad_to = int(lengths.max()) if equal_lengths else None
+    batches = bucketed_batches(features, batch_size, seed=None, by_length=True, pad_to=pad_to)
+    order = np.concatenate([batch["index"] for batch in batches.as_numpy_iterator()])
+    return _for_keras(batches, None), np.argsort(order)
+
+
+def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int) -> tf.data.Dataset:
+    """A dataset of batches of strings, or of tuples of these and labels, with arrays in their place.
+
+    Args:
+      dataset: x, (x, y) or (x, y, sample_weight); x as the preprocessor takes it.
+      preprocessor: of the model.
+      rank: number of axes of the arrays.
+    """
+    names = ("input_ids", "input_mask", "token_type_ids")
+
+    def arrays(x):
+        def padded(*columns):
+            features = preprocessor.features(columns[0] if len(columns) == 1 else columns)
+            (batch,) = bucketed_batches(features, len(features), seed=None).as_numpy_iterator()
+            return [batch[name] for name in names]
+
+        values = tf.numpy_function(padded, tf.nest.flatten(x), [tf.int32] * len(names))
+        return {
+            name: tf.ensure_shape(value, [None] * rank) for name, value in zip(names, values, strict=True)
+        }
+
+    if isinstance(dataset.element_spec, tuple):
+        return dataset.map(lambda x, *labels: (arrays(x), *labels), num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.map(arrays, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _for_keras(batches: tf.data.Dataset, sample_weight) -> tf.data.Dataset:
+    """(x, y) or (x, y, sample_weight); x alone where the labels are not one array."""
+    weights = None if sample_weight is None else tf.constant(np.asarray(sample_weight, np.float32))
+
+    def split(batch: dict) -> Any:
+        x = {name: values for name, values in batch.items() if name not in _NO_INPUTS}
+        if weights is not None:
+            x["sample_weight"] = tf.gather(weights, batch["index"])
+        if "label" in batch:
+            return x, batch["label"], *([x.pop("sample_weight")] if weights is not None else [])
+        return x
+
+    return batches.map(split)

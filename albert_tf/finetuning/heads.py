@@ -1,0 +1,171 @@
+"""The heads of the downstream tasks: what stands on the encoder's outputs (paper, section 4.1 and appendix)."""
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.encoder import dense, dropout, gather_positions, initializer, layer_norm
+
+IMPOSSIBLE = -1e30  # the logit of a token that cannot be an answer's; float32 only
+
+
+class LinearHead(keras.layers.Layer):
+    """Dropout and a linear layer: classes, a number, or a score from each vector.
+
+    Args:
+      units: C, how many numbers come of a vector.
+      config: the model's shape.
+      seeds: for the initial weights and the dropout masks.
+      dropout_rate: on the vectors.
+
+    Call args:
+      vectors: (..., H).
+
+    Returns:
+      float32 (..., C).
+    """
+
+    def __init__(self, units: int, config: AlbertConfig, seeds, dropout_rate: float = 0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.seeds, self.dropout_rate, self.hidden_size = seeds, dropout_rate, config.hidden_size
+        self.output_dense = dense(units, config, seeds, name="output", dtype=self.dtype_policy)
+
+    def build(self, input_shape=None):
+        self.output_dense.build((None, self.hidden_size))
+
+    def call(self, vectors, training=False):
+        vectors = dropout(vectors, self.dropout_rate, self.seeds, training)
+        return ops.cast(self.output_dense(vectors), "float32")
+
+
+class SpanHead(keras.layers.Layer):
+    """Where an answer starts and where it ends, each from its token alone (SQuAD 1.1).
+
+    Call args:
+      sequence_output: (B, T, H).
+      cannot_answer: (B, T), 1 for tokens that are no part of any answer.
+
+    Returns:
+      A dict of float32 (B, T): `start_logits` and `end_logits`, `IMPOSSIBLE` where a token cannot be.
+    """
+
+    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+        super().__init__(**{"name": "span", **kwargs})
+        self.scores = LinearHead(2, config, seeds, name="scores", dtype=self.dtype_policy)
+
+    def build(self, input_shape=None):
+        self.scores.build()
+
+    def call(self, sequence_output, cannot_answer):
+        scores = self.scores(sequence_output)  # (B, T, 2)
+        return {
+            "start_logits": masked(scores[:, :, 0], cannot_answer),
+            "end_logits": masked(scores[:, :, 1], cannot_answer),
+        }
+
+
+class ConditionalSpanHead(keras.layers.Layer):
+    """Where an answer starts, where it ends given its start, and whether there is one (SQuAD 2.0).
+
+    A start's logit follows from its token; an end's from its token and the start's; that there is an answer from
+    [CLS] and the mean of the tokens, weighted by the probability that each is the start.
+
+    Args:
+      config: the model's shape.
+      seeds: for the initial weights and the dropout masks.
+      beam: K, how many starts are tried without a given one, and ends for each.
+      dropout_rate: before the last layer of the answerability.
+
+    Call args:
+      sequence_output: (B, T, H), [CLS] first.
+      cannot_answer: (B, T), 1 for tokens that are no part of any answer.
+      start_positions: integers (B,), the starts that the ends are given; None for none.
+      search: whether to try the K best starts.
+
+    Returns:
+      A dict of float32 arrays: `answerable_logits` (B,), above 0 where there is an answer; with `start_positions`
+      `start_logits` and `end_logits` (B, T), the latter given these starts; with `search` `start_top_log_probs`
+      (B, K) and `end_top_log_probs` (B, K*K), the ends of the first start first, and int32 `start_top_index` and
+      `end_top_index`, the tokens that they belong to.
+    """
+
+    def __init__(self, config: AlbertConfig, seeds, beam: int = 5, dropout_rate: float = 0.1, **kwargs):
+        super().__init__(**{"name": "span", **kwargs})
+        H, dtype = config.hidden_size, self.dtype_policy
+        self.seeds, self.hidden_size, self.beam, self.dropout_rate = seeds, H, beam, dropout_rate
+        self.start = LinearHead(1, config, seeds, name="start", dtype=dtype)
+        # Two halves of one layer on [token, start]: a token's half is the same for all starts.
+        self.end_token = dense(H, config, seeds, name="end_token", dtype=dtype)
+        self.end_start = _without_bias(H, config, seeds, name="end_start", dtype=dtype)
+        self.layer_norm = layer_norm(config, dtype=dtype)
+        self.end = LinearHead(1, config, seeds, name="end", dtype=dtype)
+        self.answerable = dense(H, config, seeds, name="answerable", dtype=dtype, activation="tanh")
+        self.answerable_output = _without_bias(1, config, seeds, name="answerable_output", dtype=dtype)
+
+    def build(self, input_shape=None):
+        H = self.hidden_size
+        for layer in (self.start, self.end_token, self.end_start, self.layer_norm, self.end):
+            layer.build((None, H))
+        self.answerable_output.build((None, H))
+        self.answerable.build((None, 2 * H))
+
+    def call(self, sequence_output, cannot_answer, start_positions=None, search=False, training=False):
+        start_logits = masked(self.start(sequence_output)[:, :, 0], cannot_answer)
+        outputs = {"answerable_logits": self._answerable(sequence_output, start_logits, training)}
+        if start_positions is not None:
+            starts = ops.expand_dims(start_positions, 1)
+            ends = self._end_logits(sequence_output, cannot_answer, starts, training)  # (B, 1, T)
+            outputs |= {"start_logits": start_logits, "end_logits": ends[:, 0]}
+        if search:
+            outputs |= self._search(sequence_output, cannot_answer, start_logits)
+        return outputs
+
+    def _end_logits(self, sequence_output, cannot_answer, starts, training=False):
+        """The ends' logits (B, K, T), given starts (B, K)."""
+        T, K, H = ops.shape(sequence_output)[1], ops.shape(starts)[1], self.hidden_size
+        token_half = ops.reshape(self.end_token(sequence_output), (-1, 1, T, H))
+        start_half = self.end_start(gather_positions(sequence_output, starts))
+        hidden = ops.tanh(token_half + ops.reshape(start_half, (-1, K, 1, H)))
+        hidden = self.layer_norm(ops.reshape(hidden, (-1, H)), training=training)
+        logits = ops.reshape(self.end(hidden), (-1, K, T))
+        return masked(logits, ops.expand_dims(cannot_answer, 1))
+
+    def _search(self, sequence_output, cannot_answer, start_logits):
+        K, last = self.beam, ops.shape(sequence_output)[1] - 1
+        start_log_probs, starts = _best(start_logits, K)
+        starts = ops.minimum(starts, last)
+        ends = self._end_logits(sequence_output, cannot_answer, starts)
+        end_log_probs, ends = _best(ends, K)  # (B, K, K)
+        return {
+            "start_top_log_probs": start_log_probs,
+            "start_top_index": starts,
+            "end_top_log_probs": ops.reshape(end_log_probs, (-1, K * K)),
+            "end_top_index": ops.reshape(ops.minimum(ends, last), (-1, K * K)),
+        }
+
+    def _answerable(self, sequence_output, start_logits, training):
+        probabilities = ops.cast(ops.softmax(start_logits), sequence_output.dtype)
+        start = ops.squeeze(ops.matmul(ops.expand_dims(probabilities, 1), sequence_output), 1)  # (B, H)
+        hidden = self.answerable(ops.concatenate([start, sequence_output[:, 0]], axis=-1))
+        hidden = dropout(hidden, self.dropout_rate, self.seeds, training)
+        return ops.cast(self.answerable_output(hidden), "float32")[:, 0]
+
+
+def masked(logits, cannot_answer):
+    """The logits, `IMPOSSIBLE` where `cannot_answer` is 1."""
+    cannot = ops.cast(cannot_answer, "float32")
+    return logits * (1.0 - cannot) + IMPOSSIBLE * cannot
+
+
+def _best(logits, k: int):
+    """The k largest log probabilities of the last axis, (..., k), and where; of fewer tokens, impossible ones."""
+    log_probs = ops.log_softmax(logits)
+    padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, k)]
+    best, where = ops.top_k(ops.pad(log_probs, padding, constant_values=IMPOSSIBLE), k)
+    return best, ops.cast(where, "int32")
+
+
+def _without_bias(units: int, config: AlbertConfig, seeds, *, name: str, dtype) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        units, use_bias=False, kernel_initializer=initializer(config, seeds), name=name, dtype=dtype
+    )

@@ -1,0 +1,252 @@
+"""Strings to the arrays that task models take. A preprocessor goes into the .keras file, vocabulary and all."""
+
+import base64
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.pretrained.stored import Vocabulary
+from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
+from data_prep.tasks.features import Features, Tokenizer, choice_features, text_features, word_features
+from data_prep.tasks.windows import Window, question_windows, window_features
+from data_prep.tokenizer import AlbertTokenizer
+from data_prep.wordpiece import WordPieceTokenizer
+
+
+class Preprocessor:
+    """A vocabulary and how its pieces are put together for a task.
+
+    Args:
+      vocabulary: of the encoder.
+      max_seq_length: longest sequence, [CLS] and [SEP] counted.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128):
+        self.vocabulary, self.max_seq_length = vocabulary, max_seq_length
+        self.tokenizer = make_tokenizer(vocabulary)
+
+    def features(self, x, y=None, classes: Sequence[str] = ()) -> list[Features]:
+        """Arrays of examples, as data_prep.tasks.features has them.
+
+        Args:
+          x: the examples' strings.
+          y: their labels, None where they are not known.
+          classes: names of the labels.
+
+        Raises:
+          InputError: these are not the strings, or the labels, of the task.
+        """
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "kind": self.vocabulary.kind,
+            "content": base64.b64encode(self.vocabulary.content).decode("ascii"),
+            "do_lower_case": self.vocabulary.do_lower_case,
+            "max_seq_length": self.max_seq_length,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Preprocessor":
+        config = dict(config)
+        kind, content = config.pop("kind"), base64.b64decode(config.pop("content"))
+        return cls(Vocabulary(kind, content, config.pop("do_lower_case")), **config)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class TextPreprocessor(Preprocessor):
+    """Texts, or a tuple of texts and of the texts that follow them: [CLS] a [SEP] b [SEP]."""
+
+    def features(self, x, y=None, classes=()):
+        columns = [_texts(part) for part in _parts(x, 1, 2)]
+        labels = _labels(y, len(columns[0]), classes)
+        rows = zip(*columns, strict=True)
+        examples = [
+            TextExample(str(i), row[0], row[1] if len(row) > 1 else None, label)
+            for i, (row, label) in enumerate(zip(rows, labels, strict=True))
+        ]
+        return text_features(examples, self.tokenizer, self.max_seq_length, classes)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class ChoicePreprocessor(Preprocessor):
+    """A tuple of passages, questions and, for each question, its options."""
+
+    def features(self, x, y=None, classes=()):
+        passages, questions, options = _parts(x, 3)
+        passages, questions = _texts(passages), _texts(questions)
+        labels = _labels(y, len(passages), ())
+        examples = [
+            ChoiceExample(str(i), passage, question, tuple(_texts(given)), None if y is None else int(label))
+            for i, (passage, question, given, label) in enumerate(
+                zip(passages, questions, options, labels, strict=True)
+            )
+        ]
+        if len({len(example.options) for example in examples}) > 1:
+            raise InputError("All questions of a call must have as many options. Received different numbers.")
+        return choice_features(examples, self.tokenizer, self.max_seq_length)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class WordsPreprocessor(Preprocessor):
+    """Sentences, each a list of words; labels are a list of as many."""
+
+    def features(self, x, y=None, classes=()):
+        (sentences,) = _parts(x, 1)
+        labels = [None] * len(sentences) if y is None else [_labels(row, len(row), classes) for row in y]
+        examples = [
+            WordsExample(str(i), tuple(_texts(words)), None if names is None else tuple(names))
+            for i, (words, names) in enumerate(zip(sentences, labels, strict=True))
+        ]
+        for example in examples:
+            if not example.words or len(example.words) != len(example.labels or example.words):
+                raise InputError(
+                    "A sentence must have words, and a label each. Received "
+                    f"{len(example.words)} words and {len(example.labels or ())} labels in number {example.id}."
+                )
+        return word_features(examples, self.tokenizer, self.max_seq_length, classes)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class QuestionPreprocessor(Preprocessor):
+    """A tuple of questions and of contexts, over which windows slide.
+
+    Labels are a tuple of answers, "" where there is none, and of the characters at which they begin.
+
+    Args:
+      vocabulary: of the encoder.
+      max_seq_length: longest window.
+      max_query_length: a longer question loses its end.
+      doc_stride: by how many tokens a window is later than the one before.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        max_seq_length: int = 384,
+        max_query_length: int = 64,
+        doc_stride: int = 128,
+    ):
+        super().__init__(vocabulary, max_seq_length)
+        self.max_query_length, self.doc_stride = max_query_length, doc_stride
+
+    def features(self, x, y=None, classes=()):
+        windows = self.windows(self.examples(x, y))
+        return self.inputs(windows) if y is None else window_features(windows)
+
+    def inputs(self, windows: Sequence[Window]) -> list[Features]:
+        """Arrays of windows without labels."""
+        return [
+            {name: arrays[name] for name in ("input_ids", "token_type_ids", "p_mask")}
+            for arrays in window_features(windows)
+        ]
+
+    def examples(self, x, y=None) -> list[QuestionExample]:
+        """The questions, numbered."""
+        questions, contexts = map(_texts, _parts(x, 2))
+        answers, starts = ([""] * len(questions), [0] * len(questions)) if y is None else _parts(y, 2)
+        return [
+            QuestionExample(
+                str(i), question, context, (answer,) * bool(answer), (int(start),) * bool(answer), not answer
+            )
+            for i, (question, context, answer, start) in enumerate(
+                zip(questions, contexts, _texts(answers), starts, strict=True)
+            )
+        ]
+
+    def windows(self, examples: Sequence[QuestionExample]) -> list[Window]:
+        """The windows of questions, one or more of each, in their order."""
+        return question_windows(
+            examples, self.tokenizer, self.max_seq_length, self.max_query_length, self.doc_stride
+        )
+
+    def get_config(self):
+        lengths = {"max_query_length": self.max_query_length, "doc_stride": self.doc_stride}
+        return {**super().get_config(), **lengths}
+
+
+def make_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
+    """The tokenizer of a vocabulary that lies in memory.
+
+    Raises:
+      InputError: it is damaged.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(vocabulary.save(folder))
+        try:
+            if vocabulary.kind == "wordpiece":
+                return WordPieceTokenizer(path, vocabulary.do_lower_case)
+            return AlbertTokenizer(path, vocabulary.do_lower_case)
+        except InputError as error:
+            raise InputError(str(error).replace(path, "The vocabulary")) from None
+
+
+def read_vocabulary(path: str | os.PathLike, do_lower_case: bool = True) -> Vocabulary:
+    """A vocabulary file: a vocab.txt, or else a SentencePiece model.
+
+    Raises:
+      InputError: there is no such file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"There is no vocabulary {path}. Name a SentencePiece .model or a vocab.txt.")
+    kind = "wordpiece" if path.suffix == ".txt" else "sentencepiece"
+    return Vocabulary(kind, path.read_bytes(), do_lower_case)  # type: ignore[arg-type]
+
+
+def _parts(x, *numbers: int) -> tuple:
+    """The columns of `x`: the members of a tuple of columns, or itself."""
+    parts = x if isinstance(x, tuple) and not all(isinstance(part, str | bytes) for part in x) else (x,)
+    if len(parts) not in numbers:
+        expected = " or ".join(str(number) for number in numbers)
+        raise InputError(
+            f"The strings of this task come in {expected} columns, several as a tuple. Received {len(parts)}."
+        )
+    lengths = {len(part) for part in parts}
+    if len(lengths) > 1:
+        raise InputError(
+            f"All columns must be of one length. Received {', '.join(map(str, sorted(lengths)))}."
+        )
+    return tuple(parts)
+
+
+def _texts(values) -> list[str]:
+    """Strings, from strings or the bytes that TensorFlow gives."""
+    texts = [
+        value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        for value in (values.tolist() if isinstance(values, np.ndarray) else values)
+    ]
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise InputError(f"A text must be a string. Received {wrong[0]!r}.")
+    return texts
+
+
+def _labels(y, number: int, classes: Sequence[str]) -> list:
+    """One label each: names of classes, also where their numbers are given; numbers without classes."""
+    if y is None:
+        return [None] * number
+    labels = np.asarray(y).reshape(-1).tolist()
+    if len(labels) != number:
+        raise InputError(
+            f"There must be as many labels as texts. Received {len(labels)} labels and {number} texts."
+        )
+    if not classes:
+        return labels
+    return [_name(label.decode() if isinstance(label, bytes) else label, classes) for label in labels]
+
+
+def _name(label, classes: Sequence[str]) -> str:
+    if isinstance(label, str):
+        return label
+    if label != int(label) or not 0 <= label < len(classes):
+        raise InputError(
+            f"The number of a label must be from 0 to {len(classes) - 1}. Received {label}; the labels are "
+            f"{', '.join(classes)}."
+        )
+    return classes[int(label)]

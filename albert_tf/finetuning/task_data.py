@@ -1,0 +1,212 @@
+"""The splits of a task as arrays: what a run trains on, evaluates and predicts."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
+from albert_tf.finetuning.settings import FinetuningSettings
+from data_prep.tasks.batches import bucketed_batches
+from data_prep.tasks.examples import Example
+from data_prep.tasks.feature_cache import (
+    cached_features,
+    cached_windows,
+    examples_hash,
+    tokenizer_hash,
+)
+from data_prep.tasks.features import Features, choice_features, text_features, word_features
+from data_prep.tasks.own_data import labels_of
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import TASKS, Task
+from data_prep.tasks.windows import Window, window_features
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split of a task.
+
+    Attributes:
+      name: for instance "dev_matched".
+      examples: as they were read.
+      features: arrays of each example; in question answering of each window.
+      windows: in question answering, else none.
+    """
+
+    name: str
+    examples: Sequence[Example]
+    features: Sequence[Features]
+    windows: Sequence[Window] = ()
+
+    @property
+    def tokens(self) -> int:
+        """How many there are, without padding."""
+        return sum(int(np.prod(features["input_ids"].shape)) for features in self.features)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return max(features["input_ids"].shape[-1] for features in self.features)
+
+    def in_words(self) -> str:
+        """For people."""
+        windows = f", {len(self.windows):,} windows" if self.windows else ""
+        return (
+            f"{self.name}: {len(self.examples):,} examples{windows}, {self.tokens:,} tokens, "
+            f"longest {self.longest}"
+        )
+
+
+def read_split(
+    task: Task, settings: FinetuningSettings, role: str, problems: Problems, labels: Sequence[str] = ()
+) -> list[tuple[str, list[Example]]]:
+    """Names and examples of the splits that play a role.
+
+    Args:
+      task: from `find_task`.
+      settings: say where the data are.
+      role: "train", "dev" or "test".
+      problems: collects rows that cannot be used.
+      labels: of own data, the classes that are known; a label outside them is a problem.
+
+    Raises:
+      InputError: there are none.
+    """
+    file = getattr(settings, f"{role}_file")
+    source, names = (file, (role,)) if file else (settings.data_dir, task.splits[role])
+    assert source, "the settings have been checked"
+    read = [
+        (name, read_examples(task, source, name, problems, columns=settings.columns, labels=labels))
+        for name in names
+    ]
+    if task.name == "mnli" and role == "test" and not file and _has_diagnostic_set(Path(source)):
+        read.append(("test", read_examples(TASKS["ax"], source, "test", problems)))
+    return read
+
+
+def _has_diagnostic_set(folder: Path) -> bool:
+    """Whether AX, which models of MNLI predict, is in a folder."""
+    places = (folder, folder / TASKS["ax"].folder, folder / "AX")
+    return any((place / "diagnostic.tsv").is_file() for place in places)
+
+
+def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
+    """The classes of a task, in the model's order; of own data those of the training examples.
+
+    Raises:
+      InputError: there are not at least two.
+    """
+    if task.labels or task.kind not in ("classification", "token_classification"):
+        return task.labels
+    labels = labels_of(train)
+    if len(labels) < 2:
+        raise InputError(
+            f"{task.name} needs examples of two classes or more. Received {', '.join(labels) or 'none'} in the "
+            "training data."
+        )
+    return labels
+
+
+def as_split(
+    task: Task,
+    name: str,
+    examples: Sequence[Any],
+    preprocessor: Preprocessor,
+    labels: Sequence[str],
+    cache_dir: str | None = None,
+) -> Split:
+    """Examples as arrays.
+
+    Args:
+      task: says which.
+      name: of the split.
+      examples: of the task's kind.
+      preprocessor: the model's.
+      labels: the classes in the model's order.
+      cache_dir: a folder to keep what takes long in, windows and passages; None keeps nothing.
+    """
+    tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
+    cache = Path(cache_dir) if cache_dir else None
+    if isinstance(preprocessor, QuestionPreprocessor):
+        lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
+        windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
+        return Split(name, examples, window_features(windows), windows)
+    if task.kind == "multiple_choice":
+        key = [examples_hash(examples), tokenizer_hash(tokenizer), T]
+        features = cached_features(
+            cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T)
+        )
+        return Split(name, examples, features)
+    if task.kind == "token_classification":
+        return Split(name, examples, word_features(examples, tokenizer, T, labels))
+    labels = labels if task.kind == "classification" else ()
+    return Split(name, examples, text_features(examples, tokenizer, T, labels))
+
+
+def train_batches(split: Split, settings: FinetuningSettings, seed: int) -> Callable[[int], tf.data.Dataset]:
+    """A function from the number of steps that were taken to the batches that follow, without an end."""
+    assert settings.train_batch_size
+    batch_size = settings.train_batch_size
+
+    def batches(steps: int) -> tf.data.Dataset:
+        return bucketed_batches(
+            split.features,
+            batch_size,
+            seed=seed,
+            num_epochs=None,
+            skip_batches=steps,
+            by_length=not settings.pad_to_max_length,
+            fill_remainder=True,
+            pad_to=settings.max_seq_length if settings.pad_to_max_length else None,
+        )
+
+    return batches
+
+
+def eval_batches(split: Split, settings: FinetuningSettings) -> tf.data.Dataset:
+    """All examples once, in batches of similar lengths."""
+    return bucketed_batches(
+        split.features,
+        settings.eval_batch_size,
+        seed=None,
+        by_length=not settings.pad_to_max_length,
+        fill_remainder=True,
+        pad_to=settings.max_seq_length if settings.pad_to_max_length else None,
+    )
+
+
+def prediction_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarray]]:
+    """All examples once, those of similar lengths together; for a few examples quicker than `eval_batches`."""
+    shapes = [features["input_ids"].shape for features in split.features]
+    order = sorted(range(len(shapes)), key=lambda row: shapes[row])
+    # Questions with another number of options are another batch.
+    for _, group in itertools.groupby(order, key=lambda row: shapes[row][:-1]):
+        for rows in _cut(list(group), batch_size):
+            yield {**_padded([split.features[row] for row in rows]), "index": np.array(rows, np.int32)}
+
+
+def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
+    return (rows[begin : begin + size] for begin in range(0, len(rows), size))
+
+
+def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
+    """The arrays of a batch, as long as its longest example, and `input_mask`."""
+    T = max(example["input_ids"].shape[-1] for example in features)
+    batch = {}
+    for name in features[0]:
+        values = [example[name] for example in features]
+        if np.ndim(values[0]) == 0:
+            batch[name] = np.array(values)
+            continue
+        around = [(0, 0)] * (values[0].ndim - 1)
+        batch[name] = np.stack([np.pad(value, [*around, (0, T - value.shape[-1])]) for value in values])
+    if "input_mask" not in batch:
+        sizes = np.array([len(example["input_ids"]) for example in features])
+        batch["input_mask"] = (np.arange(T) < sizes[:, np.newaxis]).astype(np.int32)
+    return batch

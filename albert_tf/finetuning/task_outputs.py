@@ -1,0 +1,146 @@
+"""From a model's outputs to predictions, their metrics and their files."""
+
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from albert_tf.finetuning.classification_metrics import main_metric, task_metrics
+from albert_tf.finetuning.probability_files import Probabilities, probabilities_file, write_probabilities
+from albert_tf.finetuning.squad_files import write_answers
+from albert_tf.finetuning.squad_metrics import evaluate_squad1, evaluate_squad2
+from albert_tf.finetuning.squad_predictions import SquadPredictions, predict_answers
+from albert_tf.finetuning.submission import write_predictions
+from albert_tf.finetuning.task_data import Split
+from data_prep.tasks.examples import QuestionExample, WordsExample
+from data_prep.tasks.task import Task
+
+Predictions = Probabilities | SquadPredictions
+Rows = Sequence[Mapping[str, np.ndarray]]
+_GROUPS = {"dev_matched": "m", "dev_mismatched": "mm"}
+EVEN_ODDS = 0.0  # log odds above which a question counts as unanswerable, before a dev set says better
+
+
+def main_metric_of(task: Task) -> str:
+    """The name of the metric that the best weights are chosen by; more is better."""
+    return "best_f1" if task.answerable else main_metric(task.name)
+
+
+def predictions_of(
+    task: Task, split: Split, rows: Rows, labels: Sequence[str], max_answer_length: int
+) -> Predictions:
+    """What a model's outputs say of each example.
+
+    Args:
+      task: says what the outputs are.
+      split: what the model read.
+      rows: its outputs for each of the split's features, by `by_row`.
+      labels: the classes in the model's order.
+      max_answer_length: of question answering, in tokens.
+    """
+    examples: Sequence[Any] = split.examples
+    if task.kind == "question_answering":
+        scores = [_without_gold(row) for row in rows]
+        return predict_answers(examples, split.windows, scores, max_answer_length=max_answer_length)
+    ids = tuple(example.id for example in examples)
+    outputs = [np.asarray(row["output"], np.float64) for row in rows]
+    if task.kind == "regression":
+        return Probabilities(ids, (), tuple(outputs), _known(example.label for example in examples))
+    if task.kind == "token_classification":
+        values = tuple(
+            _of_words(example, features["word_index"], output, labels)
+            for example, features, output in zip(examples, split.features, outputs, strict=True)
+        )
+        return Probabilities(ids, tuple(labels), values, _known(example.labels for example in examples))
+    values = tuple(softmax(output) for output in outputs)
+    if task.kind == "multiple_choice":
+        letters = tuple(string.ascii_uppercase[: max(len(example.options) for example in examples)])
+        right = _known(None if example.label is None else letters[example.label] for example in examples)
+        of_race = tuple(example.group for example in examples)
+        return Probabilities(ids, letters, values, right, of_race if all(of_race) else None)
+    group = _GROUPS.get(split.name)
+    groups = (group,) * len(ids) if group else None
+    return Probabilities(ids, tuple(labels), values, _known(example.label for example in examples), groups)
+
+
+def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predictions]) -> dict[str, float]:
+    """The task's metrics over all splits of a role, such as both dev sets of MNLI; none without known labels."""
+    if task.kind == "question_answering":
+        return _squad_metrics(task, splits, predictions)  # type: ignore[arg-type]
+    guesses: list[Any] = []
+    labels: list[Any] = []
+    groups: list[str] = []
+    for of_split in predictions:
+        assert isinstance(of_split, Probabilities)
+        if of_split.labels is None:
+            return {}
+        guesses += of_split.predictions()
+        labels += of_split.labels
+        groups += of_split.groups or ()
+    return task_metrics(task.name, guesses, labels, groups or None)
+
+
+def keep_predictions(
+    run: Path, task: Task, split: Split, predictions: Predictions, null_threshold: float = EVEN_ODDS
+) -> None:
+    """Writes what a run keeps of a split: for ensembles the probabilities or n best answers, and the predictions.
+
+    Args:
+      run: the folder of one seed.
+      task: says in which form.
+      split: its name is in the files' names.
+      predictions: of that split.
+      null_threshold: of SQuAD 2.0, null odds above which there is no answer.
+    """
+    if isinstance(predictions, Probabilities):
+        write_probabilities(probabilities_file(run, split.name), predictions)
+        write_predictions(run, f"{split.name}_predictions", task.kind, predictions)
+    else:
+        write_answers(run, split.name, predictions, null_threshold)
+
+
+def _squad_metrics(
+    task: Task, splits: Sequence[Split], predictions: Sequence[SquadPredictions]
+) -> dict[str, float]:
+    answers = {
+        example.id: () if example.is_impossible else example.answers
+        for split in splits
+        for example in split.examples
+        if isinstance(example, QuestionExample)
+    }
+    texts = {id_: text for one in predictions for id_, text in one.texts().items()}
+    if not any(answers.values()):
+        return {}
+    if task.answerable:
+        null_odds = {id_: odds for one in predictions for id_, odds in (one.null_odds or {}).items()}
+        metrics = evaluate_squad2(answers, texts, null_odds, na_prob_thresh=EVEN_ODDS)
+        return {name: value for name, value in metrics.items() if not name.endswith("total")}
+    answers = {id_: accepted for id_, accepted in answers.items() if accepted}
+    return evaluate_squad1(answers, {id_: texts[id_] for id_ in answers})
+
+
+def _without_gold(row: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """The scores of a window without those of ends that the right start was given for, as the loss needs them."""
+    if "start_top_index" not in row:
+        return row
+    return {name: value for name, value in row.items() if name not in ("start_logits", "end_logits")}
+
+
+def _of_words(
+    example: WordsExample, word_index: np.ndarray, logits: np.ndarray, labels: Sequence[str]
+) -> np.ndarray:
+    """Probabilities (W, C) of the words; those beyond the longest sequence are no entity."""
+    outside = labels.index("O") if "O" in labels else 0
+    values = np.zeros((len(example.words), len(labels)))
+    values[:, outside] = 1.0
+    places = np.flatnonzero(word_index >= 0)
+    values[word_index[places]] = softmax(logits[places], axis=-1)
+    return values
+
+
+def _known(labels: Any) -> tuple[Any, ...] | None:
+    labels = tuple(labels)
+    return None if any(label is None for label in labels) else labels

@@ -1,0 +1,75 @@
+"""A fine-tuned model as an export takes it: read, in the precision of the export, and described for the card."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.model_file import MODEL_FILE
+from albert_tf.finetuning.predict import find_seed
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.pretrained.stored import StoredModel
+from data_prep.tokenizer import AlbertTokenizer
+
+_KERAS_FILE = ".keras"
+
+
+def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskModel, StoredModel]:
+    """Reads a model that `albert finetune`, or Keras' `save`, wrote.
+
+    Args:
+      source: a .keras file, the folder of a run (the best of its seeds is taken), or that of one of its seeds.
+      classes: what it has to be.
+
+    Returns:
+      The model, in Keras' precision of the moment and not that of its training, and what a card tells of it.
+
+    Raises:
+      InputError: there is no such model, or it is another task's.
+    """
+    path = Path(source)
+    path = path if path.suffix == _KERAS_FILE and path.is_file() else find_seed(path) / MODEL_FILE
+    try:
+        saved = keras.saving.load_model(path, compile=False)
+    except (ValueError, TypeError, OSError, KeyError) as error:
+        raise InputError(f"{path} is not a whole fine-tuned model: {str(error).splitlines()[0]}") from None
+    if not isinstance(saved, classes):
+        names = " or ".join(kind.__name__ for kind in classes)
+        raise InputError(f"This kind of export is of a {names}. {path} holds a {type(saved).__name__}.")
+    dtype = keras.dtype_policies.serialize(keras.config.dtype_policy())
+    model = type(saved).from_config({**saved.get_config(), "dtype": dtype})
+    model.set_weights(saved.get_weights())
+    vocabulary = saved.preprocessor.vocabulary if saved.preprocessor else None
+    weights = {v.path.removeprefix(f"{saved.encoder.name}/"): np.asarray(v) for v in saved.weights}
+    labels = f", labels {', '.join(saved.labels)}" if saved.labels else ""
+    note = f"fine-tuned: {type(saved).__name__}{labels}"
+    return model, StoredModel("keras", path, saved.encoder.config, weights, vocabulary, (note,))
+
+
+def graph_tokenizer(model: TaskModel, source: str | Path) -> AlbertTokenizer:
+    """The model's tokenizer, of the kind that has a graph.
+
+    Raises:
+      InputError: there is none, or it is WordPiece.
+    """
+    if model.preprocessor is None:
+        raise InputError(
+            f"An export that takes text needs a vocabulary. {source} was saved without a preprocessor; give the "
+            "model one."
+        )
+    tokenizer = model.preprocessor.tokenizer
+    if not isinstance(tokenizer, AlbertTokenizer):
+        raise InputError(
+            f"An export that takes text needs a SentencePiece vocabulary. {source} has a WordPiece one, for which "
+            "there is no in-graph tokenizer here yet."
+        )
+    return tokenizer
+
+
+def track_model(root: tf.train.Checkpoint, model: TaskModel) -> None:
+    """Gives `root` the lists of variables that TF-Hub's KerasLayer looks for."""
+    root.variables = [variable.value for variable in model.variables]
+    root.trainable_variables = [variable.value for variable in model.trainable_variables]
+    root.regularization_losses = []

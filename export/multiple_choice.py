@@ -1,0 +1,114 @@
+"""Passage, question and options in, the best option out: a SavedModel with the tokenizer and a fine-tuned model.
+
+question and option --the option for "_"--> query --[CLS] passage [SEP] query [SEP]--> (B, C, T) --model--> (B, C)
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.finetuning.multiple_choice import MultipleChoice
+from data_prep.preprocessing import GraphTokenizer
+from data_prep.tokenizer import AlbertTokenizer
+from export.batches import joined_batch
+from export.finetuned import track_model
+from export.saving import Export
+
+_SIGNATURE = [
+    tf.TensorSpec([None], tf.string, name="passage"),
+    tf.TensorSpec([None], tf.string, name="question"),
+    tf.TensorSpec([None, None], tf.string, name="options"),
+]
+_BLANK = "_"
+_PASSAGE = "The captain sailed past. His brother painted the lighthouse."
+_OPTIONS = ["the captain", "his brother", "a neighbour"]
+_EXAMPLE = """
+import tensorflow as tf
+import tensorflow_text  # registers the tokenizer's operations
+
+choose = tf.saved_model.load(".")
+passage = tf.constant(["The captain sailed past. His brother painted the lighthouse."])
+options = tf.constant([["the captain", "his brother", "a neighbour"]])
+outputs = choose(passage, tf.constant(["The lighthouse was painted by _ ."]), options)
+print(outputs["answer"].numpy(), outputs["probabilities"].numpy())
+"""
+
+
+def build_multiple_choice(model: MultipleChoice, tokenizer: AlbertTokenizer) -> Export:
+    """The model with its tokenizer, from texts to the best option.
+
+    The object is called with passages and questions, string (B,), and options, string (B, C). It returns
+    `answer`, string (B,), the best option, `choice`, int32 (B,), which one it is, from 0, and `probabilities`,
+    float32 (B, C). A passage that is too long is cut at its end. The signature's inputs are `passage`,
+    `question` and `options`.
+
+    Args:
+      model: fine-tuned.
+      tokenizer: of its vocabulary.
+    """
+    graph = GraphTokenizer(tokenizer)
+    max_seq_length = model.preprocessor.max_seq_length
+
+    def choose(passages, questions, options):
+        C = tf.shape(options)[1]
+        queries = asked(tf.repeat(questions, C), tf.reshape(options, [-1]))
+        queries = graph.tokenize(queries)[:, -(max_seq_length - 3) :]
+        # Once a passage, not once an option; the query never gives way to it.
+        rows = tf.repeat(tf.range(tf.size(passages)), C)
+        passages = tf.gather(graph.tokenize(passages), rows)
+        room = max_seq_length - 3 - queries.row_lengths()
+        places = tf.ragged.range(passages.row_lengths())
+        passages = tf.ragged.boolean_mask(passages, places < room[:, tf.newaxis])
+        batch = joined_batch([passages, queries], tokenizer, max_seq_length)
+        T = tf.shape(batch["input_ids"])[1]
+        shape = tf.stack([tf.shape(options)[0], C, T])
+        logits = model({name: tf.reshape(array, shape) for name, array in batch.items()}, training=False)
+        choice = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        return {
+            "answer": tf.gather(options, choice, batch_dims=1),
+            "choice": choice,
+            "probabilities": tf.nn.softmax(logits),
+        }
+
+    def check(loaded):
+        questions = ["Who painted? _", "Who?"]
+        strings = [_PASSAGE] * 2, questions, [_OPTIONS] * 2
+        ours = tf.nn.softmax(model.predict(strings, verbose=0))
+        return {"probabilities": (loaded(*map(tf.constant, strings))["probabilities"], ours)}
+
+    root = tf.train.Checkpoint()
+    track_model(root, model)
+    root.tokenizer = graph
+    root.__call__ = tf.function(choose, input_signature=_SIGNATURE, autograph=False)
+
+    @tf.function(input_signature=_SIGNATURE, autograph=False)
+    def serving_default(passage, question, options):
+        return root.__call__(passage, question, options)
+
+    warmup: list[dict[str, Sequence]] = [
+        {"passage": [passage], "question": ["Who painted it?"], "options": [_OPTIONS]}
+        for passage in (_PASSAGE, " ".join([_PASSAGE] * 100))
+    ]
+    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup)
+
+
+def asked(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
+    """Questions with an option in each, as data_prep.tasks.features.asked has them.
+
+    Args:
+      questions: string (N,).
+      options: string (N,).
+
+    Returns:
+      string (N,): the option in place of each "_", or after the question and a space where there is none.
+    """
+    # The first part is one character longer, so that no question is without parts.
+    parts = tf.strings.split(tf.strings.join(["x", questions]), _BLANK)
+    rows = parts.value_rowids()
+    is_first = tf.range(tf.size(parts.values, tf.int64)) == tf.gather(parts.row_starts(), rows)
+    before = tf.where(is_first, "", tf.gather(options, rows))
+    pieces = tf.strings.join([before, parts.values])
+    filled = tf.strings.unsorted_segment_join(pieces, rows, tf.size(questions, tf.int64))
+    filled = tf.strings.substr(filled, 1, tf.int32.max)
+    has_blank = parts.row_lengths() > 1
+    return tf.where(has_blank, filled, tf.strings.join([questions, options], separator=" "))

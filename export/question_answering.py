@@ -1,0 +1,167 @@
+"""Question and context in, answer out: a SavedModel with the tokenizer and a fine-tuned model that slides windows.
+
+question, context --tokenize--> windows (W, T) of all B questions --model--> scores --best span of each window-->
+    --best window of each question--> answer, cut out of the context
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.heads import IMPOSSIBLE
+from albert_tf.finetuning.question_answering import QuestionAnswering
+from data_prep.preprocessing import GraphTokenizer
+from data_prep.tokenizer import AlbertTokenizer
+from export.finetuned import track_model
+from export.saving import Export
+from export.windows import GraphWindows, Windows
+
+_SIGNATURE = [
+    tf.TensorSpec([None], tf.string, name="question"),
+    tf.TensorSpec([None], tf.string, name="context"),
+]
+_NONE = -np.inf  # the score of a span that is no answer
+_SPACE_AT_END = r"[\s\pZ\x1c-\x1f\x{85}]+$"
+_QUESTION = "Who painted the lighthouse?"
+_CONTEXT = "The captain sailed past. His brother painted the lighthouse."
+_EXAMPLE = """
+import tensorflow as tf
+import tensorflow_text  # registers the tokenizer's operations
+
+answer = tf.saved_model.load(".")
+context = "The captain sailed past. His brother painted the lighthouse."
+outputs = answer(tf.constant(["Who painted the lighthouse?"]), tf.constant([context]))
+print({name: array.numpy() for name, array in outputs.items()})
+"""
+
+
+class _Spans(NamedTuple):
+    """M candidates of each of W windows: tokens and scores, (W, M)."""
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    scores: tf.Tensor
+
+
+def build_question_answering(
+    model: QuestionAnswering, tokenizer: AlbertTokenizer, max_answer_length: int = 30
+) -> Export:
+    """The model with its tokenizer, from a question and a context of any length to the answer.
+
+    The object is called with questions and contexts, string (B,). It returns `answer`, string (B,), as it stands
+    in the context; `begin`, int32 (B,), the character (code point) at which it begins there; and `score`, float32
+    (B,), what the answer was chosen by: the sum of the two logits, or log probabilities. Windows slide over the
+    context as in fine-tuning. A model that was trained with questions without answers also gives `null_odds`,
+    float32 (B,), the log odds that there is none; above 0 the answer is "" and `begin` -1, as for a context
+    without words. The signature's inputs are `question` and `context`.
+
+    Args:
+      model: fine-tuned.
+      tokenizer: of its vocabulary.
+      max_answer_length: in tokens.
+
+    Raises:
+      InputError: an answer must have a token.
+    """
+    if max_answer_length < 1:
+        raise InputError(f"--max_answer_length must be at least 1. Received {max_answer_length}.")
+    windows_of = GraphWindows(GraphTokenizer(tokenizer), tokenizer, model.preprocessor)
+
+    def answer(questions, contexts):
+        windows = windows_of(questions, contexts)
+        outputs = model(windows.batch, training=False)
+        spans = _beam_spans(outputs) if model.answerable else _all_spans(outputs, max_answer_length)
+        begins, ends, scores = _best_of_windows(spans, windows, max_answer_length)
+        row, scores = _best_of_questions(scores, windows.rows, tf.shape(contexts)[0])
+        begins, ends = tf.gather(begins, row), tf.gather(ends, row)
+        has_answer = scores > _NONE
+        results = {"score": tf.maximum(scores, IMPOSSIBLE)}  # JSON has no infinity
+        if model.answerable:
+            most = tf.math.segment_max(outputs["answerable_logits"], windows.rows)
+            results["null_odds"] = -most
+            has_answer &= most >= 0
+        begins = tf.where(has_answer, begins, 0)
+        texts = tf.strings.substr(contexts, begins, tf.where(has_answer, ends - begins, 0))
+        texts = tf.strings.regex_replace(texts, _SPACE_AT_END, "")  # of a last "▁"
+        before = tf.strings.substr(contexts, tf.zeros_like(begins), begins)
+        before = tf.strings.length(before, unit="UTF8_CHAR")
+        return {"answer": texts, "begin": tf.where(has_answer, before, -1), **results}
+
+    def check(loaded):
+        outputs = loaded(tf.constant([_QUESTION] * 2), tf.constant([_CONTEXT, " ".join([_CONTEXT] * 50)]))
+        found = model.best_answers(
+            [_QUESTION] * 2, [_CONTEXT, " ".join([_CONTEXT] * 50)], max_answer_length=max_answer_length
+        )
+        ours = [answers[0].start_score + answers[0].end_score for answers in found.n_best.values()]
+        checked = {"score": (outputs["score"], np.array(ours))}
+        if found.null_odds:
+            checked["null_odds"] = (outputs["null_odds"], np.array(list(found.null_odds.values())))
+        return checked
+
+    root = tf.train.Checkpoint()
+    track_model(root, model)
+    root.windows = windows_of
+    root.__call__ = tf.function(answer, input_signature=_SIGNATURE, autograph=False)
+
+    @tf.function(input_signature=_SIGNATURE, autograph=False)
+    def serving_default(question, context):
+        return root.__call__(question, context)
+
+    warmup = [
+        {"question": [_QUESTION], "context": [context]} for context in (_CONTEXT, " ".join([_CONTEXT] * 100))
+    ]
+    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup)
+
+
+def _all_spans(outputs: dict, max_answer_length: int) -> _Spans:
+    """Every start with every end up to `max_answer_length` tokens: M = T * max_answer_length."""
+    W, T = tf.unstack(tf.shape(outputs["start_logits"]))
+    starts = tf.repeat(tf.range(T), max_answer_length)
+    ends = starts + tf.tile(tf.range(max_answer_length), [T])
+    inside = ends < T
+    ends = tf.minimum(ends, T - 1)
+    scores = tf.gather(outputs["start_logits"], starts, axis=1) + tf.gather(
+        outputs["end_logits"], ends, axis=1
+    )
+    scores = tf.where(inside, scores, _NONE)
+    return _Spans(tf.repeat(starts[tf.newaxis], W, 0), tf.repeat(ends[tf.newaxis], W, 0), scores)
+
+
+def _beam_spans(outputs: dict) -> _Spans:
+    """Every start of the beam with its own ends: M = K * K."""
+    ends = outputs["end_top_index"]
+    K = tf.shape(ends)[1] // tf.shape(outputs["start_top_index"])[1]
+    starts = tf.repeat(outputs["start_top_index"], K, axis=1)
+    scores = tf.repeat(outputs["start_top_log_probs"], K, axis=1) + outputs["end_top_log_probs"]
+    return _Spans(starts, ends, scores)
+
+
+def _best_of_windows(
+    spans: _Spans, windows: Windows, max_answer_length: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The bytes of the context, begin and end, of each window's best span, and its score, each (W,)."""
+
+    def of(values, tokens):
+        return tf.gather(values, tokens, batch_dims=1)
+
+    begins, ends = of(windows.begins, spans.starts), of(windows.ends, spans.ends)
+    is_answer = (
+        of(windows.is_max_context, spans.starts)
+        & (spans.starts <= spans.ends)
+        & (spans.ends < spans.starts + max_answer_length)
+        & (begins >= 0)
+        & (ends > begins)  # a "▁" alone stands for nothing
+    )
+    scores = tf.where(is_answer, spans.scores, _NONE)
+    best = tf.argmax(scores, axis=1)[:, tf.newaxis]
+    return of(begins, best)[:, 0], of(ends, best)[:, 0], of(scores, best)[:, 0]
+
+
+def _best_of_questions(scores: tf.Tensor, rows: tf.Tensor, B: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """For each question its best window, the first of equal ones, and the score, each (B,)."""
+    best = tf.math.segment_max(scores, rows)
+    is_best = scores == tf.gather(best, rows)
+    windows = tf.where(is_best, tf.range(tf.size(rows)), tf.size(rows))
+    return tf.reshape(tf.math.segment_min(windows, rows), [B]), tf.reshape(best, [B])

@@ -1,0 +1,149 @@
+"""Everything a tiny fine-tuning run needs, made on the fly."""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.pretrained.stored import StoredModel, Vocabulary
+from albert_tf.pretrained.tf1 import write_tf1
+from tests.albert_tf.pretrained.random_models import random_weights
+from tests.data_prep.conftest import OBJECTS, SUBJECTS, VERBS
+
+CONFIG = AlbertConfig(
+    vocab_size=104,
+    embedding_size=10,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=36,
+    max_position_embeddings=64,
+)
+
+
+def write_checkpoint(folder: Path, vocabulary_file: Path | None) -> Path:
+    """A pretrained model with random weights, and with a vocabulary if one is given."""
+    folder.mkdir(parents=True)
+    vocabulary = Vocabulary("sentencepiece", vocabulary_file.read_bytes()) if vocabulary_file else None
+    write_tf1(StoredModel("run", Path("nowhere"), CONFIG, random_weights(CONFIG), vocabulary), folder)
+    return folder
+
+
+def sentences(number: int, seed: int) -> list[str]:
+    """Sentences of the vocabulary's story."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(str(rng.choice(part)) for part in (SUBJECTS, VERBS, OBJECTS)) for _ in range(number)]
+
+
+def write_classes(path: Path, number: int, seed: int) -> Path:
+    """A CSV of texts; whether one is about the lighthouse is its label."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", "label"])
+        for text in sentences(number, seed):
+            rows.writerow([text, "light" if "lighthouse" in text else "dark"])
+    return path
+
+
+def write_questions(path: Path, number: int, seed: int, *, impossible: bool) -> Path:
+    """SQuAD's JSON; who does something is the question."""
+    questions = []
+    for i, text in enumerate(sentences(number, seed)):
+        subject = next(subject for subject in SUBJECTS if text.startswith(subject))
+        without = impossible and i % 3 == 0
+        answer = [] if without else [{"text": subject, "answer_start": 0}]
+        question = {"id": f"{seed}-{i}", "question": "who " + text.removeprefix(subject), "answers": answer}
+        questions.append({"context": text + " .", "qas": [{**question, "is_impossible": without}]})
+    path.write_text(json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": questions}]}))
+    return path
+
+
+def write_choices(path: Path, number: int, seed: int) -> Path:
+    """JSON lines; the object of a sentence is to be chosen."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for text in sentences(number, seed):
+        options = rng.permutation(OBJECTS)[:3].tolist()
+        right = next((i for i, option in enumerate(options) if text.endswith(option)), 0)
+        options[right] = next(option for option in OBJECTS if text.endswith(option))
+        lines.append({"passage": text, "question": "what was it ?", "options": options, "label": right})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def write_words(path: Path, number: int, seed: int) -> Path:
+    """CoNLL columns; subjects are persons."""
+    lines = []
+    for text in sentences(number, seed):
+        subject = next(subject for subject in SUBJECTS if text.startswith(subject)).split()
+        words = text.split()
+        labels = ["B-PER" if i == 0 else "I-PER" for i in range(len(subject))]
+        labels += ["O"] * (len(words) - len(subject))
+        lines += [f"{word} {label}\n" for word, label in zip(words, labels, strict=True)] + ["\n"]
+    path.write_text("".join(lines))
+    return path
+
+
+def write_scores(path: Path, number: int, seed: int) -> Path:
+    """A TSV of pairs of texts with how much they are alike."""
+    first, second = sentences(number, seed), sentences(number, seed + 1)
+    rows = [f"{a}\t{b}\t{len(set(a.split()) & set(b.split()))}\n" for a, b in zip(first, second, strict=True)]
+    path.write_text("sentence1\tsentence2\tscore\n" + "".join(rows))
+    return path
+
+
+@dataclass(frozen=True)
+class FinetuningFiles:
+    """A checkpoint, and data of each kind."""
+
+    folder: Path
+    checkpoint: Path
+
+    def flags(self, output_dir: Path, kind: str = "classification", **changes) -> list[str]:
+        """A command line of a run of 12 short steps."""
+        suffix = {
+            "classification": "csv",
+            "regression": "tsv",
+            "squad2.0": "json",
+            "question-answering": "json",
+            "multiple-choice": "jsonl",
+            "token-classification": "conll",
+        }[kind]
+        flags = {
+            "task": kind,
+            "train_file": self.folder / f"{kind}-train.{suffix}",
+            "dev_file": self.folder / f"{kind}-dev.{suffix}",
+            "test_file": self.folder / f"{kind}-test.{suffix}",
+            "init_checkpoint": self.checkpoint,
+            "output_dir": output_dir,
+            "do_train": True,
+            "do_eval": True,
+            "train_batch_size": 4,
+            "eval_batch_size": 8,
+            "max_seq_length": 64,
+            "max_query_length": 24 if kind in ("squad2.0", "question-answering") else None,
+            "doc_stride": 16 if kind in ("squad2.0", "question-answering") else None,
+            "learning_rate": 0.001,
+            "num_train_steps": 12,
+            "num_warmup_steps": 3,
+            "save_checkpoints_steps": 4,
+            "log_steps": 3,
+            "dropout": 0.1,
+            **changes,
+        }
+        return ["finetune", *(f"--{name}={value}" for name, value in flags.items() if value is not None)]
+
+
+def write_files(folder: Path, vocabulary_file: Path) -> FinetuningFiles:
+    """Data of all kinds, and the checkpoint."""
+    for role, number, seed in (("train", 30, 0), ("dev", 18, 100), ("test", 10, 200)):
+        write_classes(folder / f"classification-{role}.csv", number, seed)
+        write_scores(folder / f"regression-{role}.tsv", number, seed)
+        write_questions(folder / f"squad2.0-{role}.json", number, seed, impossible=True)
+        write_questions(folder / f"question-answering-{role}.json", number, seed, impossible=False)
+        write_choices(folder / f"multiple-choice-{role}.jsonl", number, seed)
+        write_words(folder / f"token-classification-{role}.conll", number, seed)
+    return FinetuningFiles(folder, write_checkpoint(folder / "checkpoint", vocabulary_file))

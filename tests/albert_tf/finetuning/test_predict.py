@@ -1,0 +1,175 @@
+"""`albert predict` between two pipes."""
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.finetuning.predict import Predictor, predict_stream
+from albert_tf.finetuning.probability_files import read_probabilities
+from albert_tf.finetuning.squad_files import read_answers_of_run
+
+SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
+
+
+@pytest.fixture(scope="module")
+def classifier(finetuning_files, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("classifier") / "run"
+    assert cli.main(finetuning_files.flags(run, **SHORT, seeds=2)) == 0
+    return run
+
+
+def texts_of(finetuning_files) -> list[str]:
+    """Of the test set."""
+    lines = (finetuning_files.folder / "classification-test.csv").read_text().splitlines()[1:]
+    return [line.rpartition(",")[0] for line in lines]
+
+
+def answered(capfd, monkeypatch, text: str | bytes, *flags: str) -> list[dict]:
+    content = text.encode() if isinstance(text, str) else text
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    capfd.readouterr()
+    assert cli.main(["predict", *flags]) == 0
+    return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+
+def test_lines_of_text_are_answered_as_the_test_set_by_the_best_seed(
+    classifier, finetuning_files, capfd, monkeypatch
+):
+    best = json.loads((classifier / "results.json").read_text())["best_seed"]
+    expected = read_probabilities(classifier / f"seed_{best}" / "test_probabilities.jsonl")
+    texts = texts_of(finetuning_files)
+    answers = answered(capfd, monkeypatch, "\n".join(texts), f"--model_dir={classifier}", "--batch_size=3")
+    assert [answer["label"] for answer in answers] == expected.predictions()
+    for answer, value in zip(answers, expected.values, strict=True):
+        assert list(answer["probabilities"].values()) == pytest.approx(value.tolist(), abs=1e-6)
+        assert answer["probability"] == max(answer["probabilities"].values())
+
+
+def test_json_lines_of_one_seed(classifier, finetuning_files, capfd, monkeypatch):
+    texts = texts_of(finetuning_files)
+    lines = "".join(json.dumps({"text": text, "more": 1}) + "\n" for text in texts)
+    flag = f"--model_dir={classifier}/seed_1"
+    plain = "".join(f"{text}\n" for text in texts)
+    assert answered(capfd, monkeypatch, lines, flag) == answered(capfd, monkeypatch, plain, flag)
+
+
+def test_a_pair_and_a_text_with_a_tab(classifier, capfd, monkeypatch):
+    pair, text = (
+        answered(capfd, monkeypatch, "the captain\tthe lighthouse\n", f"--model_dir={classifier}", *flags)
+        for flags in ([], ["--input_format=text"])
+    )
+    assert pair != text
+    spaces = answered(capfd, monkeypatch, "the captain the lighthouse\n", f"--model_dir={classifier}")
+    assert text == spaces
+
+
+def test_lines_are_answered_as_they_come(classifier):
+    """As through a pipe: what has arrived is answered before more is read."""
+    sink = io.BytesIO()
+
+    class Pipe(io.BytesIO):
+        lines = iter([b"the captain sailed\nour old", b" gardener\n", b""])
+
+        def read1(self, size=-1):
+            answered.append(sink.getvalue().count(b"\n"))
+            return next(self.lines)
+
+    answered: list[int] = []
+    predict_stream(Predictor(classifier), Pipe(), sink)
+    assert answered == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\tb\tc\n", "A line must have text_a and text_b, with a tab between them, or be a JSON object"),
+        (
+            b'{"text": "a"}\n{"text": \n',
+            "Every line must be a JSON object, as the first one is. Received line 2",
+        ),
+        (b'{"text": "a"}\n[1]\n', "Every line must be a JSON object. Received line 2: '[1]'"),
+        (b'{"texts": "a"}\n', "A column for `text_a` must be there"),
+        (b"caf\xe9\n", "Text must be UTF-8. Line 1"),
+    ],
+)
+def test_refused_lines(classifier, capfd, monkeypatch, content, message):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    capfd.readouterr()
+    assert cli.main(["predict", f"--model_dir={classifier}"]) == 2
+    error = capfd.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--model_dir=nothing"], "--model_dir must be the folder of a fine-tuned model"),
+        (["--model_dir=.", "--batch_size=0"], "--batch_size and --max_answer_length must be at least 1"),
+    ],
+)
+def test_refused_flags(capfd, flags, message):
+    assert cli.main(["predict", *flags]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_a_damaged_model(classifier, tmp_path, capfd):
+    (tmp_path / "model.keras").write_bytes(
+        (classifier / "seed_0" / "model.keras").read_bytes()[:1000],
+    )
+    assert cli.main(["predict", f"--model_dir={tmp_path}"]) == 2
+    assert "is not a whole model" in capfd.readouterr().err
+
+
+def run_of(finetuning_files, folder: Path, kind: str) -> Path:
+    assert cli.main(finetuning_files.flags(folder / "run", kind, **SHORT)) == 0
+    return folder / "run"
+
+
+@pytest.mark.slow
+def test_questions(finetuning_files, tmp_path, capfd, monkeypatch):
+    run = run_of(finetuning_files, tmp_path, "squad2.0")
+    content = json.loads((finetuning_files.folder / "squad2.0-test.json").read_text())
+    paragraphs = content["data"][0]["paragraphs"]
+    rows = [(paragraph["qas"][0]["question"], paragraph["context"]) for paragraph in paragraphs]
+    tsv = "".join(f"{question}\t{context}\n" for question, context in rows)
+    jsonl = "".join(
+        json.dumps({"question": question, "context": context}) + "\n" for question, context in rows
+    )
+    answers = answered(capfd, monkeypatch, tsv, f"--model_dir={run}")
+    assert answers == answered(capfd, monkeypatch, jsonl, f"--model_dir={run}")
+    expected = json.loads((run / "seed_0" / "test_predictions.json").read_text())
+    assert [answer["answer"] for answer in answers] == list(expected.values())
+    odds = read_answers_of_run(run / "seed_0", "test").null_odds
+    assert odds is not None
+    assert [answer["null_odds"] for answer in answers] == pytest.approx(list(odds.values()), abs=1e-5)
+    for answer, (_, context) in zip(answers, rows, strict=True):
+        if answer["answer"]:
+            assert context[answer["answer_start"] :].startswith(answer["answer"])
+
+
+@pytest.mark.slow
+def test_choices_of_different_numbers(finetuning_files, tmp_path, capfd, monkeypatch):
+    run = run_of(finetuning_files, tmp_path, "multiple-choice")
+    lines = "the captain\twhat ?\tyes\tno\nthe captain\twhat ?\tyes\tno\tboth\n"
+    two, three = answered(capfd, monkeypatch, lines, f"--model_dir={run}")
+    assert list(two["probabilities"]) == ["A", "B"]
+    assert list(three["probabilities"]) == ["A", "B", "C"]
+    assert two["option"] == {"A": "yes", "B": "no"}[two["label"]]
+
+
+@pytest.mark.slow
+def test_words_and_scores(finetuning_files, tmp_path, capfd, monkeypatch):
+    pytest.importorskip("seqeval", reason="needs the extra seqeval")
+    run = run_of(finetuning_files, tmp_path / "words", "token-classification")
+    (answer,) = answered(capfd, monkeypatch, "the captain sailed\n", f"--model_dir={run}")
+    assert answer["words"] == ["the", "captain", "sailed"]
+    assert len(answer["labels"]) == len(answer["probabilities"]) == 3
+    assert set(answer["labels"]) <= {"B-PER", "I-PER", "O"}
+    run = run_of(finetuning_files, tmp_path / "scores", "regression")
+    (answer,) = answered(capfd, monkeypatch, "the captain\tthe captain\n", f"--model_dir={run}")
+    assert set(answer) == {"score"}

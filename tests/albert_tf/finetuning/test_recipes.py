@@ -1,0 +1,103 @@
+"""The paper's Table 14, and what is made of it."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning.recipes import RECIPES, find_recipe
+from albert_tf.finetuning.resolving import with_length, with_recipe
+from albert_tf.finetuning.settings import FinetuningSettings
+from data_prep.tasks.task import TASKS, find_task
+
+# Learning rate, batch, dropout of ALBERT and of the classifier, steps, warm-up, length; copied from the paper.
+TABLE_14 = """
+cola      1.00E-05  16  0    0.1  5336   320   512
+sts-b     2.00E-05  16  0    0.1  3598   214   512
+sst-2     1.00E-05  32  0    0.1  20935  1256  512
+mnli      3.00E-05  128 0    0.1  10000  1000  512
+qnli      1.00E-05  32  0    0.1  33112  1986  512
+qqp       5.00E-05  128 0.1  0.1  14000  1000  512
+rte       3.00E-05  32  0.1  0.1  800    200   512
+mrpc      2.00E-05  32  0    0.1  800    200   512
+wnli      2.00E-05  16  0.1  0.1  2000   250   512
+squad1.1  5.00E-05  48  0    0.1  3649   365   384
+squad2.0  3.00E-05  48  0    0.1  8144   814   512
+race      2.00E-05  32  0.1  0.1  12000  1000  512
+"""
+
+
+def settings(task: str, **changes) -> FinetuningSettings:
+    return FinetuningSettings(task, "run", "data", do_train=True, init_checkpoint="base", **changes)
+
+
+def resolved(
+    task: str, config: AlbertConfig | None = None, examples: int = 1000, **changes
+) -> FinetuningSettings:
+    found, config = find_task(task), config or AlbertConfig(hidden_dropout_prob=0.1)
+    return with_recipe(with_length(settings(task, **changes), found, config), found, config, examples)
+
+
+@pytest.mark.parametrize("line", TABLE_14.strip().splitlines(), ids=lambda line: line.split()[0])
+def test_table_14(line):
+    task, *numbers = line.split()
+    run = resolved(task)
+    found = (
+        run.learning_rate,
+        run.train_batch_size,
+        run.dropout,
+        run.classifier_dropout,
+        run.num_train_steps,
+        run.num_warmup_steps,
+        run.max_seq_length,
+    )
+    assert found == tuple(map(float, numbers))
+
+
+def test_every_task_of_the_paper_has_a_recipe():
+    assert set(RECIPES) == {name for name, task in TASKS.items() if not task.is_own_data} - {"ax"}
+
+
+def test_race_with_a_checkpoint_that_was_pretrained_without_dropout():
+    v2 = resolved("race", AlbertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    assert (v2.learning_rate, v2.dropout, v2.num_train_steps) == (1e-5, 0.0, 12000)
+    assert find_recipe("rte", "classification", without_dropout=True) == RECIPES["rte"]
+
+
+def test_what_the_user_says_comes_first():
+    given = {"learning_rate": 1e-4, "train_batch_size": 8, "dropout": 0.0, "num_train_steps": 400}
+    given |= {"max_seq_length": 100, "classifier_dropout": 0.0, "log_steps": 7, "save_checkpoints_steps": 9}
+    run = resolved("rte", **given)
+    assert {name: getattr(run, name) for name in given} == given
+    assert run.num_warmup_steps == 100  # the recipe's quarter
+    assert resolved("rte", **given, num_warmup_steps=0).num_warmup_steps == 0
+
+
+def test_epochs():
+    assert resolved("rte", examples=1000, num_train_epochs=2, train_batch_size=10).num_train_steps == 200
+    mine = resolved("classification", examples=320)
+    assert (mine.num_train_steps, mine.num_warmup_steps) == (30, 3)  # 3 epochs of batches of 32
+    assert resolved("classification", examples=1).num_train_steps == 1
+
+
+def test_how_often_is_evaluated_and_logged():
+    assert (resolved("rte").save_checkpoints_steps, resolved("rte").log_steps) == (40, 8)
+    assert (resolved("qnli").save_checkpoints_steps, resolved("qnli").log_steps) == (1000, 100)
+    short = resolved("rte", num_train_steps=3)
+    assert (short.save_checkpoints_steps, short.log_steps) == (1, 1)
+
+
+def test_a_checkpoint_for_short_sequences():
+    short = AlbertConfig(max_position_embeddings=128)
+    assert resolved("rte", short).max_seq_length == 128
+    with pytest.raises(
+        InputError, match="must not exceed what the checkpoint was trained for, 128. Received 129"
+    ):
+        resolved("rte", short, max_seq_length=129)
+
+
+def test_columns_by_name():
+    columns = settings("classification", column_names="text_a=the review,label=stars").columns
+    assert (columns.text_a, columns.label, columns.text_b) == ("the review", "stars", None)
+    assert dataclasses.asdict(settings("rte").columns) == dict.fromkeys(dataclasses.asdict(columns))

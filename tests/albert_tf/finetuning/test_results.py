@@ -1,0 +1,29 @@
+"""The figures of several seeds."""
+
+import json
+
+from albert_tf.finetuning.results import results_table, write_results
+
+
+def test_median_minimum_and_maximum(tmp_path):
+    scores = {3: 0.5, 4: 0.9, 5: 0.6}
+    seeds = [{"seed": seed, "step": 10, "dev": {"accuracy": score}} for seed, score in scores.items()]
+    results = write_results(tmp_path, "rte", "accuracy", seeds)
+    assert results == json.loads((tmp_path / "results.json").read_text())
+    assert results["best_seed"] == 4
+    assert results["dev"] == {"accuracy": {"median": 0.6, "min": 0.5, "max": 0.9}}
+    table = results_table(results)
+    assert table is not None
+    assert [list(column.cells) for column in table.columns] == [
+        ["dev"],
+        ["accuracy"],
+        ["0.6000"],
+        ["0.5000"],
+        ["0.9000"],
+    ]
+
+
+def test_without_evaluation(tmp_path):
+    results = write_results(tmp_path, "rte", "accuracy", [{"seed": 7, "step": 10}])
+    assert results["best_seed"] == 7
+    assert results_table(results) is None

@@ -1,0 +1,65 @@
+"""Which splits a run reads, and with which classes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.finetuning.task_data import Split, classes_of, prediction_batches, read_split
+from data_prep.tasks.examples import TextExample
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.task import find_task
+
+
+def write_tsv(path: Path, header: str, *rows: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(line.replace(" | ", "\t") + "\n" for line in (header, *rows)))
+
+
+@pytest.fixture
+def glue(tmp_path) -> Path:
+    """MNLI's test sets, one row each."""
+    for name in ("test_matched", "test_mismatched"):
+        write_tsv(tmp_path / "MNLI" / f"{name}.tsv", "index | sentence1 | sentence2", f"0 | {name} | b")
+    return tmp_path
+
+
+def names_of(glue: Path) -> list[str]:
+    settings = FinetuningSettings("mnli", "run", str(glue), do_predict=True)
+    return [name for name, _ in read_split(find_task("mnli"), settings, "test", Problems())]
+
+
+def test_mnli_predicts_the_diagnostic_set_where_it_is(glue):
+    assert names_of(glue) == ["test_matched", "test_mismatched"]
+    write_tsv(glue / "diagnostic" / "diagnostic.tsv", "index | sentence1 | sentence2", "0 | a | b")
+    assert names_of(glue) == ["test_matched", "test_mismatched", "test"]
+
+
+def test_a_file_takes_the_place_of_the_folder(glue):
+    settings = FinetuningSettings(
+        "mnli", "run", str(glue), test_file=str(glue / "MNLI" / "test_matched.tsv"), do_predict=True
+    )
+    ((name, (example,)),) = read_split(find_task("mnli"), settings, "test", Problems())
+    assert (name, example.text_a) == ("test", "test_matched")
+
+
+def test_classes():
+    examples = [TextExample(str(i), "text", label=label) for i, label in enumerate(("10", "9", "10"))]
+    assert classes_of(find_task("classification"), examples) == ("9", "10")
+    assert classes_of(find_task("rte"), examples) == ("entailment", "not_entailment")
+    assert classes_of(find_task("regression"), examples) == ()
+    with pytest.raises(InputError, match="needs examples of two classes or more. Received 9 in the training"):
+        classes_of(find_task("classification"), examples[1:2])
+
+
+def test_prediction_batches_hold_every_row_once_and_only_rows_of_one_shape():
+    def ids(*shape: int) -> dict[str, np.ndarray]:
+        return {"input_ids": np.ones(shape, np.int32), "input_mask": np.ones(shape, np.int32)}
+
+    split = Split("lines", (), [ids(3, 5), ids(2, 9), ids(3, 4), ids(3, 7)])
+    batches = list(prediction_batches(split, 2))
+    assert [batch["index"].tolist() for batch in batches] == [[1], [2, 0], [3]]
+    assert [batch["input_ids"].shape for batch in batches] == [(1, 2, 9), (2, 3, 5), (1, 3, 7)]
+    assert batches[1]["input_mask"].sum(axis=-1).tolist() == [[4] * 3, [5] * 3]

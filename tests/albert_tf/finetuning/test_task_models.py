@@ -1,0 +1,353 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.errors import InputError
+from albert_tf.finetuning import QuestionAnswering, TextClassifier, TokenClassifier
+from albert_tf.finetuning.task_model import with_dropout
+from albert_tf.optimizers import AdamW, WarmupPolynomialDecay
+from albert_tf.pretrained.loading import load_pretrained
+from tests.albert_tf.finetuning.task_models import CASES, CONFIG, TEXTS, N, fit, outputs
+from tests.albert_tf.test_encoder import make_encoder
+from tests.data_prep.conftest import model_file, story
+from tests.export.conftest import source
+from tests.processes import run_python
+from tests.reference import albert, heads
+
+__all__ = ["model_file", "source", "story"]
+
+PARAMETERS = pytest.mark.parametrize("name", CASES)
+
+
+def random_batch(*shape, seed=0) -> dict[str, np.ndarray]:
+    """Arrays of ids of unequal lengths."""
+    rng = np.random.default_rng(seed)
+    lengths = np.linspace(5, shape[-1], shape[0]).astype(int).reshape(-1, *[1] * (len(shape) - 1))
+    mask = np.broadcast_to(np.arange(shape[-1]) < lengths, shape)
+    return {
+        "input_ids": rng.integers(5, CONFIG.vocab_size, shape).astype("int32") * mask,
+        "input_mask": mask.astype("int32"),
+        "token_type_ids": (rng.integers(0, 2, shape) * mask).astype("int32"),
+    }
+
+
+def with_random_weights(model, seed=5):
+    """No bias is 0 and no gamma 1, which would hide a swapped or missing one."""
+    rng = np.random.default_rng(seed)
+    for weight in model.trainable_variables:
+        weight.assign(weight.numpy() + rng.normal(0, 0.3, weight.shape))
+    return model
+
+
+def numpy_encoder(model, batch, *row) -> tuple[np.ndarray, np.ndarray]:
+    """The outputs (T, H) and (H,) for an example, by the NumPy oracle."""
+    weights = {v.path.split("/", 1)[1]: v.numpy() for v in model.encoder.variables}
+    arrays = (batch[name][row] for name in ("input_ids", "input_mask", "token_type_ids"))
+    layers, pooled = albert.encoder(model.encoder.config, weights, *arrays)
+    return layers[-1], pooled
+
+
+def head_weights(model, head) -> dict[str, np.ndarray]:
+    prefix = f"{model.name}/{head.name}/"
+    return {v.path.removeprefix(prefix): v.numpy().astype("float64") for v in head.variables}
+
+
+def test_text_models_read_the_pooled_output():
+    batch = random_batch(4, 12)
+    for name, head in (("text", "classifier"), ("pair", "regressor")):
+        model = with_random_weights(CASES[name].build(None))
+        outputs, weights = np.asarray(model(batch)), head_weights(model, getattr(model, head))
+        assert outputs.dtype == np.float32
+        assert outputs.shape == ((4, 2) if name == "text" else (4,))
+        for row in range(4):
+            expected = albert.dense(numpy_encoder(model, batch, row)[1], weights, "output")
+            np.testing.assert_allclose(outputs[row], expected if name == "text" else expected[0], atol=1e-4)
+
+
+def test_token_classifier_reads_every_token():
+    batch = random_batch(4, 12)
+    model = with_random_weights(CASES["words"].build(None))
+    logits, weights = np.asarray(model(batch)), head_weights(model, model.classifier)
+    assert logits.shape == (4, 12, 2)
+    for row in range(4):
+        expected = albert.dense(numpy_encoder(model, batch, row)[0], weights, "output")
+        np.testing.assert_allclose(logits[row], expected, atol=1e-4)
+
+
+def test_multiple_choice_scores_each_option_alone():
+    batch = random_batch(3, 4, 12)
+    batch["input_mask"][0, 3] = 0  # no option
+    model = with_random_weights(CASES["choice"].build(None))
+    logits, weights = np.asarray(model(batch)), head_weights(model, model.scorer)
+    for row, option in np.ndindex(3, 4):
+        expected = albert.dense(numpy_encoder(model, batch, row, option)[1], weights, "output")
+        if (row, option) == (0, 3):
+            expected = [-1e30]
+        np.testing.assert_allclose(logits[row, option], expected[0], atol=1e-4)
+    loss = model.compute_loss(batch, np.array([0, 1, 2]), logits)
+    probabilities = [albert.softmax(row.astype("float64")) for row in logits]
+    expected = -np.mean([np.log(row[i]) for i, row in enumerate(probabilities)])
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_spans_and_their_losses():
+    batch = random_batch(4, 12)
+    batch["p_mask"] = np.zeros((4, 12), "int32")
+    batch["p_mask"][:, 1] = 1
+    labels = {
+        "start_positions": np.array([0, 2, 3, 4]),
+        "end_positions": np.array([0, 3, 3, 6]),
+        "is_impossible": np.array([1, 0, 0, 0]),
+    }
+    impossible = np.maximum(batch["p_mask"], 1 - batch["input_mask"])
+    model = with_random_weights(CASES["span or none"].build(None, dropout=0.0))
+    weights = head_weights(model, model.span)
+    losses = [
+        heads.question_loss(
+            numpy_encoder(model, batch, row)[0], impossible[row], weights, *(labels[n][row] for n in labels)
+        )
+        for row in range(4)
+    ]
+    outputs = model({**batch, **labels}, training=True)
+    np.testing.assert_allclose(
+        model.compute_loss({**batch, **labels}, None, outputs), np.mean(losses), rtol=1e-4
+    )
+    evaluated = model({**batch, **labels})
+    np.testing.assert_allclose(model.compute_loss(batch, labels, evaluated), np.mean(losses), rtol=1e-4)
+    assert set(model(batch)) == {"answerable_logits"} | {
+        f"{side}_top_{what}" for side in ("start", "end") for what in ("log_probs", "index")
+    }
+
+    model = with_random_weights(CASES["span"].build(None))
+    weights = head_weights(model, model.span)
+    outputs, losses = model(batch), []
+    for row in range(4):
+        scores = albert.dense(numpy_encoder(model, batch, row)[0], weights, "scores/output").T
+        scores = [heads.masked(side, impossible[row]) for side in scores]
+        np.testing.assert_allclose(outputs["start_logits"][row], scores[0], atol=1e-4)
+        np.testing.assert_allclose(outputs["end_logits"][row], scores[1], atol=1e-4)
+        places = labels["start_positions"][row], labels["end_positions"][row]
+        losses += [-heads.log_softmax(side)[place] for side, place in zip(scores, places, strict=True)]
+    np.testing.assert_allclose(model.compute_loss(batch, labels, outputs), np.mean(losses), rtol=1e-4)
+
+
+def test_loss_counts_weights_and_no_padding():
+    """The mean over what has a weight: the same with more padding, and rows of weight 0 are not there."""
+    model = with_random_weights(CASES["words"].build(None, dropout=0.0))
+    batch, labels = random_batch(3, 12), np.full((3, 12), -1)
+    labels[0, 1], labels[1, 2:4], labels[2, :3] = 1, (0, 1), 1
+    log_probabilities = np.log(
+        [[albert.softmax(t.astype("float64")) for t in row] for row in np.asarray(model(batch))]
+    )
+    chosen = [-log_probabilities[0, 1, 1], -log_probabilities[1, 2, 0], -log_probabilities[1, 3, 1]]
+    expected = (sum(chosen) - log_probabilities[2, :3, 1].sum()) / 6
+    model.compile("sgd")
+
+    def loss(batch, labels, **kwargs):
+        return model.evaluate(batch, labels, verbose=0, **kwargs)
+
+    np.testing.assert_allclose(loss(batch, labels), expected, rtol=1e-5)
+    longer = {name: np.pad(array, ((0, 0), (0, 3))) for name, array in batch.items()}
+    np.testing.assert_allclose(
+        loss(longer, np.pad(labels, ((0, 0), (0, 3)), constant_values=-1)), expected, rtol=1e-5
+    )
+    weights = np.array([1.0, 1.0, 0.0])
+    np.testing.assert_allclose(loss(batch, labels, sample_weight=weights), np.mean(chosen), rtol=1e-5)
+    in_dict = {
+        **batch,
+        "label": np.maximum(labels, 0),
+        "label_weights": (labels >= 0).astype("float32"),
+        "sample_weight": weights.astype("float32"),
+    }
+    np.testing.assert_allclose(loss(in_dict, None), np.mean(chosen), rtol=1e-5)
+
+
+def test_a_loss_of_the_users_own():
+    model = CASES["text"].build(None, dropout=0.0)
+    batch, labels = random_batch(4, 12), np.array([0, 1, 1, 0])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    theirs, accuracy = model.evaluate({**batch, "label": labels}, verbose=0)
+    own = CASES["text"].build(None, dropout=0.0)
+    own.compile("sgd")
+    np.testing.assert_allclose(theirs, own.evaluate(batch, labels, verbose=0), rtol=1e-6)
+    assert accuracy == np.mean(np.asarray(model(batch)).argmax(-1) == labels)
+
+
+@pytest.mark.slow
+@PARAMETERS
+def test_learns_from_strings_and_predicts_in_their_order(name, model_file):
+    case = CASES[name]
+    model = case.build(model_file, dropout=0.0)
+    model.compile(AdamW(0.002, global_clipnorm=1.0))
+    history = model.fit(case.x, case.y, batch_size=2 * N, epochs=6, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+    whole = outputs(model, case.x)
+    if name.startswith("span"):  # a row a window
+        return
+    columns = case.x if isinstance(case.x, tuple) else (case.x,)
+    columns = tuple(list(column)[5:9] for column in columns)
+    for one, all_ in zip(outputs(model, columns if len(columns) > 1 else columns[0]), whole, strict=True):
+        rows = all_[5:9, : one.shape[1]] if name == "words" else all_[5:9]
+        np.testing.assert_allclose(one, rows, atol=1e-5)
+
+
+@PARAMETERS
+def test_get_config_round_trip(name, model_file):
+    model = CASES[name].build(model_file)
+    config = model.get_config()
+    again = type(model).from_config(config)
+    assert again.get_config() == config == model.get_config()
+    assert [v.shape for v in again.weights] == [v.shape for v in model.weights]
+    assert again.preprocessor.vocabulary == model.preprocessor.vocabulary
+
+
+@pytest.mark.slow
+def test_saved_models_predict_the_same_in_another_process(model_file, tmp_path):
+    """From strings, bit for bit, after training with AdamW and a schedule, which are restored, too."""
+    expected = {}
+    for name, case in CASES.items():
+        model = case.build(model_file)
+        schedule = WarmupPolynomialDecay(0.01, 20, 2)
+        model.compile(AdamW(schedule, global_clipnorm=1.0))
+        model.fit(case.x, case.y, batch_size=8, verbose=0)
+        model.save(tmp_path / f"{name}.keras")
+        expected[name] = outputs(model, case.x)
+    run_python("-m", "tests.albert_tf.finetuning.task_models", "predict", tmp_path)
+    for name, arrays in expected.items():
+        found = np.load(tmp_path / f"{name}.npz")
+        for one, other in zip(arrays, found.values(), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_two_devices_equal_one(model_file, tmp_path):
+    """Losses and weights, with batches and words that two devices cannot share evenly."""
+    run_python("-m", "tests.albert_tf.finetuning.task_models", "fit", model_file, tmp_path / "two.npz")
+    two = np.load(tmp_path / "two.npz")
+    one = {key: array for name in CASES for key, array in fit(name, model_file).items()}
+    assert one.keys() == set(two.files)
+    for key, array in one.items():
+        np.testing.assert_allclose(two[key], array, atol=1e-5, err_msg=key)
+
+
+def test_from_pretrained_with_other_dropout(source):
+    model = TextClassifier.from_pretrained(
+        source, labels=("a", "b"), max_seq_length=12, classifier_dropout=0.3, hidden_dropout=0.25, seed=1
+    )
+    assert (
+        model.encoder.config.hidden_dropout_prob == model.encoder.config.attention_probs_dropout_prob == 0.25
+    )
+    assert (model.classifier_dropout, model.preprocessor.max_seq_length) == (0.3, 12)
+    loaded = load_pretrained(source).encoder
+    assert loaded.config.hidden_dropout_prob == 0.0
+    for one, other in zip(model.encoder.get_weights(), loaded.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    ids = {"input_ids": np.full((2, 5), 7)}
+    np.testing.assert_array_equal(model(ids), model(ids))
+    outputs = [np.asarray(model.encoder(ids, training=True)["pooled_output"]) for _ in range(2)]
+    assert np.abs(outputs[0] - outputs[1]).max() > 1e-3
+    assert (
+        TextClassifier.from_pretrained(source, ("a", "b"), max_seq_length=12).encoder.config == loaded.config
+    )
+
+
+def test_seed_of_the_head(source):
+    """The head follows from the seed, the encoder from the files."""
+
+    def kernel(seed):
+        model = TextClassifier.from_pretrained(source, ("a", "b"), max_seq_length=12, seed=seed)
+        return np.asarray(model.classifier.output_dense.kernel)
+
+    np.testing.assert_array_equal(kernel(1), kernel(1))
+    assert np.abs(kernel(1) - kernel(2)).max() > 0
+
+
+def test_with_dropout_computes_the_same(tiny_config):
+    encoder = make_encoder(tiny_config)
+    other = with_dropout(encoder, 0.5)
+    ids = {"input_ids": np.arange(8).reshape(2, 4)}
+    np.testing.assert_array_equal(encoder(ids)["pooled_output"], other(ids)["pooled_output"])
+
+
+def test_mixed_precision_is_kept():
+    encoder = AlbertEncoder(CONFIG, seed=0, dtype="mixed_bfloat16")
+    model = TextClassifier(encoder, ("a", "b"))
+    again = TextClassifier.from_config(model.get_config())
+    assert again.dtype_policy.name == again.encoder.dtype_policy.name == "mixed_bfloat16"
+    assert again(random_batch(2, 6)).dtype == tf.float32
+
+
+def test_answers_are_cut_from_their_contexts(model_file):
+    case = CASES["span"]
+    model = case.build(model_file)
+    found = model.answer(*case.x, batch_size=8)
+    assert len(found) == N
+    for answer, context in zip(found, TEXTS, strict=True):
+        assert answer is not None
+        assert answer.text
+        assert context[answer.answer_start :].startswith(answer.text)
+
+
+@pytest.mark.parametrize("bias", [-50.0, 50.0])
+def test_a_model_that_knows_when_there_is_no_answer(model_file, bias):
+    case = CASES["span or none"]
+    model = case.build(model_file)
+    model.span.answerable.bias.assign(np.ones(CONFIG.hidden_size) * 9)  # tanh of which is 1
+    model.span.answerable_output.kernel.assign(np.full((CONFIG.hidden_size, 1), bias))
+    assert all((answer is None) == (bias < 0) for answer in model.answer(*case.x))
+
+
+def test_a_dataset_of_strings(model_file):
+    case = CASES["text"]
+    model = case.build(model_file, dropout=0.0)
+    model.compile("sgd", metrics=["accuracy"])
+    numbers = [model.labels.index(label) for label in case.y]
+    dataset = tf.data.Dataset.from_tensor_slices((case.x, numbers)).batch(8)
+    np.testing.assert_allclose(
+        model.evaluate(dataset, verbose=0), model.evaluate(case.x, case.y, batch_size=8, verbose=0), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        model.predict(dataset.map(lambda x, y: x), verbose=0), model.predict(case.x, verbose=0), atol=1e-6
+    )
+
+
+def test_validation_split_and_weights(model_file):
+    case = CASES["text"]
+    model = case.build(model_file, dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.0))
+    history = model.fit(case.x, case.y, validation_split=0.25, sample_weight=np.arange(N), verbose=0).history
+    last = int(N * 0.25)
+    kept = slice(0, N - last)
+    expected = model.evaluate(case.x[kept], case.y[kept], sample_weight=np.arange(N)[kept], verbose=0)
+    np.testing.assert_allclose(history["loss"][0], expected, rtol=1e-5)
+    expected = model.evaluate(case.x[-last:], case.y[-last:], sample_weight=np.arange(N)[-last:], verbose=0)
+    np.testing.assert_allclose(history["val_loss"][0], expected, rtol=1e-5)
+
+
+def test_bad_input(model_file):
+    with pytest.raises(InputError, match="needs a vocabulary to take strings"):
+        CASES["text"].build(None).predict(TEXTS)
+    model = CASES["text"].build(model_file)
+    for x, y, message in (
+        (TEXTS, ["huge"] * N, "A label must be one of small, big. Received 'huge'"),
+        (TEXTS, [2] * N, "The number of a label must be from 0 to 1. Received 2"),
+        (TEXTS, ["big"], "as many labels as texts. Received 1 labels and 21"),
+        ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must be of one length. Received 20, 21"),
+        ((TEXTS,) * 3, ["big"] * N, "in 1 or 2 columns, several as a tuple. Received 3"),
+        ([1.5], ["big"], "A text must be a string. Received 1.5"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.fit(x, y)
+    with pytest.raises(InputError, match="`max_position_embeddings`. Received 128 and 48"):
+        preprocessor = type(model.preprocessor)(model.preprocessor.vocabulary)
+        TextClassifier(AlbertEncoder(CONFIG), ("a", "b"), preprocessor=preprocessor)
+    words = CASES["words"].build(model_file)
+    assert isinstance(words, TokenClassifier)
+    with pytest.raises(InputError, match="2 words and 1 labels in number 0"):
+        words.fit([["a", "b"]], [["O"]])
+    questions = CASES["span"].build(model_file)
+    assert isinstance(questions, QuestionAnswering)
+    with pytest.raises(InputError, match="in 2 columns"):
+        questions.predict(TEXTS)

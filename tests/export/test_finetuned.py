@@ -1,0 +1,158 @@
+"""Exports of fine-tuned models: strings in, everything in the graph."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import cli
+from albert_tf.errors import InputError
+from data_prep.tasks.features import asked as asked_in_python
+from export.multiple_choice import asked
+from export.run import export_model
+from tests.albert_tf.finetuning.task_models import CASES
+from tests.data_prep.nasty import LINES
+from tests.export.conftest import run_alone
+
+LONG = " ".join(LINES[:40])
+
+
+def saved(name, model_file, folder):
+    """A model with weights that make a wrong place show, in a .keras file."""
+    model = CASES[name].build(model_file)
+    rng = np.random.default_rng(4)
+    for weight in model.trainable_variables:
+        weight.assign(weight.numpy() + rng.normal(0, 0.2, weight.shape))
+    file = folder / f"{name}.keras"
+    model.save(file)
+    return model, file
+
+
+@pytest.fixture(scope="module")
+def exported(model_file, tmp_path_factory):
+    """name -> the model, its SavedModel and the folder of that; made when first asked for."""
+    folder = tmp_path_factory.mktemp("finetuned")
+    made: dict = {}
+
+    def get(name, kind):
+        if name not in made:
+            model, file = saved(name, model_file, folder)
+            export_model(file, folder / name, kind)
+            made[name] = model, tf.saved_model.load(folder / name), folder / name
+        return made[name]
+
+    return get
+
+
+def test_classifier(exported):
+    model, loaded, folder = exported("text", "classifier")
+    logits = model.predict(LINES, verbose=0)
+    outputs = loaded(tf.constant(LINES))
+    np.testing.assert_allclose(outputs["probabilities"], tf.nn.softmax(logits), atol=1e-5)
+    assert [label.decode() for label in outputs["label"].numpy()] == [
+        model.labels[i] for i in logits.argmax(-1)
+    ]
+    assert outputs["labels"].numpy().tolist() == [[b"small", b"big"]] * len(LINES)
+    served = loaded.signatures["serving_default"](text=tf.constant(LINES))
+    np.testing.assert_array_equal(served["probabilities"], outputs["probabilities"])
+    assert loaded(tf.zeros([0], tf.string))["probabilities"].shape == (0, 2)
+    assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
+    assert "labels small, big" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_regressor_of_pairs(exported):
+    model, loaded, _ = exported("pair", "classifier")
+    pairs = LINES, [*LINES[1:], LONG]
+    scores = model.predict(pairs, verbose=0)
+    np.testing.assert_allclose(loaded.pair(*map(tf.constant, pairs))["score"], scores, atol=1e-5)
+    served = loaded.signatures["pair"](text=tf.constant(pairs[0]), text_pair=tf.constant(pairs[1]))
+    np.testing.assert_allclose(served["score"], scores, atol=1e-5)
+
+
+def test_multiple_choice(exported):
+    model, loaded, _ = exported("choice", "multiple-choice")
+    passages = [LONG, "", *LINES[:20]]
+    questions = ["who painted _ ?", "why?", *[f"{line} _" for line in LINES[:20]]][: len(passages)]
+    options = [["the captain", "", f"{line} {line}"] for line in LINES[: len(passages)]]
+    logits = model.predict((passages, questions, options), verbose=0)
+    outputs = loaded(*map(tf.constant, (passages, questions, options)))
+    np.testing.assert_allclose(outputs["probabilities"], tf.nn.softmax(logits), atol=1e-5)
+    choices = outputs["choice"].numpy()
+    np.testing.assert_array_equal(choices, np.argmax(outputs["probabilities"], axis=-1))
+    answers = [option[choice] for option, choice in zip(options, choices, strict=True)]
+    assert [answer.decode() for answer in outputs["answer"].numpy()] == answers
+    served = loaded.signatures["serving_default"](
+        passage=tf.constant(passages[:2]),
+        question=tf.constant(questions[:2]),
+        options=tf.constant(options[:2]),
+    )
+    np.testing.assert_allclose(served["probabilities"], outputs["probabilities"][:2], atol=1e-6)
+
+
+def test_the_option_in_the_question():
+    questions = ["a _ b", "_", "a", "", "__", "x _ y _", "é _", " _ "]
+    options = ["1", "2", "3", "4", "_", "ß", "é", ""]
+    found = asked(tf.constant(questions), tf.constant(options)).numpy()
+    expected = [asked_in_python(*pair) for pair in zip(questions, options, strict=True)]
+    assert [text.decode() for text in found] == expected
+
+
+@pytest.mark.parametrize("name", ["span", "span or none"])
+def test_question_answering_slides_like_the_model(exported, name):
+    """Answers, where they begin, scores and null odds, over contexts of many windows and of none."""
+    model, loaded, _ = exported(name, "question-answering")
+    contexts = ["", " \u3000 ", LONG, "the captain painted", *[line for line in LINES if line]]
+    questions = [*(["who painted the lighthouse?", ""] * len(contexts))[: len(contexts) - 4], *LINES[:4]]
+    found = model.best_answers(questions, contexts, n_best=20)
+    outputs = {
+        name: array.numpy() for name, array in loaded(tf.constant(questions), tf.constant(contexts)).items()
+    }
+    texts = list(found.texts(threshold=0.0 if found.null_odds else None).values())
+    assert [text.decode() for text in outputs["answer"]] == texts
+    for i, (answers, text) in enumerate(zip(found.n_best.values(), texts, strict=True)):
+        assert outputs["begin"][i] == (answers[0].answer_start if text else -1)
+        score = answers[0].start_score + answers[0].end_score if answers[0].text else -1e30
+        np.testing.assert_allclose(outputs["score"][i], score, rtol=1e-4, atol=1e-4)
+    if found.null_odds:
+        np.testing.assert_allclose(outputs["null_odds"], list(found.null_odds.values()), atol=1e-4)
+    assert len([text for text in texts if text]) > len(texts) / 4
+    assert loaded(*[tf.zeros([0], tf.string)] * 2)["answer"].shape == (0,)
+
+
+@pytest.mark.slow
+def test_loads_in_a_process_without_this_package(exported):
+    for name, kind, arguments in (
+        ("text", "classifier", "tf.constant(['a'])"),
+        ("span or none", "question-answering", "tf.constant(['who?']), tf.constant(['the captain'])"),
+        ("choice", "multiple-choice", "tf.constant(['a']), tf.constant(['b']), tf.constant([['c', 'd']])"),
+    ):
+        folder = exported(name, kind)[2]
+        assert run_alone(f"print(len(tf.saved_model.load('.')({arguments})))", folder).strip() in ("3", "4")
+
+
+def test_a_runs_folder_and_the_command(model_file, tmp_path, capsys):
+    """Of a run the best seed's model is taken."""
+    run = tmp_path / "run"
+    (run / "seed_1").mkdir(parents=True)
+    _, file = saved("text", model_file, tmp_path)
+    file.rename(run / "seed_1" / "model.keras")
+    (run / "results.json").write_text('{"best_seed": 1}')
+    flags = ["export", "--kind=classifier", f"--model_dir={run}", f"--output={tmp_path}/saved"]
+    assert cli.main(flags) == 0
+    assert (tmp_path / "saved" / "saved_model.pb").is_file()
+
+
+def test_another_tasks_model(model_file, tmp_path):
+    _, file = saved("words", model_file, tmp_path)
+    with pytest.raises(InputError, match="is of a TextClassifier or TextRegressor.*holds a TokenClassifier"):
+        export_model(file, tmp_path / "saved", "classifier")
+    CASES["text"].build(None).save(tmp_path / "none.keras")
+    with pytest.raises(InputError, match="needs a vocabulary"):
+        export_model(tmp_path / "none.keras", tmp_path / "saved", "classifier")
+    (tmp_path / "damaged.keras").write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(InputError, match="is not a whole fine-tuned model"):
+        export_model(tmp_path / "damaged.keras", tmp_path / "saved", "classifier")
+    with pytest.raises(InputError, match="--model_dir must be the folder of a fine-tuned model"):
+        export_model(tmp_path / "nowhere", tmp_path / "saved", "classifier")
+    with pytest.raises(InputError, match="--max_answer_length belongs to --kind=question-answering"):
+        export_model(file, tmp_path / "saved", "classifier", max_answer_length=3)
+    assert not (tmp_path / "saved").exists()
