@@ -23,7 +23,7 @@ _SIGNATURE = [
     tf.TensorSpec([None], tf.string, name="context"),
 ]
 _NONE = -np.inf  # the score of a span that is no answer
-_SPACE_AT_END = r"[\s\pZ\x1c-\x1f\x{85}]+$"
+_SPACE_AT_END = r"[\s\pZ\x0b\x1c-\x1f\x{85}]+$"
 _QUESTION = "Who painted the lighthouse?"
 _CONTEXT = "The captain sailed past. His brother painted the lighthouse."
 _EXAMPLE = """

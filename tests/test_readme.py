@@ -15,7 +15,7 @@ from albert_tf import cli
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
-    shlex.split(command)
+    shlex.split(command, comments=True)
     for block in re.findall(
         r"(?:^    .*\n)+", re.sub(r"```.*?```", "", README, flags=re.DOTALL), re.MULTILINE
     )

@@ -354,9 +354,7 @@ def test_problems_are_told_and_strict_refuses(finetuning_files, tmp_path, capfd)
     assert f"warning: 1 row: empty text, left out ({file}:32: received ''" in error
     assert f"warning: 1 row: no label, left out ({file}:33" in error
     error = refused(capfd, finetuning_files.flags(tmp_path / "strict", **flags, strict=True))
-    assert (
-        "--strict allows no problem in the data. Received 1 row: empty text, left out (train.csv:32" in error
-    )
+    assert f"--strict allows no problem in the data. Received 1 row: empty text, left out ({file}:32" in error
     assert not (tmp_path / "strict").exists()
 
 

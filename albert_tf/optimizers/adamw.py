@@ -9,6 +9,11 @@ from keras import ops
 EXCLUDED = r"LayerNorm|layer_norm|bias"
 
 
+def dense(gradient, variable):
+    """The gradient as an array: TensorFlow's, of a table that is only looked up, is a list of rows."""
+    return ops.add(ops.zeros_like(variable), gradient) if hasattr(gradient, "dense_shape") else gradient
+
+
 def moments(gradient, m, v, beta_1, beta_2):
     """Running means of the gradient and of its square."""
     return beta_1 * m + (1 - beta_1) * gradient, beta_2 * v + (1 - beta_2) * ops.square(gradient)
@@ -71,7 +76,7 @@ class AdamW(keras.optimizers.Optimizer):
         m, v = self._m[index], self._v[index]
         new_weight, new_m, new_v = self.new_values(
             ops.convert_to_tensor(variable),
-            ops.cast(gradient, variable.dtype),
+            ops.cast(dense(gradient, variable), variable.dtype),
             ops.convert_to_tensor(m),
             ops.convert_to_tensor(v),
             ops.cast(learning_rate, variable.dtype),

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from tests.reference.optimizers import ReferenceOptimizer, learning_rate
@@ -93,3 +94,20 @@ def test_trains_through_fit(optimizer):
     y = x @ np.array([[1.0], [-2.0], [0.5], [0.0]], "float32")
     history = model.fit(x, y, epochs=20, batch_size=32, verbose=0).history["loss"]
     assert history[-1] < history[0] / 4
+
+
+@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
+def test_sparse_gradients_of_lookups_are_as_good_as_dense_ones(optimizer):
+    """All rows move, because of decay and moments, not only those that were looked up."""
+    values, rows = np.array([[1.0, 2.0], [3.0, 4.0]], "float32"), np.array([2, 0])
+    dense = np.zeros((4, 2), "float32")
+    dense[rows] = values
+    results = []
+    for gradient in (tf.IndexedSlices(tf.constant(values), tf.constant(rows), (4, 2)), tf.constant(dense)):
+        table = keras.Variable(np.ones((4, 2), "float32"), name="table")
+        made = optimizer(0.05)
+        made.build([table])
+        made.apply([gradient], [table])
+        made.apply([gradient], [table])
+        results.append(table.numpy())
+    np.testing.assert_array_equal(*results)
