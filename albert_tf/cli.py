@@ -292,14 +292,21 @@ def export(
     seq_length: int | None = None,
     top_k: int | None = None,
     pooling: Literal["mean", "pooled"] | None = None,
+    format: Literal["savedmodel", "onnx", "litert"] = "savedmodel",  # noqa: A002
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    quantize: Literal["none", "float16", "int8"] = "none",
+    eval_file: str | None = None,
 ) -> None:
-    """Write a model as a SavedModel; all kinds but the encoder take text.
+    """Write a model as a SavedModel; all kinds but the encoder take text. Or the encoder as ONNX or LiteRT.
 
     For example:
 
       albert export --model_dir=runs/base --output=saved_model
 
       albert export --kind=fill-mask --model_dir=albert_base_v2.tar.gz --output=models/albert/1
+
+      albert export --format=litert --quantize=int8 --eval_file='heldout/*.tfrecord' --model_dir=runs/base \\
+          --output=phone
 
     Args:
       model_dir: a run's folder, what --output_dir was in pretraining; or anything that `albert convert` reads.
@@ -309,6 +316,11 @@ def export(
       seq_length: of the preprocessor; 128 unless told.
       top_k: how many pieces fill-mask gives; 5 unless told.
       pooling: of embedding: the mean of all tokens' vectors, or the pooled output; mean unless told.
+      format: of the encoder: a SavedModel, model.onnx for ONNX Runtime and others, or model.tflite for LiteRT.
+      dtype: of a SavedModel: bfloat16 halves it and computes in bfloat16, faster where the processor can.
+      quantize: of onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
+      eval_file: of onnx and litert: pretraining examples on which the masked-LM accuracy before and after is
+        measured.
     """
     _import_tensorflow()
     from export.run import export_model
@@ -316,7 +328,16 @@ def export(
     given = {"seq_length": seq_length, "top_k": top_k, "pooling": pooling}
     options = {name: value for name, value in given.items() if value is not None}
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    result = export_model(model_dir, output, kind, **options)
+    if format == "savedmodel":
+        if quantize != "none" or eval_file:
+            raise InputError("--quantize and --eval_file belong to --format=onnx and --format=litert.")
+        result = export_model(model_dir, output, kind, dtype, **options)
+    else:
+        from export.runtimes import export_for_runtime
+
+        if kind != "encoder" or options or dtype != "float32":
+            raise InputError(f"--format={format} is of --kind=encoder, in float32, without further options.")
+        result = export_for_runtime(model_dir, output, format, quantize, eval_file)
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     console.print(result.comparison.sentence, markup=False)

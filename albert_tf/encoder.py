@@ -322,7 +322,9 @@ class AlbertEncoder(keras.Model):
         parts = itertools.chain[keras.layers.Layer](*self.attentions, *self.ffns)
         variables = itertools.chain.from_iterable(part.weights for part in parts)
         return {
-            id(variable): ops.cast(variable, self.compute_dtype if len(variable.shape) == 2 else "float32")
+            id(variable): ops.cast(
+                variable, self.compute_dtype if len(variable.shape) == 2 else variable.dtype
+            )
             for variable in variables
         }
 

@@ -49,7 +49,8 @@ class MaskedLMHead(keras.layers.Layer):
         x = self.layer_norm(self.transform(x))  # (B*P, H) -> (B*P, E)
         table = ops.transpose(ops.cast(word_embeddings, self.compute_dtype))  # (E, V)
         logits = ops.matmul(x, table) + self.output_bias  # (B*P, V)
-        return ops.reshape(logits, (-1, P, self.config.vocab_size))
+        # The batch size is said because P may be 0, and then nothing else tells it.
+        return ops.reshape(logits, (ops.shape(sequence_output)[0], P, self.config.vocab_size))
 
 
 class SentenceOrderHead(keras.layers.Layer):

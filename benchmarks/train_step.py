@@ -10,15 +10,12 @@ Every library runs in a process of its own that is stopped (SIGSTOP) except for 
 import argparse
 import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.train_step_peers import PEERS, E, F, H, L, V
+from benchmarks.turns import Peer, processor
 
 DEFAULT = ("albert_tf", "albert_tf_remat", "keras_hub", "hugging_face", "hugging_face_compiled")
 SHAPES = ("8,128,20", "2,512,77")
@@ -31,64 +28,20 @@ def model_flops(B: int, T: int, P: int) -> float:
     return 3 * B * (L * layer + 2 * T * E * H + heads)
 
 
-@dataclass
-class Peer:
-    """A library's process and what it has measured."""
-
-    name: str
-    process: subprocess.Popen
-    first_step_seconds: float = 0.0
-    steps: list[dict] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, name: str, dtype: str, shape: str, flags: argparse.Namespace) -> "Peer | None":
-        """Takes the first step; None, with a line that says so, where the library does not run."""
-        pythons = dict(value.split("=", 1) for value in flags.python)
-        command = [pythons.get(name, sys.executable), "-m", "benchmarks.train_step_peers", name]
-        command += ["--dtype", dtype, "--shape", *shape.split(","), f"--dropout={flags.dropout}"]
-        if name == "original":
-            command.append(f"--original_repo={flags.original_repo}")
-        began = time.perf_counter()
-        with (flags.logs / f"{name}.log").open("a") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        peer = cls(name, process)
-        if not peer.step():
-            print(f"{name} does not run here: see {log.name}", flush=True)
-            return None
-        peer.first_step_seconds = time.perf_counter() - began
-        peer.steps.clear()  # the first one builds the graph
-        return peer
-
-    def step(self) -> bool:
-        """One step, nothing else running; False where the process has died."""
-        assert self.process.stdin and self.process.stdout
-        self.process.send_signal(signal.SIGCONT)
-        try:
-            self.process.stdin.write("step\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            return False
-        reply = self.process.stdout.readline()
-        if not reply:
-            return False
-        self.process.send_signal(signal.SIGSTOP)
-        self.steps.append(json.loads(reply))
-        return True
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def median(self, name: str) -> float:
-        return statistics.median(step[name] for step in self.steps)
+def start(name: str, dtype: str, shape: str, flags: argparse.Namespace) -> Peer | None:
+    """A library's process, after its first step."""
+    pythons = dict(value.split("=", 1) for value in flags.python)
+    command = [pythons.get(name, sys.executable), "-m", "benchmarks.train_step_peers", name]
+    command += ["--dtype", dtype, "--shape", *shape.split(","), f"--dropout={flags.dropout}"]
+    if name == "original":
+        command.append(f"--original_repo={flags.original_repo}")
+    return Peer.start(name, command, flags.logs)
 
 
 def measure(dtype: str, shape: str, flags: argparse.Namespace) -> dict:
     """All libraries in turns at one dtype and one shape."""
     names = [*flags.peers, *(["original"] if flags.original_repo else []), "matrix_product"]
-    peers = [peer for name in names if (peer := Peer.start(name, dtype, shape, flags))]
+    peers = [peer for name in names if (peer := start(name, dtype, shape, flags))]
     for peer in peers:
         peer.step()  # the second may still allocate
         peer.steps.clear()
@@ -153,15 +106,6 @@ def table(run: dict) -> str:
                 f"| {row['first_step_seconds']:.0f} s |"
             )
     return "\n".join(lines) + "\n"
-
-
-def processor() -> dict:
-    """Its name and which of the instructions for bfloat16 products it has."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    fields = dict(line.split(":", 1) for line in lines if ":" in line)
-    values = {name.strip(): value.strip() for name, value in fields.items()}
-    instructions = sorted({"avx512_bf16", "amx_bf16"} & set(values.get("flags", "").split()))
-    return {"cpu": values.get("model name", "unknown"), "bfloat16_instructions": instructions}
 
 
 def main() -> None:

@@ -5,16 +5,15 @@ line of JSON from its standard output; nothing else is computed meanwhile.
 """
 
 import argparse
-import json
 import os
-import resource
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+
+from benchmarks.turns import answer, replies_to
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 RATE = 1e-4
@@ -277,16 +276,6 @@ PEERS = {
 }
 
 
-def peak_megabytes() -> float:
-    """Peak of this process' resident memory; `ru_maxrss` would count what the parent had, too."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
-def user_seconds() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("peer", choices=PEERS)
@@ -295,20 +284,10 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--original_repo", type=Path)
     flags = parser.parse_args()
-    replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no reply
+    replies = replies_to()
     arguments = {"folder": flags.original_repo} if flags.peer == "original" else {}
     step = PEERS[flags.peer](batch(*flags.shape), flags.dtype, flags.dropout, **arguments)
-    for _ in sys.stdin:
-        wall, user = time.perf_counter(), user_seconds()
-        loss = step()
-        reply = {
-            "seconds": time.perf_counter() - wall,
-            "user_seconds": user_seconds() - user,
-            "peak_megabytes": peak_megabytes(),
-            "loss": loss,
-        }
-        replies.write(json.dumps(reply) + "\n")
+    answer(replies, lambda _: {"loss": step()})
 
 
 if __name__ == "__main__":

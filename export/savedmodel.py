@@ -52,6 +52,7 @@ def build_export(
 
     def encode(inputs, training=False):
         outputs = model.encoder(_canonical(inputs), training=training, intermediates=True)
+        outputs = tf.nest.map_structure(_float32, outputs)
         return {
             **dict.fromkeys(pooled, outputs["pooled_output"]),
             "sequence_output": outputs["sequence_output"],
@@ -62,11 +63,11 @@ def build_export(
         outputs = encode(inputs, training)
         table = model.encoder.embeddings.word_embeddings
         logits = model.masked_lm(outputs["sequence_output"], inputs["masked_lm_positions"], table)
-        return {**outputs, "mlm_logits": logits}
+        return {**outputs, "mlm_logits": _float32(logits)}
 
     def predict_order(inputs, training=False):
         outputs = encode(inputs, training)
-        return {**outputs, "sop_logits": model.sentence_order(outputs["pooled_output"])}
+        return {**outputs, "sop_logits": _float32(model.sentence_order(outputs["pooled_output"]))}
 
     root = tf.train.Checkpoint()
     track_variables(root, model, parts)
@@ -113,6 +114,11 @@ def _outputs(model: AlbertPretrainer, loaded) -> dict:
     if hasattr(loaded, "sop"):
         theirs["sentence_order_logits"] = loaded.sop(inputs)["sop_logits"]
     return {name: (theirs[name], ours[name]) for name in ours if name in theirs}
+
+
+def _float32(array):
+    """What the interface gives, whatever the model computes in."""
+    return tf.cast(array, tf.float32)
 
 
 def _canonical(inputs: dict) -> dict:

@@ -2,6 +2,7 @@ import contextlib
 import io
 import re
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -170,3 +171,21 @@ def test_other_outputs_than_the_model_s_are_refused(source, tmp_path):
         kernel.assign(np.full(kernel.shape, np.nan))
         with pytest.raises(InputError, match="does not compute what the source does"):
             verified(export, aside)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["encoder", "fill-mask"])
+def test_bfloat16_is_half_the_file_and_gives_float32(source, tmp_path, kind):
+    sizes = {}
+    for dtype in ("float32", "bfloat16"):
+        said = export_model(source, tmp_path / dtype, kind, dtype)
+        (file,) = (tmp_path / dtype / "variables").glob("*.data-*")
+        sizes[dtype] = file.stat().st_size
+    assert sizes["bfloat16"] < 0.6 * sizes["float32"]
+    assert 0 < said.comparison.difference < 0.1 * said.comparison.scale
+    assert keras.config.dtype_policy().name == "float32"
+    given = INPUTS if kind == "encoder" else tf.constant(["The captain [MASK] past."])
+    first, second = (tf.saved_model.load(tmp_path / dtype)(given) for dtype in sizes)
+    for name in ("sequence_output", "pooled_output") if kind == "encoder" else ("probabilities",):
+        assert second[name].dtype == tf.float32
+        assert 0 < np.abs(first[name] - second[name]).max() < 0.1 * said.comparison.scale

@@ -1,0 +1,86 @@
+"""The encoder as a LiteRT (TensorFlow Lite) file, for phones and boards.
+
+model --trace--> SavedModel with signatures --TensorFlow's converter--> model.tflite
+"""
+
+import importlib.util
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from export.portable import POSITIONS, Runner, encoder_function, input_specs
+
+FILE = "model.tflite"
+EXAMPLE = """
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+encode = Interpreter("model.tflite").get_signature_runner("serving_default")
+ids = np.array([[2, 13, 1, 9, 3]], "int32")
+inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
+print(encode(**inputs)["sequence_output"].shape)
+"""
+
+
+def check_installed() -> None:
+    """Raises InputError where the runtime, which checks the file, is missing."""
+    if importlib.util.find_spec("ai_edge_litert") is None:
+        raise InputError(
+            "--format=litert needs ai-edge-litert. Install it with `pip install 'albert-tf[litert]'`."
+        )
+
+
+def write_litert(model: AlbertPretrainer, parts: Sequence[str], quantize: str, folder: Path) -> Runner:
+    """Writes model.tflite, in which every weight that layers share is stored once.
+
+    Its signatures are `serving_default`, whose inputs are those of the TF2 hub encoder, int32 (B, T), and where
+    the masked-LM head is trained `mlm`, which takes `masked_lm_positions` (B, P), too. Their outputs are those
+    of `portable.encoder_function`.
+
+    Args:
+      model: with its heads.
+      parts: which are trained; the others are left out.
+      quantize: "none"; "float16" for weights stored so and computed with in float32; "int8" for weights and, at
+        each product, activations.
+      folder: where to write.
+
+    Returns:
+      What runs the file, by LiteRT's interpreter.
+    """
+    root = tf.Module()
+    root.variables_of_the_model = [variable.value for variable in model.variables]
+    signatures = {"serving_default": _signature(encoder_function(model, parts, masked=False), masked=False)}
+    if "masked_lm" in parts:
+        signatures["mlm"] = _signature(encoder_function(model, parts, masked=True), masked=True)
+    with tempfile.TemporaryDirectory() as saved:
+        tf.saved_model.save(root, saved, signatures=signatures)
+        converter = tf.lite.TFLiteConverter.from_saved_model(saved, signature_keys=list(signatures))
+        if quantize != "none":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantize == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        (folder / FILE).write_bytes(converter.convert())
+    return litert_runner(folder / FILE)
+
+
+def litert_runner(file: Path) -> Runner:
+    """What runs a file of `write_litert`; the signature `mlm` where there are positions."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(file))
+    runners = {name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()}
+    return lambda inputs: runners["mlm" if POSITIONS in inputs else "serving_default"](**inputs)
+
+
+def _signature(function, *, masked: bool):
+    """The function with its inputs by name, as signatures have them."""
+
+    @tf.function(autograph=False)
+    def signature(**inputs):
+        return function(inputs)
+
+    return signature.get_concrete_function(**input_specs(masked=masked))

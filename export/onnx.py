@@ -1,0 +1,154 @@
+"""The encoder as one ONNX file, for ONNX Runtime, OpenVINO and others.
+
+model --trace, freeze--> graph of TensorFlow --tf2onnx--> graph of ONNX --shared once, quantized--> model.onnx
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertPretrainer
+from export.portable import POSITIONS, Runner, encoder_function, input_specs
+from export.savedmodel import TEXT_INPUTS
+
+FILE = "model.onnx"
+EXAMPLE = """
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession("model.onnx")
+ids = np.array([[2, 13, 1, 9, 3]], "int32")
+inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
+if len(session.get_inputs()) > 3:  # for mlm_logits
+    inputs["masked_lm_positions"] = np.array([[2]], "int32")
+print(session.run(["sequence_output"], inputs)[0].shape)
+"""
+_OPSET = 18
+_LARGE = 1024  # values; smaller arrays are not worth a node
+
+
+def check_installed() -> None:
+    """Raises InputError where a package of the extra `onnx` is missing."""
+    missing = [name for name in ("onnx", "onnxruntime", "tf2onnx") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"--format=onnx needs {' and '.join(missing)}. Install them with `pip install 'albert-tf[onnx]'`."
+        )
+
+
+def write_onnx(model: AlbertPretrainer, parts: Sequence[str], quantize: str, folder: Path) -> Runner:
+    """Writes model.onnx, in which every weight that layers share is stored once.
+
+    Its inputs are those of the TF2 hub encoder, int32 (B, T), and where the masked-LM head is trained
+    `masked_lm_positions` (B, P), with P = 0 where no logits are wanted; its outputs are those of
+    `portable.encoder_function`.
+
+    Args:
+      model: with its heads.
+      parts: which are trained; the others are left out.
+      quantize: "none"; "float16" for weights stored so and computed with in float32; "int8" for weights and, at
+        each product, activations.
+      folder: where to write.
+
+    Returns:
+      What runs the file, by ONNX Runtime.
+    """
+    import onnx
+    import tf2onnx
+
+    masked = "masked_lm" in parts
+    function = encoder_function(model, parts, masked=masked)
+    proto, _ = tf2onnx.convert.from_function(
+        function, [input_specs(masked=masked)], opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
+    )
+    if quantize == "int8":
+        proto = _int8(proto)
+    else:
+        _share_transposed(proto.graph)
+    if quantize == "float16":
+        _store_as_float16(proto.graph)
+    _allow_empty(proto.graph)
+    onnx.checker.check_model(proto, full_check=True)
+    onnx.save(proto, str(folder / FILE))
+    return onnx_runner(folder / FILE)
+
+
+def onnx_runner(file: Path) -> Runner:
+    """What runs a file of `write_onnx`, on CPUs."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    takes_positions = POSITIONS in [value.name for value in session.get_inputs()]
+
+    def run(inputs):
+        if takes_positions and POSITIONS not in inputs:
+            inputs = {**inputs, POSITIONS: np.zeros((len(inputs[TEXT_INPUTS[0]]), 0), np.int32)}
+        return dict(zip(names, session.run(names, inputs), strict=True))
+
+    return run
+
+
+def _erfc(context, node, name, _) -> None:
+    """Of the exact gelu: ONNX has only erf, so 1 - erf(x)."""
+    one = context.make_const(f"{name}_one", np.ones((), np.float32)).output[0]
+    erf = context.make_node("Erf", node.input).output[0]
+    context.remove_node(name)
+    context.make_node("Sub", [one, erf], name=name, outputs=node.output)
+
+
+def _share_transposed(graph) -> None:
+    """Stores the transpose of another weight as a node: the masked-LM head's of the word embeddings."""
+    import onnx
+
+    large = {tensor.name: tensor for tensor in graph.initializer if np.prod(tensor.dims) >= _LARGE}
+    arrays = {name: onnx.numpy_helper.to_array(tensor) for name, tensor in large.items()}
+    for name, array in list(arrays.items()):
+        for other, source in arrays.items():
+            if other != name and array.ndim == 2 and np.array_equal(array.T, source):
+                graph.initializer.remove(large[name])
+                graph.node.insert(0, onnx.helper.make_node("Transpose", [other], [name], perm=[1, 0]))
+                del arrays[name]
+                break
+
+
+def _store_as_float16(graph) -> None:
+    """Stores large float32 weights in half the bytes; a runtime casts them back once, when it loads them."""
+    import onnx
+
+    for tensor in list(graph.initializer):
+        if tensor.data_type == onnx.TensorProto.FLOAT and np.prod(tensor.dims) >= _LARGE:
+            half = onnx.numpy_helper.to_array(tensor).astype(np.float16)
+            stored = f"{tensor.name}_float16"
+            cast = onnx.helper.make_node("Cast", [stored], [tensor.name], to=onnx.TensorProto.FLOAT)
+            graph.initializer.remove(tensor)
+            graph.initializer.append(onnx.numpy_helper.from_array(half, stored))
+            graph.node.insert(0, cast)
+
+
+def _int8(proto):
+    """The graph with matrices and word embeddings in 8 bits, a scale for each column."""
+    import tempfile
+
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = f"{folder}/float32.onnx", f"{folder}/int8.onnx"
+        onnx.save(proto, before)
+        # Unsigned: the signed form saturates on x86 processors without VNNI.
+        quantize_dynamic(before, after, weight_type=QuantType.QUInt8, per_channel=True)
+        return onnx.load(after)
+
+
+def _allow_empty(graph) -> None:
+    """Lets no positions give no logits: by default a size of 0 that is computed means the input's own size."""
+    import onnx
+
+    constant = {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Reshape" and node.input[1] not in constant:
+            node.attribute.append(onnx.helper.make_attribute("allowzero", 1))

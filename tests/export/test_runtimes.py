@@ -1,0 +1,214 @@
+"""Exports for ONNX Runtime and LiteRT, run by these, against the model."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.tf1 import write_tf1
+from export import litert, onnx
+from export.portable import masked_lm_accuracy
+from export.runtimes import export_for_runtime
+from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
+from tests.export.conftest import write_source
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("ai_edge_litert", reason="an extra: pip install 'albert-tf[litert]'")
+
+RUNNERS = {"onnx": onnx.onnx_runner, "litert": litert.litert_runner}
+FILES = {"onnx": onnx.FILE, "litert": litert.FILE}
+FORMATS = pytest.mark.parametrize("runtime", ["onnx", "litert"])
+
+
+def batch(config: AlbertConfig, B: int, T: int, P: int = 2) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(B * T)
+    lengths = rng.integers(1, T + 1, B)
+    return {
+        "input_word_ids": rng.integers(0, config.vocab_size, (B, T)).astype("int32"),
+        "input_mask": (np.arange(T) < lengths[:, None]).astype("int32"),
+        "input_type_ids": rng.integers(0, 2, (B, T)).astype("int32"),
+        "masked_lm_positions": rng.integers(0, T, (B, P)).astype("int32"),
+    }
+
+
+def expected(model, inputs: dict) -> dict[str, np.ndarray]:
+    ours = {
+        "input_ids": inputs["input_word_ids"],
+        "input_mask": inputs["input_mask"],
+        "token_type_ids": inputs["input_type_ids"],
+        "masked_lm_positions": inputs["masked_lm_positions"],
+    }
+    encoded, heads = model.encoder(ours), model(ours)
+    arrays = {
+        "sequence_output": encoded["sequence_output"],
+        "pooled_output": encoded["pooled_output"],
+        "mlm_logits": heads["masked_lm_logits"],
+        "sop_logits": heads["sentence_order_logits"],
+    }
+    return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+@FORMATS
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.slow
+def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
+    """Every way to share, activation and shape that the encoder has."""
+    (tmp_path / "source").mkdir()
+    stored = StoredModel("run", Path("nowhere"), CONFIGS[config], random_weights(CONFIGS[config]))
+    write_tf1(stored, tmp_path / "source")
+    said = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime)
+    assert said.comparison.is_equal
+    run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
+    model = load_pretrained(tmp_path / "source").model
+    for shape in ((1, 2), (3, 16), (2, 7)):
+        inputs = batch(model.config, *shape)
+        ours, theirs = expected(model, inputs), run(inputs)
+        assert set(theirs) == set(ours)
+        for name, array in ours.items():
+            assert theirs[name].shape == array.shape
+            np.testing.assert_allclose(theirs[name], array, atol=1e-4, err_msg=f"{name} {shape}")
+
+
+@FORMATS
+def test_without_positions(runtime, source, tmp_path):
+    export_for_runtime(source, tmp_path / "saved", runtime)
+    run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
+    model = load_pretrained(source).model
+    inputs = batch(model.config, 2, 9)
+    ours = expected(model, inputs)
+    del inputs["masked_lm_positions"]
+    theirs = run(inputs)
+    for name in ("sequence_output", "pooled_output", "sop_logits"):
+        np.testing.assert_allclose(theirs[name], ours[name], atol=1e-4)
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == sorted(
+        ["README.md", "albert_config.json", "spm.model", FILES[runtime]]
+    )
+
+
+@FORMATS
+def test_only_what_the_files_hold(runtime, tmp_path):
+    source = write_source(tmp_path / "source", "masked_lm", "sentence_order")
+    export_for_runtime(source, tmp_path / "saved", runtime)
+    run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
+    inputs = batch(load_pretrained(source).model.config, 2, 9)
+    del inputs["masked_lm_positions"]
+    assert set(run(inputs)) == {"sequence_output", "pooled_output"}
+
+
+@FORMATS
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_shared_weights_are_stored_once(runtime, tmp_path):
+    """ALBERT-base in each form against its parameters' bytes."""
+    config = AlbertConfig()
+    (tmp_path / "source").mkdir()
+    weights = random_weights(config, scale=0.02)
+    write_tf1(StoredModel("run", Path("nowhere"), config, weights), tmp_path / "source")
+    whole = 4 * sum(array.size for array in weights.values())
+    for quantize, share in (("none", 1.05), ("float16", 0.53), ("int8", 0.36)):
+        said = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime, quantize)
+        size = (tmp_path / "saved" / FILES[runtime]).stat().st_size
+        assert size < share * whole, (quantize, size / whole)
+        tolerance = {"none": 1e-4, "float16": 1e-2, "int8": 1.0}[quantize]
+        assert said.comparison.difference < tolerance, quantize
+
+
+@FORMATS
+@pytest.mark.slow
+def test_what_quantization_costs_is_measured(runtime, pretraining_files, tmp_path):
+    config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
+    (tmp_path / "source").mkdir()
+    stored = StoredModel("run", Path("nowhere"), config, random_weights(config))
+    write_tf1(stored, tmp_path / "source")
+    results = {}
+    for quantize in ("none", "float16", "int8"):
+        said = export_for_runtime(
+            tmp_path / "source", tmp_path / "saved", runtime, quantize, pretraining_files.heldout
+        )
+        (note,) = [note for note in said.notes if note.startswith("masked-LM accuracy")]
+        before, after, count = re.search(
+            r": ([\d.]+) before, ([\d.]+) in the file .*; ([\d,]+) predictions$", note
+        ).groups()
+        results[quantize] = float(before), float(after), count
+        assert note in (tmp_path / "saved" / "README.md").read_text()
+    assert len({(before, count) for before, _, count in results.values()}) == 1
+    assert results["none"][0] == results["none"][1]
+    assert abs(results["int8"][0] - results["int8"][1]) < 0.1
+    said = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime, "int8")
+    assert any("--eval_file was not given" in note for note in said.notes)
+
+
+@FORMATS
+@pytest.mark.slow
+def test_the_example_of_the_card_runs(runtime, source, tmp_path, monkeypatch):
+    assert (
+        cli.main(["export", f"--format={runtime}", f"--model_dir={source}", f"--output={tmp_path}/saved"])
+        == 0
+    )
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert re.search(
+        r"Verified: maximum difference [\d.e-]+, of outputs up to [\d.e+]+, in sequence_output", card
+    )
+    (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    monkeypatch.chdir(tmp_path / "saved")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(example, {})
+    assert printed.getvalue().strip() == "(1, 5, 24)"
+
+
+def test_what_does_not_go_together(source, tmp_path, capsys, pretraining_files):
+    flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
+    for more, message in (
+        (["--quantize=int8"], "--quantize and --eval_file belong to --format=onnx and --format=litert."),
+        (["--format=onnx", "--kind=embedding"], "--format=onnx is of --kind=encoder"),
+        (["--format=onnx", f"--eval_file={pretraining_files.heldout}"], "at most 16 tokens. Received 32."),
+        (["--format=litert", f"--eval_file={tmp_path}/nothing"], "nothing"),
+    ):
+        assert cli.main([*flags, *more]) == 2
+        assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_accuracy_counts_predictions_not_padding():
+    logits = np.zeros((2, 3, 5))
+    logits[[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [4, 1, 0, 2, 2, 0]] = 1.0
+    examples = {
+        "input_ids": np.zeros((2, 4)),
+        "input_mask": np.ones((2, 4)),
+        "token_type_ids": np.ones((2, 4)),
+        "masked_lm_positions": np.array([[1, 2, 0], [3, 0, 0]]),
+        "masked_lm_ids": np.array([[4, 2, 0], [2, 0, 0]]),
+        "masked_lm_weights": np.array([[1.0, 1, 0], [1, 0, 0]]),
+    }
+    asked = []
+
+    def run(inputs):
+        asked.append(inputs)
+        return {"mlm_logits": logits}
+
+    assert masked_lm_accuracy(run, [examples, examples]) == (2 / 3, 6)
+    np.testing.assert_array_equal(asked[0]["input_type_ids"], np.ones((2, 4)))
+    assert {array.dtype for array in asked[0].values()} == {np.dtype("int32")}
+
+
+@pytest.mark.slow
+def test_replaces_an_export_but_nobody_else_s_file(source, tmp_path):
+    for _ in range(2):
+        export_for_runtime(source, tmp_path / "saved", "litert")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "model.onnx").write_bytes(b"months of training")
+    with pytest.raises(InputError, match="--output must be a new or empty folder"):
+        export_for_runtime(source, tmp_path / "mine", "onnx")
+    with pytest.raises(InputError, match="--output must not be the model itself"):
+        export_for_runtime(tmp_path / "saved", tmp_path / "saved", "onnx")
+    assert (tmp_path / "mine" / "model.onnx").read_bytes() == b"months of training"
