@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from benchmarks.turns import answer, replies_to
 
 RATE, WARMUP, STEPS = 1e-5, 1256, 20935  # SST-2 in the paper's Table 14
@@ -63,25 +64,17 @@ class Setup:
 
     Attributes:
       examples: what to train on.
-      preset: the model's size.
-      vocab_size: V.
+      config: the model.
       batch_size: B.
       length: T of batches of a fixed length.
       dtype: "float32" or "bfloat16".
     """
 
     examples: Examples
-    preset: str
-    vocab_size: int
+    config: AlbertConfig
     batch_size: int
     length: int
     dtype: str
-
-    def sizes(self) -> dict:
-        """The fields of the model, under the names of its configuration."""
-        from albert_tf.config import AlbertConfig
-
-        return AlbertConfig.from_preset(self.preset, vocab_size=self.vocab_size).to_dict()
 
 
 # (turn, batches) -> the mean loss and the shapes (B, T) of the batches.
@@ -92,22 +85,22 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
     """This library as `albert finetune` trains: its model, optimizer and batches, through Keras' `fit`."""
     import keras
 
-    from albert_tf import AlbertConfig, AlbertEncoder, WarmupPolynomialDecay
+    from albert_tf import AlbertEncoder, WarmupPolynomialDecay
     from albert_tf.finetuning import TextClassifier
     from albert_tf.finetuning.settings import FinetuningSettings
     from albert_tf.finetuning.task_data import Split, train_batches
     from albert_tf.training.clipping import ClippedAdamW
 
     policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
-    encoder = AlbertEncoder(AlbertConfig.from_dict(setup.sizes()), seed=SEED, dtype=policy)
+    encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)
     model = TextClassifier(encoder, ("0", "1"), seed=SEED)
     optimizer = ClippedAdamW(WarmupPolynomialDecay(RATE, STEPS, WARMUP))
     optimizer.build(model.trainable_variables)
     model.compile(optimizer=optimizer, jit_compile=False)
     settings = FinetuningSettings(
         "sst-2",
-        output_dir="",
-        data_dir="",
+        output_dir="unused",
+        data_dir="unused",
         do_eval=True,
         train_batch_size=setup.batch_size,
         max_seq_length=setup.length,
@@ -136,15 +129,15 @@ def keras_hub(setup: Setup) -> Train:
 
     keras.utils.set_random_seed(SEED)
     keras.config.set_dtype_policy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
-    sizes = setup.sizes()
+    config = setup.config
     backbone = keras_hub.models.AlbertBackbone(
-        vocabulary_size=sizes["vocab_size"],
-        num_layers=sizes["num_hidden_layers"],
-        num_heads=sizes["num_attention_heads"],
-        embedding_dim=sizes["embedding_size"],
-        hidden_dim=sizes["hidden_size"],
-        intermediate_dim=sizes["intermediate_size"],
-        dropout=sizes["hidden_dropout_prob"],
+        vocabulary_size=config.vocab_size,
+        num_layers=config.num_hidden_layers,
+        num_heads=config.num_attention_heads,
+        embedding_dim=config.embedding_size,
+        hidden_dim=config.hidden_size,
+        intermediate_dim=config.intermediate_size,
+        dropout=config.hidden_dropout_prob,
     )
     model = keras_hub.models.AlbertTextClassifier(backbone, num_classes=2, preprocessor=None)
     model.compile(
@@ -171,14 +164,14 @@ def keras_hub(setup: Setup) -> Train:
 def hugging_face(setup: Setup, compiled: bool = False, grouped: bool = False) -> Train:
     """AlbertForSequenceClassification on PyTorch, each batch as long as its longest example."""
     import torch
-    from transformers import AlbertConfig, AlbertForSequenceClassification
+    import transformers
 
-    sizes = setup.sizes()
     names = ("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
     names += ("intermediate_size", "hidden_dropout_prob", "attention_probs_dropout_prob")
     torch.manual_seed(SEED)
     torch.set_num_threads(os.cpu_count() or 1)
-    model = AlbertForSequenceClassification(AlbertConfig(**{name: sizes[name] for name in names})).train()
+    config = transformers.AlbertConfig(**{name: getattr(setup.config, name) for name in names})
+    model = transformers.AlbertForSequenceClassification(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=0.01)
     forward = torch.compile(model, dynamic=True) if compiled else model
 
@@ -255,14 +248,13 @@ def main() -> None:
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("--examples", type=Path, required=True)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
-    parser.add_argument("--preset", required=True)
-    parser.add_argument("--vocab_size", type=int, required=True)
+    parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--batch_size", type=int, required=True)
     parser.add_argument("--length", type=int, required=True)
     flags = vars(parser.parse_args())
     replies = replies_to()
-    peer, file = flags.pop("peer"), flags.pop("examples")
-    train = PEERS[peer](Setup(Examples.load(file), **flags))
+    peer, file, config = (flags.pop(name) for name in ("peer", "examples", "config"))
+    train = PEERS[peer](Setup(Examples.load(file), AlbertConfig.from_json_file(config), **flags))
 
     def facts(request: str) -> dict:
         loss, shapes = train(*map(int, request.split()))

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from benchmarks.finetuning import FinetuningBenchmarkSettings, main, sample, summary, table
 from benchmarks.finetuning_peers import Examples, Setup, shuffled
@@ -81,7 +82,7 @@ def test_examples_survive_their_file(tmp_path):
 @pytest.mark.parametrize("grouped", [False, True])
 def test_batches_of_the_others_have_the_same_examples(length, grouped):
     examples = some_examples()
-    setup = Setup(examples, "albert_base_v2", 200, 5, 24, "float32")
+    setup = Setup(examples, AlbertConfig(vocab_size=200), 5, 24, "float32")
     batches = list(shuffled(setup, 1, 2, length, grouped))
     assert sorted(np.concatenate([batch["input_ids"][:, 0] for batch in batches])) == list(range(110, 120))
     for batch in batches:
@@ -119,6 +120,7 @@ def test_libraries_take_turns_on_real_text(model_file, tmp_path, capsys):
         str(model_file),
         output=tmp_path / "report.json",
         peers=("albert_tf", "albert_tf_padded"),
+        num_hidden_layers=1,
         dtypes=("float32",),
         batch_size=4,
         turns=2,
