@@ -41,9 +41,8 @@ class Examples:
     @classmethod
     def load(cls, file: Path) -> "Examples":
         with np.load(file) as arrays:
-            return cls(
-                *(arrays[name] for name in ("input_ids", "lengths", "labels")), int(arrays["per_turn"])
-            )
+            ids, lengths, labels = (arrays[name] for name in ("input_ids", "lengths", "labels"))
+            return cls(ids, lengths, labels, int(arrays["per_turn"]))
 
     def turn(self, number: int) -> list[dict[str, np.ndarray]]:
         """Examples as `data_prep.tasks.features` makes them."""
@@ -52,7 +51,7 @@ class Examples:
             {
                 "input_ids": self.input_ids[ends[i] - self.lengths[i] : ends[i]],
                 "token_type_ids": np.zeros(self.lengths[i], np.int32),
-                "label": np.int32(self.labels[i]),
+                "label": np.array(self.labels[i], np.int32),
             }
             for i in range(first, first + self.per_turn)
         ]
@@ -166,8 +165,16 @@ def hugging_face(setup: Setup, compiled: bool = False, grouped: bool = False) ->
     import torch
     import transformers
 
-    names = ("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-    names += ("intermediate_size", "hidden_dropout_prob", "attention_probs_dropout_prob")
+    names = (
+        "vocab_size",
+        "embedding_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+    )
     torch.manual_seed(SEED)
     torch.set_num_threads(os.cpu_count() or 1)
     config = transformers.AlbertConfig(**{name: getattr(setup.config, name) for name in names})
