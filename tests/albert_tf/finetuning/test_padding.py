@@ -23,7 +23,7 @@ def examples(count=37):
 
 
 def losses_by_example(model, batches) -> np.ndarray:
-    losses = {}
+    losses: dict[int, float] = {}
     for batch in batches.as_numpy_iterator():
         values = model.task_losses(batch["label"], model(batch))
         losses |= dict(zip(batch["index"].tolist(), np.asarray(values).tolist(), strict=True))
@@ -51,4 +51,4 @@ def test_the_losses_of_training():
         history = model.fit(batches, epochs=2, steps_per_epoch=5, shuffle=False, verbose=0).history
         histories.append(history["loss"])
     assert histories[0][0] != histories[0][1]
-    np.testing.assert_allclose(*histories, atol=1e-5)
+    np.testing.assert_allclose(histories[0], histories[1], atol=1e-5)
