@@ -66,7 +66,8 @@ class Peer:
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait()
+        with self.process:  # waits, and closes the pipes
+            pass
 
     def median(self, name: str) -> float:
         return statistics.median(step[name] for step in self.steps)

@@ -6,7 +6,7 @@ from keras import ops
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead, masked
 from albert_tf.finetuning.preprocessor import ChoicePreprocessor
-from albert_tf.finetuning.task_model import TaskModel, cross_entropy
+from albert_tf.finetuning.task_model import TaskModel, cross_entropy, pooled_output
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
 
@@ -56,7 +56,7 @@ class MultipleChoice(TaskModel):
     def call(self, inputs, training=False):
         _, C, T = ops.shape(inputs["input_ids"])
         flat = {name: ops.reshape(inputs[name], (-1, T)) for name in _INPUTS if name in inputs}
-        pooled = self.encoder(flat, training=training)["pooled_output"]  # (B*C, H)
+        pooled = pooled_output(self.encoder, flat, training)  # (B*C, H)
         logits = ops.reshape(self.scorer(pooled, training=training), (-1, C))
         if "input_mask" not in inputs:
             return logits

@@ -262,3 +262,9 @@ def with_dropout(encoder: AlbertEncoder, rate: float) -> AlbertEncoder:
 def cross_entropy(labels, logits):
     """Of integers (...) and float32 logits (..., C), in nats, float32 (...)."""
     return ops.sparse_categorical_crossentropy(ops.cast(labels, "int32"), logits, from_logits=True)
+
+
+def pooled_output(encoder: AlbertEncoder, inputs, training: bool):
+    """The encoder's `pooled_output` (B, H); its last layer computes what the pooler reads and nothing else."""
+    first = ops.zeros_like(inputs["input_ids"][:, :1])
+    return encoder(inputs, training=training, positions=first)["pooled_output"]

@@ -6,7 +6,7 @@ import keras
 
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead
-from albert_tf.finetuning.task_model import TaskModel, cross_entropy
+from albert_tf.finetuning.task_model import TaskModel, cross_entropy, pooled_output
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -56,7 +56,7 @@ class TextClassifier(TaskModel):
         self.built = True
 
     def call(self, inputs, training=False):
-        pooled = self.encoder(inputs, training=training)["pooled_output"]
+        pooled = pooled_output(self.encoder, inputs, training)
         return self.classifier(pooled, training=training)
 
     def task_losses(self, y, outputs):

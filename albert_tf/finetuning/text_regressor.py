@@ -5,7 +5,7 @@ from keras import ops
 
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead
-from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.task_model import TaskModel, pooled_output
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -47,7 +47,7 @@ class TextRegressor(TaskModel):
         self.built = True
 
     def call(self, inputs, training=False):
-        pooled = self.encoder(inputs, training=training)["pooled_output"]
+        pooled = pooled_output(self.encoder, inputs, training)
         return self.regressor(pooled, training=training)[:, 0]
 
     def task_losses(self, y, outputs):

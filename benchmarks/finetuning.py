@@ -1,0 +1,258 @@
+"""Fine-tuning on a task of texts here and in other libraries, in turns: real examples a second, memory.
+
+    pip install -e '.[peers]'
+    python -m benchmarks.finetuning --data_dir=SST-2 --spm_model_file=30k-clean.model --output=finetuning.json
+
+All train models of the same size on the same examples, each in a process of its own that is stopped (SIGSTOP)
+except for its turn, and each with its own batches: `albert_tf` those of `albert finetune`, of similar lengths;
+`albert_tf_padded` and `keras_hub` of one length; `hugging_face` as long as the longest of B random examples,
+`hugging_face_grouped` of similar lengths there too. A turn is a sample of the training data that has examples of
+all lengths as they come. Batches of one length cost the same whatever is in them, so few of them are enough.
+"""
+
+import dataclasses
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import write_text
+from benchmarks import program
+from benchmarks.finetuning_peers import PEERS, Examples
+from benchmarks.turns import Peer, processor
+
+OURS = "albert_tf"
+_POOL = 64  # batches; as many as `bucketed_batches` sorts together
+_POOLS = 4  # of which turns draw their own
+
+
+@dataclass(frozen=True)
+class FinetuningBenchmarkSettings:
+    """What is measured.
+
+    Attributes:
+      data_dir: the task's folder.
+      spm_model_file: a SentencePiece vocabulary.
+      task: the name of a task with one text and two classes.
+      output: a JSON file for the results.
+      preset: the model's size.
+      num_hidden_layers: of the model, in place of the preset's, for a quick look. Of what `albert_tf` saves in the
+        last layer a shallow model has more.
+      peers: which libraries.
+      dtypes: float32 and bfloat16.
+      batch_size: B.
+      turns: of every library; one more, which compiles and allocates, is not counted.
+      bucketed_batches: in a turn; its examples are those of all libraries.
+      dynamic_batches: of Hugging Face in a turn.
+      fixed_batches: of a fixed length in a turn.
+      padded_batch_size: B of `albert_tf_padded`, where 32 sequences of 512 do not fit into memory.
+      padded_length: its T.
+      keras_hub_length: T of KerasHub. Its preprocessor's default is 512; its examples say 128.
+      logs: a folder for what the libraries print.
+    """
+
+    data_dir: str
+    spm_model_file: str
+    task: str = "sst-2"
+    output: Path | None = None
+    preset: str = "albert_base_v2"
+    num_hidden_layers: int | None = None
+    peers: tuple[str, ...] = tuple(PEERS)
+    dtypes: tuple[str, ...] = ("bfloat16", "float32")
+    batch_size: int = 32
+    turns: int = 5
+    bucketed_batches: int = 16
+    dynamic_batches: int = 8
+    fixed_batches: int = 1
+    padded_batch_size: int | None = None
+    padded_length: int = 512
+    keras_hub_length: int = 128
+    logs: Path = Path("finetuning_logs")
+
+    def __post_init__(self):
+        for peer in self.peers:
+            if peer not in PEERS:
+                raise InputError(f"--peers must be among {', '.join(PEERS)}. Received {peer!r}.")
+        if OURS not in self.peers:
+            raise InputError(f"--peers must name {OURS}, which the others are compared with.")
+        if not 1 <= self.bucketed_batches <= _POOL:
+            raise InputError(
+                f"--bucketed_batches must be from 1 to {_POOL}. Received {self.bucketed_batches}."
+            )
+
+    def batches_of(self, peer: str) -> int:
+        """How many a library takes in a turn; not more than a turn has examples for."""
+        kinds = {OURS: self.bucketed_batches, "albert_tf_padded": self.fixed_batches}
+        wanted = kinds.get(peer, self.fixed_batches if peer == "keras_hub" else self.dynamic_batches)
+        return min(wanted, self.bucketed_batches)
+
+    def shape_of(self, peer: str) -> tuple[int, int]:
+        """B, and the longest T."""
+        if peer == "albert_tf_padded":
+            return self.padded_batch_size or self.batch_size, self.padded_length
+        return self.batch_size, self.keras_hub_length if peer == "keras_hub" else self.padded_length
+
+
+def main(settings: FinetuningBenchmarkSettings) -> dict[str, Any]:
+    """Measures all libraries, prints a table for each dtype and returns the report."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    settings.logs.mkdir(parents=True, exist_ok=True)
+    config = AlbertConfig.from_preset(settings.preset)
+    layers = settings.num_hidden_layers or config.num_hidden_layers
+    report: dict[str, Any] = {**processor(), "cores": os.cpu_count(), "preset": settings.preset}
+    report |= {"num_hidden_layers": layers, "runs": []}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "examples.npz")
+        config_file = Path(folder, "config.json")
+        vocab_size = write_examples(settings, file)
+        dataclasses.replace(config, vocab_size=vocab_size, num_hidden_layers=layers).to_json_file(config_file)
+        for dtype in settings.dtypes:
+            report["runs"].append({"dtype": dtype})
+            for peers in measure(settings, file, config_file, dtype):
+                report["runs"][-1]["peers"] = summary(peers)
+                if settings.output:
+                    write_text(settings.output, json.dumps(report, indent=2) + "\n")
+            print(table(report["runs"][-1]), flush=True)
+    return report
+
+
+def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
+    """Writes the examples of all turns to a file of arrays and returns the size of the vocabulary."""
+    from data_prep.tasks.features import text_features
+    from data_prep.tasks.problems import Problems
+    from data_prep.tasks.reading import read_examples
+    from data_prep.tasks.task import find_task
+    from data_prep.token_stream import load_tokenizer
+
+    task = find_task(settings.task)
+    if task.kind != "classification" or len(task.labels) != 2:
+        raise InputError(f"--task must have one text and two classes. Received {task.name}.")
+    tokenizer = load_tokenizer(settings.spm_model_file, None, True)
+    examples = read_examples(task, settings.data_dir, "train", Problems())
+    chosen = np.random.default_rng(0).permutation(len(examples))[: _POOLS * _POOL * settings.batch_size]
+    # Whatever --keras_hub_length cuts off the others do not have either.
+    longest = min(settings.padded_length, settings.keras_hub_length)
+    features = text_features([examples[row] for row in chosen], tokenizer, longest, task.labels)
+    lengths = np.array([len(arrays["input_ids"]) for arrays in features], np.int32)
+    rows = [
+        row
+        for turn in range(settings.turns + 1)
+        for row in sample(lengths, settings.batch_size, settings.bucketed_batches, turn)
+    ]
+    Examples(
+        np.concatenate([features[row]["input_ids"] for row in rows]),
+        lengths[rows],
+        np.array([features[row]["label"] for row in rows], np.int32),
+        per_turn=len(rows) // (settings.turns + 1),
+    ).save(file)
+    return tokenizer.vocab_size
+
+
+def sample(lengths: np.ndarray, batch_size: int, batches: int, seed: int) -> np.ndarray:
+    """Rows of a turn's examples, int32 [batches * batch_size].
+
+    They are one batch drawn of every k that follow each other among so many as `bucketed_batches` sorts together:
+    sorting them again makes the same batches, and their lengths are distributed as in training.
+
+    Args:
+      lengths: of all examples.
+      batch_size: B.
+      batches: how many.
+      seed: of what is drawn.
+    """
+    rng = np.random.default_rng(seed)
+    pool = min(_POOL, len(lengths) // batch_size)
+    if batches > pool:
+        raise InputError(
+            f"--bucketed_batches must not be more than the data have. Received {batches} with {len(lengths)} "
+            "examples."
+        )
+    rows = rng.permutation(len(lengths))[: pool * batch_size]
+    in_order = rows[np.argsort(-lengths[rows], kind="stable")].reshape(pool, batch_size)
+    bounds = np.arange(batches + 1) * pool // batches
+    places = rng.integers(bounds[:-1], bounds[1:])
+    return in_order[places].reshape(-1).astype(np.int32)
+
+
+def measure(
+    settings: FinetuningBenchmarkSettings, file: Path, config_file: Path, dtype: str
+) -> Iterator[list[Peer]]:
+    """All libraries in turns; after each turn those that still run."""
+    peers = []
+    for name in settings.peers:
+        B, T = settings.shape_of(name)
+        command = [sys.executable, "-m", "benchmarks.finetuning_peers", name, f"--examples={file}"]
+        command += [f"--dtype={dtype}", f"--config={config_file}", f"--batch_size={B}", f"--length={T}"]
+        peer = Peer.start(name, command, settings.logs, f"0 {min(2, settings.batches_of(name))}")
+        if peer:
+            peer.steps.clear()
+            peers.append(peer)
+        elif name == OURS:
+            raise InputError(f"{OURS} must run. Its error is in {settings.logs / f'{name}.log'}.")
+    for turn in range(1, settings.turns + 1):
+        peers = [peer for peer in peers if peer.step(f"{turn} {settings.batches_of(peer.name)}")]
+        yield peers
+    for peer in peers:
+        peer.stop()
+
+
+def summary(peers: Sequence[Peer]) -> dict[str, dict]:
+    """Medians over turns; by the clock and by user CPU time, which other work on the machine disturbs less."""
+    ours = next(peer for peer in peers if peer.name == OURS)
+    rows = {}
+    for peer in peers:
+        steps = peer.steps
+        rows[peer.name] = {
+            "batch_size": steps[0]["examples"] / steps[0]["batches"],
+            "batches_a_turn": steps[0]["batches"],
+            "tokens_per_example": sum(step["padded_tokens"] for step in steps)
+            / sum(step["examples"] for step in steps),
+            "peak_megabytes": max(step["peak_megabytes"] for step in steps),
+            "first_turn_seconds": peer.first_step_seconds,
+            "last_loss": steps[-1]["loss"],
+        }
+        for kind in ("seconds", "user_seconds"):
+            rates = [step["examples"] / step[kind] for step in steps]
+            our_rates = [step["examples"] / step[kind] for step in ours.steps]
+            times = [mine / theirs for mine, theirs in zip(our_rates, rates, strict=True)]
+            rows[peer.name][f"examples_per_{kind.removesuffix('s')}"] = statistics.median(rates)
+            # A turn's ratios first: in it the libraries ran right after each other.
+            rows[peer.name][f"albert_tf_times_by_{kind}"] = statistics.median(times)
+            rows[peer.name][f"range_of_times_by_{kind}"] = [min(times), max(times)]
+            rows[peer.name][kind] = [round(step[kind], 3) for step in steps]
+    return rows
+
+
+def table(run: dict) -> str:
+    """The run as a Markdown table."""
+    lines = [
+        f"{run['dtype']}; tokens with padding; how many times faster albert_tf is, with the range over the turns",
+        "",
+        "| | B | tokens/example | examples/s | examples/core s | albert_tf, times | by core s | MB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in run["peers"].items():
+        times = [
+            f"{row[f'albert_tf_times_by_{kind}']:.2f} ({low:.2f} to {high:.2f})"
+            for kind in ("seconds", "user_seconds")
+            for low, high in [row[f"range_of_times_by_{kind}"]]
+        ]
+        lines.append(
+            f"| {name} | {row['batch_size']:.0f} | {row['tokens_per_example']:.1f} "
+            f"| {row['examples_per_second']:.2f} | {row['examples_per_user_second']:.2f} "
+            f"| {times[0]} | {times[1]} | {row['peak_megabytes']:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, FinetuningBenchmarkSettings, __doc__))

@@ -1,0 +1,279 @@
+"""Fine-tuning a classifier of texts in each library, and the process that trains when told to.
+
+benchmarks/finetuning.py starts one process per library. Every one of them cuts the same examples into batches in
+its own way; a turn is a line "TURN BATCHES" to its standard input.
+"""
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from benchmarks.turns import answer, replies_to
+
+RATE, WARMUP, STEPS = 1e-5, 1256, 20935  # SST-2 in the paper's Table 14
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What all libraries train on; a file of arrays between processes.
+
+    Attributes:
+      input_ids: of all examples, one after the other, int32.
+      lengths: of each, int32.
+      labels: of each, int32.
+      per_turn: examples in a turn; turn i has those from i * per_turn on.
+    """
+
+    input_ids: np.ndarray
+    lengths: np.ndarray
+    labels: np.ndarray
+    per_turn: int
+
+    def save(self, file: Path) -> None:
+        np.savez(file, **vars(self))
+
+    @classmethod
+    def load(cls, file: Path) -> "Examples":
+        with np.load(file) as arrays:
+            ids, lengths, labels = (arrays[name] for name in ("input_ids", "lengths", "labels"))
+            return cls(ids, lengths, labels, int(arrays["per_turn"]))
+
+    def turn(self, number: int) -> list[dict[str, np.ndarray]]:
+        """Examples as `data_prep.tasks.features` makes them."""
+        ends, first = np.cumsum(self.lengths), number * self.per_turn
+        return [
+            {
+                "input_ids": self.input_ids[ends[i] - self.lengths[i] : ends[i]],
+                "token_type_ids": np.zeros(self.lengths[i], np.int32),
+                "label": np.array(self.labels[i], np.int32),
+            }
+            for i in range(first, first + self.per_turn)
+        ]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One measurement.
+
+    Attributes:
+      examples: what to train on.
+      config: the model.
+      batch_size: B.
+      length: T of batches of a fixed length.
+      dtype: "float32" or "bfloat16".
+    """
+
+    examples: Examples
+    config: AlbertConfig
+    batch_size: int
+    length: int
+    dtype: str
+
+
+# (turn, batches) -> the mean loss and the shapes (B, T) of the batches.
+Train = Callable[[int, int], tuple[float, list[tuple[int, int]]]]
+
+
+def albert_tf(setup: Setup, pad: bool = False) -> Train:
+    """This library as `albert finetune` trains: its model, optimizer and batches, through Keras' `fit`."""
+    import keras
+
+    from albert_tf import AlbertEncoder, WarmupPolynomialDecay
+    from albert_tf.finetuning import TextClassifier
+    from albert_tf.finetuning.settings import FinetuningSettings
+    from albert_tf.finetuning.task_data import Split, train_batches
+    from albert_tf.training.clipping import ClippedAdamW
+
+    policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
+    encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)
+    model = TextClassifier(encoder, ("0", "1"), seed=SEED)
+    optimizer = ClippedAdamW(WarmupPolynomialDecay(RATE, STEPS, WARMUP))
+    optimizer.build(model.trainable_variables)
+    model.compile(optimizer=optimizer, jit_compile=False)
+    settings = FinetuningSettings(
+        "sst-2",
+        output_dir="unused",
+        data_dir="unused",
+        do_eval=True,
+        train_batch_size=setup.batch_size,
+        max_seq_length=setup.length,
+        pad_to_max_length=pad,
+    )
+
+    def train(turn: int, count: int):
+        split = Split("train", (), setup.examples.turn(turn))
+        batches = train_batches(split, settings, SEED)(0).take(count)
+        shapes = [batch["input_ids"].shape for batch in batches.as_numpy_iterator()]
+        return model.fit(batches, shuffle=False, verbose=0).history["loss"][0], shapes
+
+    return train
+
+
+def albert_tf_padded(setup: Setup) -> Train:
+    """The same with `--pad_to_max_length`, as google-research/albert trains."""
+    return albert_tf(setup, pad=True)
+
+
+def keras_hub(setup: Setup) -> Train:
+    """AlbertTextClassifier through `fit`; its preprocessor pads everything to one length."""
+    import keras
+    import keras_hub
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(SEED)
+    keras.config.set_dtype_policy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
+    config = setup.config
+    backbone = keras_hub.models.AlbertBackbone(
+        vocabulary_size=config.vocab_size,
+        num_layers=config.num_hidden_layers,
+        num_heads=config.num_attention_heads,
+        embedding_dim=config.embedding_size,
+        hidden_dim=config.hidden_size,
+        intermediate_dim=config.intermediate_size,
+        dropout=config.hidden_dropout_prob,
+    )
+    model = keras_hub.models.AlbertTextClassifier(backbone, num_classes=2, preprocessor=None)
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        optimizer=keras.optimizers.AdamW(RATE, global_clipnorm=1.0),
+        metrics=[],
+        jit_compile=False,  # on CPUs the faster way
+    )
+
+    def train(turn: int, count: int):
+        batches = list(shuffled(setup, turn, count, setup.length))
+        inputs = {
+            "token_ids": np.concatenate([batch["input_ids"] for batch in batches]),
+            "padding_mask": np.concatenate([batch["attention_mask"] for batch in batches]),
+            "segment_ids": np.concatenate([batch["token_type_ids"] for batch in batches]),
+        }
+        labels = np.concatenate([batch["labels"] for batch in batches])
+        data = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(setup.batch_size).prefetch(1)
+        return model.fit(data, verbose=0).history["loss"][0], shapes_of(batches)
+
+    return train
+
+
+def hugging_face(setup: Setup, compiled: bool = False, grouped: bool = False) -> Train:
+    """AlbertForSequenceClassification on PyTorch, each batch as long as its longest example."""
+    import torch
+    import transformers
+
+    names = (
+        "vocab_size",
+        "embedding_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+    )
+    torch.manual_seed(SEED)
+    torch.set_num_threads(os.cpu_count() or 1)
+    config = transformers.AlbertConfig(**{name: getattr(setup.config, name) for name in names})
+    model = transformers.AlbertForSequenceClassification(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=0.01)
+    forward = torch.compile(model, dynamic=True) if compiled else model
+
+    def step(batch: dict[str, np.ndarray]) -> float:
+        with torch.autocast("cpu", torch.bfloat16, enabled=setup.dtype == "bfloat16"):
+            loss = forward(**{name: torch.tensor(array).long() for name, array in batch.items()}).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    def train(turn: int, count: int):
+        batches = list(shuffled(setup, turn, count, grouped=grouped))
+        return float(np.mean([step(batch) for batch in batches])), shapes_of(batches)
+
+    return train
+
+
+def hugging_face_compiled(setup: Setup) -> Train:
+    return hugging_face(setup, compiled=True)
+
+
+def hugging_face_grouped(setup: Setup) -> Train:
+    """With batches of similar lengths, which its Trainer makes if it is asked to (`group_by_length`)."""
+    return hugging_face(setup, grouped=True)
+
+
+def shuffled(setup: Setup, turn: int, count: int, length: int | None = None, grouped: bool = False):
+    """Batches of examples in random order, under the names of Hugging Face.
+
+    Args:
+      setup: what is measured.
+      turn: whose examples.
+      count: how many batches.
+      length: T of each; None for its longest example's.
+      grouped: whether those of similar lengths come together.
+    """
+    examples, rng = setup.examples.turn(turn), np.random.default_rng(turn)
+    order = rng.permutation(len(examples))
+    if grouped:
+        order = order[np.argsort([-len(examples[i]["input_ids"]) for i in order], kind="stable")]
+    batches = order[: len(order) // setup.batch_size * setup.batch_size].reshape(-1, setup.batch_size)
+    for rows in rng.permutation(batches)[:count]:
+        ids = [examples[row]["input_ids"] for row in rows]
+        T = length or max(map(len, ids))
+        yield {
+            "input_ids": np.stack([np.pad(row, (0, T - len(row))) for row in ids]),
+            "attention_mask": np.stack([np.arange(T) < len(row) for row in ids]).astype(np.int32),
+            "token_type_ids": np.zeros((len(rows), T), np.int32),
+            "labels": np.array([examples[row]["label"] for row in rows]),
+        }
+
+
+def shapes_of(batches: list[dict[str, np.ndarray]]) -> list[tuple[int, int]]:
+    return [batch["input_ids"].shape for batch in batches]
+
+
+PEERS = {
+    function.__name__: function
+    for function in (
+        albert_tf,
+        albert_tf_padded,
+        hugging_face,
+        hugging_face_compiled,
+        hugging_face_grouped,
+        keras_hub,
+    )
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("--examples", type=Path, required=True)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--batch_size", type=int, required=True)
+    parser.add_argument("--length", type=int, required=True)
+    flags = vars(parser.parse_args())
+    replies = replies_to()
+    peer, file, config = (flags.pop(name) for name in ("peer", "examples", "config"))
+    train = PEERS[peer](Setup(Examples.load(file), AlbertConfig.from_json_file(config), **flags))
+
+    def facts(request: str) -> dict:
+        loss, shapes = train(*map(int, request.split()))
+        return {
+            "loss": float(loss),
+            "batches": len(shapes),
+            "examples": sum(B for B, _ in shapes),
+            "padded_tokens": sum(B * T for B, T in shapes),
+        }
+
+    answer(replies, facts)
+
+
+if __name__ == "__main__":
+    main()
