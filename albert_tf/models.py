@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled with one of them
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.heads import MaskedLMHead, SentenceOrderHead
