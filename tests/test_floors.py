@@ -57,6 +57,7 @@ FLOORS = {  # longest prefix wins
     "data_prep.writer": 2,
     "export": 3,
     "albert_tf.cli": 4,
+    "albert_tf.commands": 4,
     "run_finetuning": 4,
     "run_pretraining": 4,
     "examples": 4,
