@@ -24,8 +24,8 @@ import tensorflow as tf
 from rich.console import Console
 
 from albert_tf.errors import InputError
+from albert_tf.evaluation.classification_metrics import has_entities, import_seqeval
 from albert_tf.finetuning.building import find_vocabulary, make_preprocessor
-from albert_tf.finetuning.classification_metrics import has_entities, import_seqeval
 from albert_tf.finetuning.resolving import recipe_line, with_length, with_recipe, with_stored
 from albert_tf.finetuning.results import results_table, write_results
 from albert_tf.finetuning.run import Work, finish_seed, train_seed

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.finetuning.squad_text import exact
+from albert_tf.evaluation.squad_text import exact
 from benchmarks import program
 from data_prep.tasks.answers import answer_span
 from data_prep.tasks.examples import QuestionExample

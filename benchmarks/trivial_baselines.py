@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification_metrics import task_metrics
-from albert_tf.finetuning.squad_metrics import evaluate_squad1, evaluate_squad2
+from albert_tf.evaluation.classification_metrics import task_metrics
+from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from benchmarks import program
 from data_prep.sentences import split_paragraph
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample

@@ -38,6 +38,7 @@ FLOORS = {  # longest prefix wins
     "data_prep.tasks.tfds_examples": 0,
     "albert_tf": 1,
     "data_prep": 1,
+    "albert_tf.evaluation": 1,
     "albert_tf.finetuning": 2,
     "albert_tf.finetuning.heads": 1,
     "albert_tf.pretrained": 2,

@@ -75,7 +75,7 @@ def evaluate(
       null_odds: for SQuAD 2.0, null_odds.json; adds the best threshold and what it gives.
       na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
     """
-    from albert_tf.finetuning.evaluation import evaluate as evaluate_files
+    from albert_tf.evaluation.judging import evaluate as evaluate_files
     from data_prep.tasks.problems import Problems
 
     problems = Problems()
@@ -113,7 +113,7 @@ def ensemble(
       threshold: of SQuAD 2.0, null odds above which there is no answer. Default: the best by --gold, or 0.
       output_dir: where to write the ensemble's predictions.
     """
-    from albert_tf.finetuning.ensemble_report import report_runs
+    from albert_tf.evaluation.ensemble_report import report_runs
     from data_prep.tasks.task import find_task
 
     report = report_runs(
@@ -138,7 +138,7 @@ def submission(*runs: str, output: str) -> None:
       runs: TASK=FOLDER of each task, with its test set predicted.
       output: the zip to write.
     """
-    from albert_tf.finetuning.submission import write_glue_zip
+    from albert_tf.evaluation.submission import write_glue_zip
 
     pairs = [run.partition("=") for run in runs]
     if not pairs or not all(folder for _, _, folder in pairs):

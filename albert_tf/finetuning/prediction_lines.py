@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.probability_files import Probabilities
-from albert_tf.finetuning.squad_predictions import SquadPredictions
+from albert_tf.evaluation.probability_files import Probabilities
+from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.finetuning.task_outputs import Predictions
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Example

@@ -6,9 +6,9 @@ import keras
 from keras import ops
 
 from albert_tf.encoder import AlbertEncoder
+from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions, predict_answers
 from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
-from albert_tf.finetuning.squad_predictions import Answer, SquadPredictions, predict_answers
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 
 

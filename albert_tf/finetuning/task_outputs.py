@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.finetuning.classification_metrics import main_metric, task_metrics
-from albert_tf.finetuning.probability_files import Probabilities, probabilities_file, write_probabilities
-from albert_tf.finetuning.squad_files import write_answers
-from albert_tf.finetuning.squad_metrics import evaluate_squad1, evaluate_squad2
-from albert_tf.finetuning.squad_predictions import SquadPredictions, predict_answers
-from albert_tf.finetuning.submission import write_predictions
+from albert_tf.evaluation.classification_metrics import main_metric, task_metrics
+from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
+from albert_tf.evaluation.squad_files import write_answers
+from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
+from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
+from albert_tf.evaluation.submission import write_predictions
 from albert_tf.finetuning.task_data import Split
 from data_prep.tasks.examples import QuestionExample, WordsExample
 from data_prep.tasks.task import Task

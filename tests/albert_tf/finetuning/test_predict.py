@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from albert_tf import cli
+from albert_tf.evaluation.probability_files import read_probabilities
+from albert_tf.evaluation.squad_files import read_answers_of_run
 from albert_tf.finetuning.predict import Predictor, predict_stream
-from albert_tf.finetuning.probability_files import read_probabilities
-from albert_tf.finetuning.squad_files import read_answers_of_run
 
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.finetuning.averages import GLUE_TASKS, glue_average, paper_average, task_score
+from albert_tf.evaluation.averages import GLUE_TASKS, glue_average, paper_average, task_score
 
 # The paper's Table 2: SQuAD1.1 F1/EM, SQuAD2.0 F1/EM, MNLI, SST-2, RACE and Avg.
 TABLE_2 = {

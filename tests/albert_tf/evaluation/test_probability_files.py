@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.probability_files import (
+from albert_tf.evaluation.probability_files import (
     Probabilities,
     probabilities_file,
     read_probabilities,

@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn import metrics
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification_metrics import main_metric, task_metrics
+from albert_tf.evaluation.classification_metrics import main_metric, task_metrics
 from tests.reference import classification
 
 

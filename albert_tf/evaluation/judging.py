@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.averages import GLUE_TASKS, glue_average
-from albert_tf.finetuning.classification_metrics import task_metrics
-from albert_tf.finetuning.prediction_files import (
+from albert_tf.evaluation.averages import GLUE_TASKS, glue_average
+from albert_tf.evaluation.classification_metrics import task_metrics
+from albert_tf.evaluation.prediction_files import (
     read_answers,
     read_json,
     read_letters,
@@ -19,14 +19,14 @@ from albert_tf.finetuning.prediction_files import (
     read_odds,
     read_table,
 )
-from albert_tf.finetuning.squad_metrics import (
+from albert_tf.evaluation.squad_metrics import (
     NA_PROB_THRESH,
     check_ids,
     evaluate_squad1,
     evaluate_squad2,
     gold_answers,
 )
-from albert_tf.finetuning.submission import GLUE_FILES
+from albert_tf.evaluation.submission import GLUE_FILES
 from data_prep.tasks.conll import read_conll
 from data_prep.tasks.examples import ChoiceExample, Example, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.problems import Problems

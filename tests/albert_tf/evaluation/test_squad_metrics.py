@@ -7,13 +7,13 @@ import pytest
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.squad_metrics import (
+from albert_tf.evaluation.squad_metrics import (
     choose_threshold,
     evaluate_squad1,
     evaluate_squad2,
     gold_answers,
 )
-from albert_tf.finetuning.squad_text import f1, normalize_answer
+from albert_tf.evaluation.squad_text import f1, normalize_answer
 from tests.reference import squad
 
 WORDS = [

@@ -7,8 +7,8 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.errors import InputError
-from albert_tf.finetuning.probability_files import Probabilities, probabilities_file, write_probabilities
-from albert_tf.finetuning.submission import GLUE_FILES, write_glue_zip, write_predictions
+from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
+from albert_tf.evaluation.submission import GLUE_FILES, write_glue_zip, write_predictions
 from data_prep.tasks.task import TASKS
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from albert_tf.finetuning.squad_predictions import predict_answers
+from albert_tf.evaluation.squad_predictions import predict_answers
 from data_prep.tasks.examples import QuestionExample
 
 CONTEXT = "Denver  won in 2015; Denver, again."

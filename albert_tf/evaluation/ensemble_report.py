@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification_metrics import task_metrics
-from albert_tf.finetuning.ensemble import average, average_answers
-from albert_tf.finetuning.prediction_files import read_json
-from albert_tf.finetuning.probability_files import (
+from albert_tf.evaluation.classification_metrics import task_metrics
+from albert_tf.evaluation.ensemble import average, average_answers
+from albert_tf.evaluation.prediction_files import read_json
+from albert_tf.evaluation.probability_files import (
     Probabilities,
     probabilities_file,
     read_probabilities,
     write_probabilities,
 )
-from albert_tf.finetuning.squad_files import n_best_file, read_answers_of_run, write_answers
-from albert_tf.finetuning.squad_metrics import (
+from albert_tf.evaluation.squad_files import n_best_file, read_answers_of_run, write_answers
+from albert_tf.evaluation.squad_metrics import (
     choose_threshold,
     evaluate_squad1,
     evaluate_squad2,
     gold_answers,
 )
-from albert_tf.finetuning.squad_predictions import SquadPredictions
-from albert_tf.finetuning.submission import write_predictions
+from albert_tf.evaluation.squad_predictions import SquadPredictions
+from albert_tf.evaluation.submission import write_predictions
 from data_prep.tasks.task import Task
 
 WHOLE = "ensemble"

@@ -3,7 +3,7 @@
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.prediction_files import (
+from albert_tf.evaluation.prediction_files import (
     read_answers,
     read_letters,
     read_numbers,

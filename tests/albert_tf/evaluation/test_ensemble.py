@@ -8,9 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.ensemble import average, average_answers
-from albert_tf.finetuning.probability_files import Probabilities
-from albert_tf.finetuning.squad_predictions import Answer, SquadPredictions
+from albert_tf.evaluation.ensemble import average, average_answers
+from albert_tf.evaluation.probability_files import Probabilities
+from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 
 
 def probabilities(*rows, ids=("a", "b"), classes=("0", "1"), labels=("0", "1")):

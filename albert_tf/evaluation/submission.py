@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from albert_tf.errors import InputError
+from albert_tf.evaluation.prediction_files import table, write_json, write_table
+from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, read_probabilities
 from albert_tf.files import written_aside
-from albert_tf.finetuning.prediction_files import table, write_json, write_table
-from albert_tf.finetuning.probability_files import Probabilities, probabilities_file, read_probabilities
 
 # Task -> split of the test set -> file.
 GLUE_FILES: dict[str, dict[str, str]] = {

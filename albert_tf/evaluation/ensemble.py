@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.probability_files import Probabilities
-from albert_tf.finetuning.squad_predictions import Answer, SquadPredictions
+from albert_tf.evaluation.probability_files import Probabilities
+from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 
 
 def average(members: Mapping[str, Probabilities]) -> Probabilities:

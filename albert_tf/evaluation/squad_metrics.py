@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.squad_text import exact, f1, normalize_answer
+from albert_tf.evaluation.squad_text import exact, f1, normalize_answer
 
 NA_PROB_THRESH = 1.0  # the official script's default
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from albert_tf import cli
-from albert_tf.finetuning.probability_files import (
+from albert_tf.evaluation.probability_files import (
     Probabilities,
     probabilities_file,
     read_probabilities,
     write_probabilities,
 )
-from albert_tf.finetuning.squad_files import read_answers_of_run, write_answers
-from albert_tf.finetuning.squad_predictions import Answer, SquadPredictions
+from albert_tf.evaluation.squad_files import read_answers_of_run, write_answers
+from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 
 
 def ensemble(capfd, *arguments) -> tuple[int, dict, str]:
