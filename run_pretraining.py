@@ -39,7 +39,8 @@ from albert_tf.training.metrics_file import read_metrics
 from albert_tf.training.milestones import Milestones
 from albert_tf.training.preemption import Preemption
 from albert_tf.training.run_log import RunLog, TrainingProgress
-from albert_tf.training.settings import PretrainingSettings, settings_json
+from albert_tf.training.settings import PretrainingSettings
+from albert_tf.training.settings_file import settings_json
 from albert_tf.training.speed import Speed, device_peak
 from albert_tf.training.steps import (
     make_eval_function,

@@ -15,11 +15,12 @@ import keras
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.finetuning.model_file import MODEL_FILE
-from albert_tf.finetuning.settings import FinetuningSettings, check_same_run, settings_json
+from albert_tf.finetuning.settings import FIXED, FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.training.growth import CHECKPOINTS
+from albert_tf.training.settings_file import check_same_run, settings_json
 
 SETTINGS_FILE = "settings.json"
 RESULTS_FILE = "results.json"
@@ -39,7 +40,7 @@ def check_folder(settings: FinetuningSettings, seed: int) -> None:
         if path.exists() and not path.is_dir():
             raise InputError(f"--output_dir must be a folder. Received {path}, which is a file.")
     if (run / SETTINGS_FILE).exists():
-        check_same_run(settings, run / SETTINGS_FILE)
+        check_same_run(settings, run / SETTINGS_FILE, FIXED)
 
 
 def open_run(settings: FinetuningSettings, vocabulary: Vocabulary, seed: int) -> Path:

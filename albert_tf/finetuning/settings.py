@@ -1,9 +1,7 @@
 """The flags of fine-tuning, under the original's names where it has them."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from albert_tf.errors import InputError
@@ -184,7 +182,7 @@ class FinetuningSettings:
 
 
 # Changing one of these in the middle of a run would make it another run.
-_FIXED = (
+FIXED = (
     "task",
     "data_dir",
     "train_file",
@@ -206,24 +204,3 @@ _FIXED = (
     "pad_to_max_length",
     "mixed_precision",
 )
-
-
-def check_same_run(settings: FinetuningSettings, path: Path) -> None:
-    """Raises InputError where the resolved settings that a run was started with differ in what is fixed.
-
-    Args:
-      settings: resolved too.
-      path: the run's settings.json.
-    """
-    earlier = json.loads(path.read_text(encoding="utf-8"))
-    for name in _FIXED:
-        if earlier.get(name) != getattr(settings, name):
-            raise InputError(
-                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot go on with "
-                f"{getattr(settings, name)}. Use the same value, or another --output_dir for a new run."
-            )
-
-
-def settings_json(settings: FinetuningSettings) -> str:
-    """The text of a run's settings.json."""
-    return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"

@@ -27,7 +27,8 @@ from albert_tf.training.checkpoint_files import (
     write_checkpoint,
 )
 from albert_tf.training.growth import CHECKPOINTS, by_name, load_weights
-from albert_tf.training.settings import PretrainingSettings, check_same_run, settings_json
+from albert_tf.training.settings import FIXED, PretrainingSettings
+from albert_tf.training.settings_file import check_same_run, settings_json
 
 CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
@@ -55,7 +56,7 @@ def open_run(
     if (run / CONFIG_FILE).exists():
         _check_same_config(run, config)
         if (run / SETTINGS_FILE).exists():
-            check_same_run(settings, run / SETTINGS_FILE)
+            check_same_run(settings, run / SETTINGS_FILE, FIXED)
     run.mkdir(parents=True, exist_ok=True)
     config.to_json_file(run / CONFIG_FILE)
     write_text(run / SETTINGS_FILE, settings_json(settings))

@@ -1,9 +1,6 @@
 """The flags of pretraining, under the original's names."""
 
-import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from albert_tf.errors import InputError
@@ -156,7 +153,7 @@ class PretrainingSettings:
 
 
 # Changing one of these in the middle of a run would make it another run: other data order, other mathematics.
-_FIXED = (
+FIXED = (
     "input_file",
     "train_batch_size",
     "max_seq_length",
@@ -164,19 +161,3 @@ _FIXED = (
     "optimizer",
     "seed",
 )
-
-
-def check_same_run(settings: PretrainingSettings, path: Path) -> None:
-    """Raises InputError where the settings that a run was started with (a JSON file) differ in what is fixed."""
-    earlier = json.loads(path.read_text(encoding="utf-8"))
-    for name in _FIXED:
-        if earlier.get(name) != getattr(settings, name):
-            raise InputError(
-                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot go on with "
-                f"{getattr(settings, name)}. Use the same value, or another --output_dir for a new run."
-            )
-
-
-def settings_json(settings: PretrainingSettings) -> str:
-    """The text of a run's settings.json."""
-    return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
