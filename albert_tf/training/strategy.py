@@ -40,6 +40,11 @@ def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
     if kind == "auto" and (cluster := read_cluster()) and len(cluster.addresses) > 1:
         kind = "multi_worker"
     if kind == "multi_worker":
+        if settings.num_devices:
+            raise InputError(
+                f"--num_devices is for several devices of one machine. Received {settings.num_devices} with "
+                "--strategy=multi_worker."
+            )
         return _multi_worker_strategy()
     if kind == "one":
         return tf.distribute.get_strategy()
