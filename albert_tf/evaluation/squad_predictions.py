@@ -135,10 +135,10 @@ def window_spans(
     begins, ends = np.asarray(window.begins), np.asarray(window.ends)
     can_end = begins >= 0
     can_start = can_end & np.asarray(window.is_max_context, bool)
-    if "start_logits" in scores:
-        pairs = _pairs_of_logits(scores, can_start, can_end, count, max_answer_length)
-    else:
+    if "start_top_index" in scores:  # beside it, end_logits would be those of the right start, for the loss
         pairs = _pairs_of_beam(scores, can_start, can_end, max_answer_length)
+    else:
+        pairs = _pairs_of_logits(scores, can_start, can_end, count, max_answer_length)
     start, end, start_scores, end_scores = pairs
     best = np.argsort(-(start_scores + end_scores), kind="stable")[:count]
     columns = begins[start[best]], ends[end[best]], start_scores[best], end_scores[best]

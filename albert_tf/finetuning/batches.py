@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.preprocessor import Preprocessor
-from data_prep.tasks.batches import batches_per_epoch, bucketed_batches
+from data_prep.tasks.batches import batches_per_epoch, bucketed_batches, by_falling_length
 from data_prep.tasks.features import Features
 
 _NO_INPUTS = ("index", "label", "sample_weight")
@@ -60,8 +60,7 @@ def prediction_batches(
     lengths = np.array([example["input_ids"].shape[-1] for example in features])
     pad_to = int(lengths.max()) if equal_lengths else None
     batches = bucketed_batches(features, batch_size, seed=None, by_length=True, pad_to=pad_to)
-    order = np.concatenate([batch["index"] for batch in batches.as_numpy_iterator()])
-    return _for_keras(batches, None), np.argsort(order)
+    return _for_keras(batches, None), np.argsort(by_falling_length(lengths))
 
 
 def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int) -> tf.data.Dataset:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.errors import InputError
+from albert_tf.training.settings import other_than_one_machine
 from data_prep.tasks.columns import Columns
 
 
@@ -132,10 +133,7 @@ class FinetuningSettings:
                 "--early_stopping_patience is about evaluations. Received it without --do_eval; add that."
             )
         if self.num_devices and self.strategy == "one":
-            raise InputError(
-                "--num_devices is for several devices of one machine. Received it with --strategy=one; leave "
-                "one out."
-            )
+            raise other_than_one_machine(self.num_devices, "--strategy=one")
 
     def _check_data(self):
         assert self.columns  # or InputError

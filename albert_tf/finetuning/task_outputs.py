@@ -43,8 +43,7 @@ def predictions_of(
     """
     examples: Sequence[Any] = split.examples
     if task.kind == "question_answering":
-        scores = [_without_gold(row) for row in rows]
-        return predict_answers(examples, split.windows, scores, max_answer_length=max_answer_length)
+        return predict_answers(examples, split.windows, rows, max_answer_length=max_answer_length)
     ids = tuple(example.id for example in examples)
     outputs = [np.asarray(row["output"], np.float64) for row in rows]
     if task.kind == "regression":
@@ -120,13 +119,6 @@ def _squad_metrics(
         return {name: value for name, value in metrics.items() if not name.endswith("total")}
     answers = {id_: accepted for id_, accepted in answers.items() if accepted}
     return evaluate_squad1(answers, {id_: texts[id_] for id_ in answers})
-
-
-def _without_gold(row: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """The scores of a window without those of ends that the right start was given for, as the loss needs them."""
-    if "start_top_index" not in row:
-        return row
-    return {name: value for name, value in row.items() if name not in ("start_logits", "end_logits")}
 
 
 def _of_words(

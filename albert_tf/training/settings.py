@@ -132,10 +132,7 @@ class PretrainingSettings:
             )
         if self.num_devices and (self.tpu or self.strategy in ("one", "multi_worker")):
             other = f"--tpu={self.tpu}" if self.tpu else f"--strategy={self.strategy}"
-            raise InputError(
-                f"--num_devices is for several devices of one machine. Received {self.num_devices} with {other}; "
-                "leave one out."
-            )
+            raise other_than_one_machine(self.num_devices, other)
 
     def _check_survival(self):
         if not self.spike_factor > 1:
@@ -150,6 +147,13 @@ class PretrainingSettings:
                 raise InputError(
                     f"--{name} is about --init_checkpoint. Received it without; name a checkpoint."
                 )
+
+
+def other_than_one_machine(num_devices: int, other: str) -> InputError:
+    """What is wrong with --num_devices beside a flag `other` that asks for something else."""
+    return InputError(
+        f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; leave one out."
+    )
 
 
 # Changing one of these in the middle of a run would make it another run: other data order, other mathematics.

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.cluster import needed_cluster, read_cluster
-from albert_tf.training.settings import PretrainingSettings
+from albert_tf.training.settings import PretrainingSettings, other_than_one_machine
 
 
 class DeviceSettings(Protocol):
@@ -41,10 +41,7 @@ def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
         kind = "multi_worker"
     if kind == "multi_worker":
         if settings.num_devices:
-            raise InputError(
-                f"--num_devices is for several devices of one machine. Received {settings.num_devices} with "
-                "--strategy=multi_worker."
-            )
+            raise other_than_one_machine(settings.num_devices, "--strategy=multi_worker")
         return _multi_worker_strategy()
     if kind == "one":
         return tf.distribute.get_strategy()

@@ -21,6 +21,11 @@ def batches_per_epoch(num_examples: int, batch_size: int, *, drop_remainder: boo
     return num_examples // batch_size if drop_remainder else -(-num_examples // batch_size)
 
 
+def by_falling_length(lengths: np.ndarray) -> np.ndarray:
+    """The order in which `bucketed_batches` gives examples with `seed=None` and `by_length=True`."""
+    return np.argsort(-lengths, kind="stable")
+
+
 def bucketed_batches(
     features: Sequence[Features],
     batch_size: int,

@@ -95,6 +95,10 @@ def test_the_beam():
     assert predictions.texts(threshold=0.0) == {"q": "won in"}
     assert predictions.texts(threshold=-1.5) == {"q": "won in"}
     assert predictions.texts(threshold=-2.0) == {"q": ""}
+    beside = [
+        {**score, **logits(i, 9, 0)} for i, score in enumerate(scores)
+    ]  # given the right starts, for the loss
+    assert predict_answers([EXAMPLE], WINDOWS, beside) == predictions
 
 
 def test_json():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep.tasks.batches import batches_per_epoch, bucketed_batches
+from data_prep.tasks.batches import batches_per_epoch, bucketed_batches, by_falling_length
 
 
 def features(count=203, longest=40, seed=0):
@@ -102,7 +102,9 @@ def test_in_order_and_by_falling_length():
     batches = taken(bucketed_batches(examples, 8, seed=None, by_length=True))
     lengths = [examples[row]["input_ids"].size for batch in batches for row in batch["index"]]
     assert lengths == sorted(lengths, reverse=True)
-    assert sorted(itertools.chain(*indices(batches))) == list(range(203))
+    order = list(itertools.chain(*indices(batches)))
+    assert sorted(order) == list(range(203))
+    assert order == by_falling_length(np.array([len(example["input_ids"]) for example in examples])).tolist()
 
 
 def test_a_last_batch_that_is_not_full():
