@@ -6,12 +6,13 @@ matrix product with bias and activation is then one fused kernel on CPUs.
 """
 
 import itertools
-import math
 
 import keras
 from keras import ops
 
+from albert_tf.activations import activation
 from albert_tf.config import AlbertConfig
+from albert_tf.padding import Unpadding, dropped, restored, zero_padded
 from albert_tf.parameters import distinct_layers
 
 # Added to the scores of masked keys, as in the original: large enough to vanish in the softmax, small
@@ -72,36 +73,6 @@ def normalise(x, gamma, beta, epsilon: float):
 
     # As values: a function with a gradient of its own must not read variables.
     return with_gradient(x, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
-
-
-def activation(config: AlbertConfig, training: bool = False):
-    """The function that `hidden_act` names, from any array to an array of the same shape."""
-    return {
-        # Without a gradient to compute, the product before it, its bias and gelu are one kernel on CPUs.
-        "gelu": gelu_with_slope if training else lambda x: ops.gelu(x, approximate=True),
-        "gelu_erf": lambda x: ops.gelu(x, approximate=False),
-        "relu": ops.relu,
-    }[config.hidden_act]
-
-
-@ops.custom_gradient
-def gelu_with_slope(x):
-    """The tanh form of gelu, which keeps its slope for the backward pass and nothing else.
-
-    Automatic differentiation would keep five arrays of this size and pass over them twice as often; in
-    bfloat16 it would also round after each operation.
-    """
-    wide = ops.cast(x, "float32")
-    root, square = math.sqrt(2 / math.pi), ops.square(wide)
-    gate = 0.5 * ops.tanh(wide * (root + 0.044715 * root * square)) + 0.5
-    value = wide * gate
-    slope = gate + value * (1.0 - gate) * (2 * root + 6 * 0.044715 * root * square)
-    slope = ops.cast(slope, x.dtype)
-
-    def backward(*upstreams, upstream=None):  # backends pass it either way
-        return (upstreams[0] if upstream is None else upstream) * slope
-
-    return ops.cast(value, x.dtype), backward
 
 
 def compiling_pays() -> bool:
@@ -169,12 +140,14 @@ class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention with its output projection, residual connection and LayerNorm.
 
     Call args:
-      x: (B*T, H).
+      x: (B*T, H), or (R, H) with `unpadding`.
       mask_scores: (B, 1, 1, T), added to the scores.
-      positions: integers (B, P), the tokens whose output is wanted; None for all T.
+      positions: integers (B, P), the tokens whose output is wanted; None for all of `x`.
+      unpadding: where the tokens of `x` are, if it is without padding. Only products of tokens with tokens
+        need rows of one length; everything else costs what there are tokens.
 
     Returns:
-      (B*T, H), or (B*P, H) with `positions`.
+      As `x`, or (B*P, H) with `positions`.
     """
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
@@ -191,23 +164,25 @@ class SelfAttention(keras.layers.Layer):
         for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
             layer.build((None, self.config.hidden_size))
 
-    def call(self, x, mask_scores, positions=None, training=False):
+    def call(self, x, mask_scores, positions=None, unpadding=None, training=False):
         H, N = self.config.hidden_size, self.config.num_attention_heads
         T, D = ops.shape(mask_scores)[-1], H // N
-        asking, P = x, T  # from here on P is T where all outputs are wanted
+        asking, P, asked = x, T, unpadding  # from here on P is T where all outputs are wanted
         if positions is not None:
-            asking, P = gather_positions(ops.reshape(x, (-1, T, H)), positions), ops.shape(positions)[1]
+            sequence = ops.reshape(restored(x, unpadding), (-1, T, H))
+            asking, P, asked = gather_positions(sequence, positions), ops.shape(positions)[1], None
 
         def split_heads(projected, length, axes):
             return ops.transpose(ops.reshape(projected, (-1, length, N, D)), axes)
 
-        query = split_heads(self.query(asking), P, (0, 2, 1, 3))  # (B, N, P, D)
-        key = split_heads(self.key(x), T, (0, 2, 3, 1))  # (B, N, D, T)
-        value = split_heads(self.value(x), T, (0, 2, 1, 3))  # (B, N, T, D)
+        query = split_heads(restored(self.query(asking), asked), P, (0, 2, 1, 3))  # (B, N, P, D)
+        key = split_heads(restored(self.key(x), unpadding), T, (0, 2, 3, 1))  # (B, N, D, T)
+        value = split_heads(restored(self.value(x), unpadding), T, (0, 2, 1, 3))  # (B, N, T, D)
         scores = ops.matmul(query, key) * D**-0.5 + mask_scores  # (B, N, P, T)
         probs = dropout(ops.softmax(scores), self.config.attention_probs_dropout_prob, self.seeds, training)
         context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))  # (B, P, N, D)
-        output = self.output_dense(ops.reshape(context, (-1, H)))  # (B*P, H)
+        context = dropped(ops.reshape(context, (-1, H)), asked)  # (B*P, H)
+        output = self.output_dense(context)
         output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
         return self.layer_norm(asking + output)
 
@@ -247,6 +222,8 @@ class AlbertEncoder(keras.Model):
       seed: seeds the initial weights and the dropout masks.
       remat: whether the backward pass recomputes the activations inside each layer instead of keeping
         them: the same gradients from less memory and about a third more computation.
+      unpad: whether to compute nothing for padding where `training` is off. The outputs there are 0. Shapes
+        inside then depend on the mask, so not for TPUs and XLA.
 
     Call args:
       inputs: a dict of integer arrays of shape (B, T): `input_ids`; `input_mask`, 1 for tokens and 0 for
@@ -262,11 +239,20 @@ class AlbertEncoder(keras.Model):
       layer, and `encoder_outputs`, a list of L arrays (B, T, H).
     """
 
-    def __init__(self, config: AlbertConfig, *, seed: int | None = None, remat: bool = False, **kwargs):
+    def __init__(
+        self,
+        config: AlbertConfig,
+        *,
+        seed: int | None = None,
+        remat: bool = False,
+        unpad: bool = False,
+        **kwargs,
+    ):
         super().__init__(**{"name": "albert_encoder", **kwargs})
         self.config = config
         self.seed = seed
         self.remat = remat
+        self.unpad = unpad
         self.supports_jit = compiling_pays()
         self.seeds = seeds = keras.random.SeedGenerator(seed, name="seeds")
         dtype = self.dtype_policy
@@ -306,7 +292,8 @@ class AlbertEncoder(keras.Model):
 
         mask_scores = (1.0 - ops.cast(input_mask, self.compute_dtype)) * MASKED_SCORE  # (B, T)
         mask_scores = ops.expand_dims(mask_scores, (1, 2))  # (B, 1, 1, T)
-        x = self.embeddings(input_ids, token_type_ids, training=training)  # (B*T, H)
+        unpadding = Unpadding(input_mask) if self.unpad and not training else None
+        x = dropped(self.embeddings(input_ids, token_type_ids, training=training), unpadding)  # (B*T, H)
         values = self._values()
         if positions is not None:
             positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)  # the pooler's
@@ -316,16 +303,19 @@ class AlbertEncoder(keras.Model):
             ffns = self.ffns[layer * len(self.ffns) // L]
             blocks = list(zip(attentions, ffns, strict=True))
             wanted = positions if layer == L - 1 else None
-            x = self._layer(blocks, values, x, mask_scores, wanted, training)
+            x = self._layer(blocks, values, x, mask_scores, wanted, unpadding, training)
             layer_outputs.append(x)
 
-        sequence_output = ops.reshape(x, (-1, T if positions is None else ops.shape(positions)[1], H))
+        if positions is None:
+            sequence_output = ops.reshape(zero_padded(x, unpadding), (-1, T, H))
+        else:
+            sequence_output = ops.reshape(x, (-1, ops.shape(positions)[1], H))
         outputs = {
             "sequence_output": sequence_output if positions is None else sequence_output[:, 1:],
             "pooled_output": self.pooler(sequence_output[:, 0]),
         }
         if intermediates:
-            shaped = [ops.reshape(output, (-1, T, H)) for output in layer_outputs]
+            shaped = [ops.reshape(zero_padded(output, unpadding), (-1, T, H)) for output in layer_outputs]
             outputs |= {"embedding_output": shaped[0], "encoder_outputs": shaped[1:]}
         return outputs
 
@@ -340,7 +330,7 @@ class AlbertEncoder(keras.Model):
             for variable in variables
         }
 
-    def _layer(self, blocks, values, x, mask_scores, positions, training):
+    def _layer(self, blocks, values, x, mask_scores, positions, unpadding, training):
         """One layer, a pure function of its input and its variables' `values` that can be run again.
 
         The masks follow from the state of the seeds before the layer, so running it again draws the same ones.
@@ -354,7 +344,8 @@ class AlbertEncoder(keras.Model):
                     scope.add_update((variable, value))  # the constructor would cast them back to float32
                 for attention, ffn in blocks:
                     wanted = positions if ffn is blocks[-1][1] else None
-                    x = ffn(attention(x, mask_scores, wanted, training=training), training=training)
+                    x = attention(x, mask_scores, wanted, unpadding=unpadding, training=training)
+                    x = ffn(x, training=training)
             return x
 
         if training:
@@ -374,6 +365,7 @@ class AlbertEncoder(keras.Model):
             "config": self.config.to_dict(),
             "seed": self.seed,
             "remat": self.remat,
+            "unpad": self.unpad,
             "name": self.name,
         }
 

@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
+from albert_tf.activations import activation
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import activation, dense, gather_positions, layer_norm
+from albert_tf.encoder import dense, gather_positions, layer_norm
 
 
 class MaskedLMHead(keras.layers.Layer):

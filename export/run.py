@@ -15,6 +15,7 @@ from albert_tf.finetuning.multiple_choice import MultipleChoice
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.text_classifier import TextClassifier
 from albert_tf.finetuning.text_regressor import TextRegressor
+from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
@@ -71,6 +72,7 @@ def export_model(
     output: str | Path,
     kind: Kind = "encoder",
     dtype: Literal["float32", "bfloat16"] = "float32",
+    keep_padding: bool = False,
     **options,
 ) -> Exported:
     """Writes a model as a SavedModel with a README.md.
@@ -82,6 +84,8 @@ def export_model(
       kind: what the SavedModel does.
       dtype: what its weights are stored and its products computed in. bfloat16 is for prediction on processors
         that multiply it: half the file, and faster. Outputs are float32 in any case.
+      keep_padding: whether to compute padding, too, which nobody reads, so that the shapes inside follow from
+        those of the inputs, as XLA and TPUs need. Without it padding costs next to nothing.
       options: of the kind, `OPTIONS` says which; see the module of its name.
 
     Returns:
@@ -100,10 +104,10 @@ def export_model(
     check_apart(source, output)
     stored = read_finetuned(source, *_FINETUNED[kind][0])[1] if kind in _FINETUNED else read(source)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
-        exact = export = _build(kind, source, stored, Path(assets), options)
+        exact = export = _build(kind, source, stored, Path(assets), options, not keep_padding)
         if dtype != "float32":
             with _weights_in(dtype):
-                export = _build(kind, source, stored, Path(assets), options)
+                export = _build(kind, source, stored, Path(assets), options, not keep_padding)
         notes = (*stored.notes, *export.notes)
         tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
         if export.warmup:
@@ -124,19 +128,26 @@ def _weights_in(dtype: str) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def _build(kind: Kind, source: str | Path, stored: StoredModel, assets: Path, options: dict) -> Export:
+def _build(
+    kind: Kind, source: str | Path, stored: StoredModel, assets: Path, options: dict, unpad: bool
+) -> Export:
+    if kind == "preprocessor":
+        return build_preprocessor(_tokenizer(source, stored, assets), stored.config, **options)
     if kind not in _FINETUNED:
-        return _BUILDERS[kind](source, stored, assets, **options)
+        model = build_model(stored, seed=0)
+        model.encoder.unpad = unpad
+        return _BUILDERS[kind](source, stored, assets, model, **options)
     classes, build = _FINETUNED[kind]
     model, _ = read_finetuned(source, *classes)
+    model.encoder.unpad = unpad
     return build(model, graph_tokenizer(model, source), **options)
 
 
-def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:
+def _encoder(source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer) -> Export:
     stored.config.to_json_file(assets / CONFIG_FILE)
     vocabulary = stored.vocabulary
     return build_export(
-        build_model(stored, seed=0),
+        model,
         [assets / CONFIG_FILE],
         vocabulary.save(assets) if vocabulary else None,
         vocabulary.do_lower_case if vocabulary else True,
@@ -144,24 +155,24 @@ def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:
     )
 
 
-def _preprocessor(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
-    return build_preprocessor(_tokenizer(source, stored, assets), stored.config, **options)
-
-
-def _fill_mask(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
+def _fill_mask(
+    source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer, **options
+) -> Export:
     tokenizer = _tokenizer(source, stored, assets)
     if "masked_lm" in stored.missing:
         raise InputError(f"--kind=fill-mask needs a masked-LM head, which {source} does not hold.")
-    return build_fill_mask(build_model(stored, seed=0), tokenizer, **options)
+    return build_fill_mask(model, tokenizer, **options)
 
 
-def _embedding(source: str | Path, stored: StoredModel, assets: Path, **options) -> Export:
+def _embedding(
+    source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer, **options
+) -> Export:
     tokenizer = _tokenizer(source, stored, assets)
     if options.get("pooling") == "pooled" and "pooler" in stored.missing:
         raise InputError(
             f"--pooling=pooled needs a pooler, which {source} does not hold. Take --pooling=mean."
         )
-    return build_embedding(build_model(stored, seed=0), tokenizer, **options)
+    return build_embedding(model, tokenizer, **options)
 
 
 def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> AlbertTokenizer:
@@ -184,7 +195,6 @@ def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> AlbertT
 
 _BUILDERS: dict[str, Callable[..., Export]] = {
     "encoder": _encoder,
-    "preprocessor": _preprocessor,
     "fill-mask": _fill_mask,
     "embedding": _embedding,
 }

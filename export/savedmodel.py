@@ -38,7 +38,7 @@ def build_export(
     training=False)`, int32 (B, T) each, and returns `pooled_output` (B, H), `sequence_output` (B, T, H),
     `encoder_outputs`, a list of L arrays (B, T, H), and `default`, which is the pooled output. `encoder.mlm`
     takes `masked_lm_positions` (B, P) too and adds `mlm_logits` (B, P, V); `encoder.sop` adds `sop_logits`
-    (B, 2).
+    (B, 2). If the model's encoder leaves padding out (`unpad`), the outputs there are 0.
 
     Args:
       model: trained, with its heads.
@@ -104,7 +104,11 @@ def _notes(root, pooled: Sequence[str], vocabulary: Path | None) -> tuple[str, .
 def _outputs(model: AlbertPretrainer, loaded) -> dict:
     """Of the SavedModel and of the model, for the same random input."""
     batch = random_batch(model.config, seed=0)
+    unpad, model.encoder.unpad = model.encoder.unpad, False
     ours = {**model.encoder(batch), **model(batch)}
+    model.encoder.unpad = unpad
+    if unpad:
+        ours["sequence_output"] *= _float32(batch["input_mask"])[:, :, tf.newaxis]
     ids, mask, types, positions = (tf.constant(array) for array in batch.values())
     inputs = _from_v1(ids, mask, types)
     theirs = dict(loaded(inputs))

@@ -27,6 +27,7 @@ def export(
     max_answer_length: int | None = None,
     format: Literal["savedmodel", "onnx", "litert"] = "savedmodel",  # noqa: A002
     dtype: Literal["float32", "bfloat16"] = "float32",
+    keep_padding: bool = False,
     quantize: Literal["none", "float16", "int8"] = "none",
     eval_file: str | None = None,
 ) -> None:
@@ -54,6 +55,8 @@ def export(
       max_answer_length: of question-answering, in tokens; 30 unless told.
       format: of the encoder: a SavedModel, model.onnx for ONNX Runtime and others, or model.tflite for LiteRT.
       dtype: of a SavedModel: bfloat16 halves it and computes in bfloat16, faster where the processor can.
+      keep_padding: of a SavedModel: compute padding, too, with shapes that follow from the inputs', as XLA and
+        TPUs need.
       quantize: of onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
       eval_file: of onnx and litert: pretraining examples on which the masked-LM accuracy before and after is
         measured.
@@ -72,11 +75,11 @@ def export(
     if format == "savedmodel":
         if quantize != "none" or eval_file:
             raise InputError("--quantize and --eval_file belong to --format=onnx and --format=litert.")
-        result = export_model(model_dir, output, kind, dtype, **options)
+        result = export_model(model_dir, output, kind, dtype, keep_padding, **options)
     else:
         from export.runtimes import export_for_runtime
 
-        if kind != "encoder" or options or dtype != "float32":
+        if kind != "encoder" or options or dtype != "float32" or keep_padding:
             raise InputError(f"--format={format} is of --kind=encoder, in float32, without further options.")
         result = export_for_runtime(model_dir, output, format, quantize, eval_file)
     for note in result.notes:

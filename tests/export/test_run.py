@@ -192,3 +192,21 @@ def test_bfloat16_is_half_the_file_and_gives_float32(source, tmp_path, kind):
     for name in ("sequence_output", "pooled_output") if kind == "encoder" else ("probabilities",):
         assert second[name].dtype == tf.float32
         assert 0 < np.abs(first[name] - second[name]).max() < 0.1 * said.comparison.scale
+
+
+@pytest.mark.slow
+def test_padding_costs_nothing_unless_kept(source, tmp_path):
+    """What is computed is seen in the graph; the outputs of tokens are the same, and those of padding 0."""
+    ids = np.array([[2, 13, 1, 9, 3], [2, 13, 3, 0, 0]], "int32")
+    inputs = {"input_word_ids": ids, "input_mask": (ids > 0).astype("int32"), "input_type_ids": 0 * ids}
+    outputs = {}
+    for keep in (False, True):
+        export_model(source, tmp_path / "saved", keep_padding=keep)
+        loaded = tf.saved_model.load(tmp_path / "saved")
+        concrete = loaded.signatures["serving_default"]
+        functions = concrete.graph.as_graph_def().library.function
+        kinds = {node.op for function in functions for node in function.node_def}
+        assert ("Where" in kinds) != keep  # finds the tokens
+        outputs[keep] = loaded(inputs)["sequence_output"].numpy()
+    np.testing.assert_allclose(outputs[False][ids > 0], outputs[True][ids > 0], atol=1e-5)
+    assert (outputs[False][ids == 0] == 0).all() and (outputs[True][ids == 0] != 0).any()
