@@ -27,15 +27,14 @@ def batch(lengths: list[int], T: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def albert_tf(files: Path, dtype: str) -> Encoder:
-    """Our SavedModel, called from Python."""
+    """Our SavedModel, called from Python: the signature that gives what the others give."""
     import tensorflow as tf
 
-    loaded = tf.saved_model.load(str(files / f"saved_model_{dtype}"))
+    tokens = tf.saved_model.load(str(files / f"saved_model_{dtype}")).signatures["tokens"]
 
     def encode(ids, mask):
-        inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": np.zeros_like(ids)}
-        inputs = {name: tf.constant(array) for name, array in inputs.items()}
-        return loaded(inputs, training=False)["sequence_output"].numpy()
+        inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+        return tokens(**{name: tf.constant(array) for name, array in inputs.items()})["sequence_output"].numpy()
 
     return encode
 
