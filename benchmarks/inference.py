@@ -2,11 +2,12 @@
 
     pip install -e '.[peers,onnx,litert]' openvino
     python -m benchmarks.inference --output=benchmarks/results/inference.json
-    python -m benchmarks.inference --lengths sst2=sst2_lengths.txt squad=squad_lengths.txt
+    python -m benchmarks.inference --shapes --spm_model_file=30k-clean.model \\
+        --tasks sst-2=SST-2 squad1.1=dev-v1.1.json
 
-A file of lengths holds one number of tokens a line, in the order of the data set; rows of a batch are padded to
-its longest. `albert_tf` is our SavedModel called from Python; onnx_runtime, openvino and litert run our exports.
-Every library runs in a process of its own that is stopped (SIGSTOP) except for its turn, one batch at a time.
+Batches of a task are its development set, shuffled, padded to the longest of each. `albert_tf` is our SavedModel
+called from Python; onnx_runtime, openvino and litert run our exports. Every library runs in a process of its own
+that is stopped (SIGSTOP) except for its turn, one batch at a time.
 """
 
 import argparse
@@ -21,7 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.inference_peers import PEERS, SAME_WEIGHTS
+from benchmarks.task_data import make_features
 from benchmarks.turns import Peer, processor
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import find_task
+from data_prep.token_stream import load_tokenizer
 
 SHAPES = ("1,16", "1,128", "1,512", "8,16", "8,128", "8,512", "32,16", "32,128", "32,512")
 _ALIKE = {"float32": 1e-3, "bfloat16": 0.05}  # relative, of the mean absolute value
@@ -52,16 +58,20 @@ def cells(flags: argparse.Namespace) -> list[Cell]:
     """Those of the flags: full rows, and rows of real lengths."""
     shapes = [tuple(map(int, shape.split(","))) for shape in flags.shapes]
     full = [Cell(f"{B} x {T}", ((T,) * B,)) for B, T in shapes]
-    return full + [
-        mixed_cell(*value.split("=", 1), flags.mixed_batch, flags.turns) for value in flags.lengths
-    ]
+    return full + [task_cell(task, flags) for task in flags.tasks]
 
 
-def mixed_cell(name: str, file: str, B: int, batches: int) -> Cell:
-    """The first batches of a file of lengths."""
-    lengths = [min(512, int(line)) for line in Path(file).read_text(encoding="ascii").split()]
-    rows = [tuple(lengths[i : i + B]) for i in range(0, min(len(lengths), B * batches), B)]
-    return Cell(f"{name}, {B} rows", tuple(row for row in rows if len(row) == B))
+def task_cell(task_and_data: str, flags: argparse.Namespace) -> Cell:
+    """Shuffled batches of a task's development set; SQuAD's are windows of 384 tokens."""
+    name, data = task_and_data.split("=", 1)
+    task = find_task(name)
+    tokenizer = load_tokenizer(flags.spm_model_file, None, True)
+    examples = read_examples(task, data, "dev", Problems())
+    B, order = flags.task_batch, np.random.default_rng(0).permutation(len(examples))
+    chosen = [examples[row] for row in order[: B * flags.turns]]
+    lengths = [len(arrays["input_ids"]) for arrays in make_features(task, chosen, tokenizer, 512)]
+    rows = [tuple(lengths[i : i + B]) for i in range(0, len(lengths) - B + 1, B)]
+    return Cell(f"{name}, {B} rows", tuple(rows))
 
 
 def export_all(folder: Path) -> dict[str, int]:
@@ -186,8 +196,9 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--dtypes", nargs="+", default=("bfloat16", "float32"))
     parser.add_argument("--shapes", nargs="*", default=SHAPES, metavar="B,T")
-    parser.add_argument("--lengths", nargs="*", default=[], metavar="NAME=FILE")
-    parser.add_argument("--mixed_batch", type=int, default=8, help="rows in a batch of real lengths")
+    parser.add_argument("--tasks", nargs="*", default=[], metavar="TASK=DATA")
+    parser.add_argument("--task_batch", type=int, default=8, help="rows in a batch of a task")
+    parser.add_argument("--spm_model_file", help="the vocabulary of tasks")
     parser.add_argument("--turns", type=int, default=10, help="of every library in every cell")
     parser.add_argument("--python", nargs="*", default=[], metavar="NAME=PATH")
     parser.add_argument("--logs", type=Path, default=Path("inference_logs"))

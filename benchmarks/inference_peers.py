@@ -34,7 +34,9 @@ def albert_tf(files: Path, dtype: str) -> Encoder:
 
     def encode(ids, mask):
         inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
-        return tokens(**{name: tf.constant(array) for name, array in inputs.items()})["sequence_output"].numpy()
+        return tokens(**{name: tf.constant(array) for name, array in inputs.items()})[
+            "sequence_output"
+        ].numpy()
 
     return encode
 
@@ -91,9 +93,13 @@ def hugging_face(files: Path, dtype: str, compiled: bool = False) -> Encoder:
     from transformers import AlbertModel
 
     model = AlbertModel.from_pretrained(files / "huggingface", dtype=getattr(torch, dtype)).eval()
-    forward = torch.compile(model, dynamic=False) if compiled else model
+    if compiled:
+        torch._dynamo.config.recompile_limit = 64  # more shapes than its default of 8
+        static, dynamic = torch.compile(model, dynamic=False), torch.compile(model, dynamic=True)
 
     def encode(ids, mask):
+        # A shape that comes again is worth compiling for; batches of real lengths all have their own.
+        forward = model if not compiled else static if mask.all() else dynamic
         with torch.inference_mode():
             outputs = forward(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask))
             return outputs.last_hidden_state.float().numpy()

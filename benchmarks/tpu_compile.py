@@ -145,14 +145,15 @@ def peak_of(topology: str) -> float:
 def largest(settings: CompileSettings, most: int) -> Compiled | None:
     """The largest batch a chip holds, to within 3%.
 
-    Memory grows by about the same amount with every example, so two sizes say where the limit is, and a third
-    compilation is the proof.
+    What is temporary grows by about the same amount with every example, so a small batch says where the limit is,
+    and a second compilation is the proof.
     """
     memory = memory_of(settings.topology)
     few = compile_step(settings, min(most, 8)) or compile_step(settings, 1)
     if few is None or few.batch_a_chip == most:
         return few
-    best, guess = few, min(most, int(few.batch_a_chip * 0.9 * memory / few.memory))
+    room = memory - (few.memory - few.temporaries)
+    best, guess = few, min(most, int(few.batch_a_chip * room / few.temporaries))
     while guess > best.batch_a_chip:
         found = compile_step(settings, guess)
         if found is None:

@@ -9,6 +9,10 @@ import pytest
 from benchmarks.inference import Cell, cells, summary, table
 from benchmarks.inference_peers import batch
 from benchmarks.turns import Peer
+from data_prep.tokenizer import AlbertTokenizer
+from tests.data_prep.conftest import model_file, story
+
+__all__ = ["model_file", "story"]
 
 
 def finished(name: str, seconds: list[float], value: float = 1.0) -> Peer:
@@ -36,16 +40,27 @@ def test_a_batch_is_the_same_in_every_process_and_padding_is_zero():
     assert ids.dtype == mask.dtype == np.int32
 
 
-def test_cells_of_full_rows_and_of_real_lengths(tmp_path):
-    (tmp_path / "lengths.txt").write_text("3\n9\n4\n600\n7\n")
+def test_cells_of_full_rows_and_of_real_lengths(tmp_path, model_file):
+    texts = ["a", "the captain", "a quiet neighbour sailed past the lighthouse", "he was late", "so"]
+    (tmp_path / "dev.tsv").write_text(
+        "\n".join(["sentence\tlabel", *(f"{text}\t1" for text in texts)]) + "\n"
+    )
     flags = argparse.Namespace(
-        shapes=["2,16"], lengths=[f"sst2={tmp_path}/lengths.txt"], mixed_batch=2, turns=3
+        shapes=["2,16"],
+        tasks=[f"sst-2={tmp_path}"],
+        task_batch=2,
+        turns=2,
+        spm_model_file=str(model_file),
     )
     full, mixed = cells(flags)
     assert (full.name, full.batches) == ("2 x 16", ((16, 16),))
-    assert (mixed.name, mixed.batches) == ("sst2, 2 rows", ((3, 9), (4, 512)))  # 7 alone is no batch
-    assert json.loads(mixed.request(3)) == {"lengths": [4, 512], "T": 512}
-    assert mixed.tokens(3) == [12, 516, 12]
+    assert mixed.name == "sst-2, 2 rows"
+    tokenizer = AlbertTokenizer(model_file)
+    possible = {2 + len(tokenizer.encode(text)) for text in texts}
+    assert [len(rows) for rows in mixed.batches] == [2, 2]
+    assert {length for rows in mixed.batches for length in rows} <= possible
+    assert json.loads(mixed.request(3)) == {"lengths": list(mixed.batches[1]), "T": max(mixed.batches[1])}
+    assert mixed.tokens(3) == [sum(mixed.batches[0]), sum(mixed.batches[1]), sum(mixed.batches[0])]
 
 
 def test_summary_compares_with_ours_turn_by_turn():
