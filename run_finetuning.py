@@ -43,8 +43,10 @@ from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.training.failures import failures_told
 from albert_tf.training.preemption import Preemption
 from albert_tf.training.strategy import make_strategy
+from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.task import Task, find_task
+from data_prep.tasks.windows import tell_unreachable
 
 
 def finetune(settings: FinetuningSettings) -> dict[str, Any]:
@@ -187,6 +189,9 @@ def tell(
     Raises:
       InputError: something was wrong, and --strict allows nothing.
     """
+    for split in splits.get("train", ()):
+        questions = [example for example in split.examples if isinstance(example, QuestionExample)]
+        tell_unreachable(questions, split.windows, problems)
     problems.check(strict=settings.strict)
     for line in problems.lines():
         say(f"warning: {line}")

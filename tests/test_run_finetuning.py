@@ -358,6 +358,19 @@ def test_problems_are_told_and_strict_refuses(finetuning_files, tmp_path, capfd)
     assert not (tmp_path / "strict").exists()
 
 
+def test_an_answer_longer_than_a_window_is_told(finetuning_files, tmp_path, capfd):
+    passage = "the captain painted the lighthouse . " * 20
+    answers = [{"text": passage.strip(), "answer_start": 0}]
+    paragraph = {"context": passage, "qas": [{"id": "long", "question": "who ?", "answers": answers}]}
+    file = tmp_path / "train.json"
+    file.write_text(json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": [paragraph]}]}))
+    flags = {"train_file": file, "strict": True}
+    error = refused(capfd, finetuning_files.flags(tmp_path / "run", "question-answering", **flags))
+    assert (
+        'Received 1 row: answer in no window, taken for "no answer" (question long: 739 characters' in error
+    )
+
+
 def test_divergence_is_told(finetuning_files, tmp_path, capfd):
     flags = {"learning_rate": 1e30, "num_warmup_steps": 0}
     error = refused(capfd, finetuning_files.flags(tmp_path / "run", **flags))
