@@ -34,7 +34,7 @@ TASKS = {
     "sts-b": (10, 3e-4),
     "rte": (4, 2e-4),
     "wnli": (2, 1e-4),
-    "squad1.1": (4, 5e-4),
+    "squad1.1": (2, 5e-4),
     "race": (4, 3e-4),
 }
 
@@ -119,7 +119,7 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
     if name == "squad1.1":
         flags |= {
             "max_query_length": settings.max_seq_length // 4,
-            "doc_stride": settings.max_seq_length // 3,
+            "doc_stride": settings.max_seq_length // 2,
         }
     began = time.monotonic()
     words = [f"--{flag}={value}" for flag, value in flags.items()]
