@@ -11,7 +11,7 @@ from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.predict import find_seed
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.pretrained.stored import StoredModel
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer
 
 _KERAS_FILE = ".keras"
 
@@ -48,24 +48,18 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     return model, StoredModel("keras", path, saved.encoder.config, weights, vocabulary, (note,))
 
 
-def graph_tokenizer(model: TaskModel, source: str | Path) -> AlbertTokenizer:
-    """The model's tokenizer, of the kind that has a graph.
+def tokenizer_of(model: TaskModel, source: str | Path) -> Tokenizer:
+    """The model's tokenizer.
 
     Raises:
-      InputError: there is none, or it is WordPiece.
+      InputError: there is none.
     """
     if model.preprocessor is None:
         raise InputError(
             f"An export that takes text needs a vocabulary. {source} was saved without a preprocessor; give the "
             "model one."
         )
-    tokenizer = model.preprocessor.tokenizer
-    if not isinstance(tokenizer, AlbertTokenizer):
-        raise InputError(
-            f"An export that takes text needs a SentencePiece vocabulary. {source} has a WordPiece one, for which "
-            "there is no in-graph tokenizer here yet."
-        )
-    return tokenizer
+    return model.preprocessor.tokenizer
 
 
 def track_model(root: tf.train.Checkpoint, model: TaskModel) -> None:

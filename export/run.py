@@ -20,12 +20,12 @@ from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.verification import Comparison
 from albert_tf.training.checkpoints import CONFIG_FILE
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer, read_tokenizer
 from export.card import write_card
 from export.classifier import build_classifier
 from export.embedding import build_embedding
 from export.fill_mask import build_fill_mask
-from export.finetuned import graph_tokenizer, read_finetuned
+from export.finetuned import read_finetuned, tokenizer_of
 from export.multiple_choice import build_multiple_choice
 from export.preprocessor import build_preprocessor
 from export.question_answering import build_question_answering
@@ -125,11 +125,15 @@ def _weights_in(dtype: str) -> Iterator[None]:
 
 
 def _build(kind: Kind, source: str | Path, stored: StoredModel, assets: Path, options: dict) -> Export:
-    if kind not in _FINETUNED:
-        return _BUILDERS[kind](source, stored, assets, **options)
-    classes, build = _FINETUNED[kind]
-    model, _ = read_finetuned(source, *classes)
-    return build(model, graph_tokenizer(model, source), **options)
+    if kind in _FINETUNED:
+        classes, build = _FINETUNED[kind]
+        model, _ = read_finetuned(source, *classes)
+        export = build(model, tokenizer_of(model, source), **options)
+    else:
+        export = _BUILDERS[kind](source, stored, assets, **options)
+    if stored.vocabulary and kind != "encoder":  # whose signature names it
+        export.root.vocab_file = tf.saved_model.Asset(str(stored.vocabulary.save(assets)))
+    return export
 
 
 def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:
@@ -164,20 +168,16 @@ def _embedding(source: str | Path, stored: StoredModel, assets: Path, **options)
     return build_embedding(build_model(stored, seed=0), tokenizer, **options)
 
 
-def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> AlbertTokenizer:
+def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> Tokenizer:
     """The tokenizer of a kind that takes text."""
     if stored.vocabulary is None:
         raise InputError(
-            f"Only --kind=encoder goes without a vocabulary. There is none with {source}; put its spm.model there."
-        )
-    if stored.vocabulary.kind == "wordpiece":
-        raise InputError(
-            f"Only --kind=encoder goes with a WordPiece vocabulary, which {source} has: WordPiece has no "
-            "in-graph tokenizer here yet. Tokenize with `data_prep.wordpiece` and call an encoder."
+            f"Only --kind=encoder goes without a vocabulary. There is none with {source}; put its "
+            "spm.model or vocab.txt there."
         )
     path = stored.vocabulary.save(assets)
     try:
-        return AlbertTokenizer(path, stored.vocabulary.do_lower_case)
+        return read_tokenizer(path, stored.vocabulary.do_lower_case)
     except InputError as error:
         raise InputError(str(error).replace(str(path), f"The vocabulary of {source}")) from None
 

@@ -76,7 +76,7 @@ def check_vocabulary(stored: StoredModel) -> None:
     """Raises InputError where the vocabulary is damaged or has more pieces than the model has embeddings."""
     if stored.vocabulary is None:
         return
-    pieces = _count_pieces(stored.vocabulary, stored.path)
+    pieces = count_pieces(stored.vocabulary, stored.path)
     if pieces > stored.config.vocab_size:
         raise InputError(
             f"The vocabulary at {stored.path} has {pieces} pieces, more than the model's `vocab_size`, "
@@ -84,7 +84,12 @@ def check_vocabulary(stored: StoredModel) -> None:
         )
 
 
-def _count_pieces(vocabulary: Vocabulary, path: Path) -> int:
+def count_pieces(vocabulary: Vocabulary, path: Path) -> int:
+    """How many pieces a vocabulary has.
+
+    Raises:
+      InputError: it is damaged; `path` says which it is.
+    """
     if vocabulary.kind == "wordpiece":
         return len(vocabulary.content.removesuffix(b"\n").split(b"\n"))
     model = sentencepiece.SentencePieceProcessor()

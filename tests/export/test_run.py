@@ -81,7 +81,10 @@ def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
     ("vocabulary", "message"),
     [
         (None, "Only --kind=encoder goes without a vocabulary"),
-        (WORDPIECE, "Only --kind=encoder goes with a WordPiece vocabulary"),
+        (
+            Vocabulary("wordpiece", WORDPIECE.content.replace(b"[MASK]", b"[XXXX]")),
+            r"must have the symbols .* The vocabulary of .*source lacks \[MASK\]",
+        ),
         (
             Vocabulary("sentencepiece", spm_model(50).replace(b"[MASK]", b"[XXXX]")),
             r"The vocabulary of .*source has not; make one",
