@@ -15,7 +15,7 @@ from albert_tf.finetuning.multiple_choice import MultipleChoice
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.text_classifier import TextClassifier
 from albert_tf.finetuning.text_regressor import TextRegressor
-from albert_tf.pretrained.own import build_model
+from albert_tf.pretrained.own import build_model, write_facts
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.verification import Comparison
@@ -141,7 +141,7 @@ def _encoder(source: str | Path, stored: StoredModel, assets: Path) -> Export:
     vocabulary = stored.vocabulary
     return build_export(
         build_model(stored, seed=0),
-        [assets / CONFIG_FILE],
+        [assets / CONFIG_FILE, write_facts(stored, assets)],
         vocabulary.save(assets) if vocabulary else None,
         vocabulary.do_lower_case if vocabulary else True,
         stored.parts,

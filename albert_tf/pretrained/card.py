@@ -19,6 +19,7 @@ TITLES: dict[Format, str] = {
     "garden": "TF2 SavedModel of Model Garden",
     "run": "checkpoint of an albert_tf run",
     "keras": "Keras file of albert_tf",
+    "export": "SavedModel of albert_tf",
 }
 _IDS = "[[2, 13, 1, 9, 3]]"
 # Each runs in the folder of the files.

@@ -16,7 +16,7 @@ from albert_tf.files import written_aside
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of
 
-Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras"]
+Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras", "export"]
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def test_encoder_from_any_format(source, tmp_path):
             np.testing.assert_allclose(loaded(INPUTS)[name], expected[name], atol=1e-5)
         assert sorted(path.name for path in (tmp_path / f"{to} saved" / "assets").iterdir()) == [
             "albert_config.json",
+            "pretrained.json",
             "spm.model",
         ]
         assert {"serving_default", "tokens", "mlm", "sop", "tokenization_info"} == set(loaded.signatures)
