@@ -6,10 +6,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.predict import find_seed
 from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.pretrained.keras_files import check_size, described
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.tokenizers import Tokenizer
 
@@ -31,6 +33,7 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     """
     path = Path(source)
     path = path if path.suffix == _KERAS_FILE and path.is_file() else find_seed(path) / MODEL_FILE
+    _check(path)
     try:
         saved = keras.saving.load_model(path, compile=False)
     except (ValueError, TypeError, OSError, KeyError) as error:
@@ -46,6 +49,14 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     labels = f", labels {', '.join(saved.labels)}" if saved.labels else ""
     note = f"fine-tuned: {type(saved).__name__}{labels}"
     return model, StoredModel("keras", path, saved.encoder.config, weights, vocabulary, (note,))
+
+
+def _check(path: Path) -> None:
+    """Raises InputError where a file claims to hold more than it does, before Keras makes what it claims."""
+    config = described(path).get("config", {})
+    encoder = config.get("encoder") if isinstance(config, dict) else None
+    if isinstance(encoder, dict) and isinstance(encoder.get("config"), dict):
+        check_size(AlbertConfig.from_dict(encoder["config"]), path.stat().st_size, path)
 
 
 def tokenizer_of(model: TaskModel, source: str | Path) -> Tokenizer:

@@ -53,8 +53,9 @@ def _keys(folder: Path) -> dict[str, str]:
     """The checkpoint's key of each variable that has a name of ours, from the graph of objects."""
     prefix = folder / "variables" / "variables"
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    serialized = read_arrays(prefix, OBJECT_GRAPH.__eq__)[OBJECT_GRAPH]
     try:
-        graph.ParseFromString(read_arrays(prefix, OBJECT_GRAPH.__eq__)[OBJECT_GRAPH])
+        graph.ParseFromString(serialized)
         (root, *_) = graph.nodes
         weights = next((child.node_id for child in root.children if child.local_name == WEIGHTS), None)
         named = [] if weights is None else graph.nodes[weights].children
@@ -63,7 +64,7 @@ def _keys(folder: Path) -> dict[str, str]:
             for child in named
             for attribute in graph.nodes[child.node_id].attributes
         }
-    except (DecodeError, IndexError, ValueError):
+    except (DecodeError, IndexError, ValueError):  # ValueError: no nodes
         raise InputError(
             f"{folder} is not a whole SavedModel: it does not say what its variables are."
         ) from None

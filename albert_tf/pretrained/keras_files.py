@@ -29,6 +29,8 @@ def described(path: Path) -> dict[str, Any]:
             description = json.loads(archive.read("config.json"))
             with archive.open(WEIGHTS_FILE) as weights, h5py.File(weights) as file:
                 _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
+    except InputError:
+        raise
     except (
         zipfile.BadZipFile,
         KeyError,
