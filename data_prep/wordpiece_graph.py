@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from albert_tf.errors import InputError
 from data_prep.graph_text import (
     TEXTS,
     RaggedEncoding,
@@ -28,6 +29,7 @@ from data_prep.wordpiece import LONGEST_WORD, SYMBOLS, WordPieceTokenizer
 from data_prep.words import Kinds, accent_folding, character_kinds, combining_classes
 
 _MOST_BYTES = 4 * LONGEST_WORD
+_LONGEST_PIECE = 256  # bytes
 
 
 class _Plain(NamedTuple):
@@ -60,12 +62,20 @@ class GraphWordPieceTokenizer(tf.Module):
     Args:
       tokenizer: what the graph is to equal.
 
+    Raises:
+      InputError: a piece of the vocabulary is longer than the op takes.
+
     >>> GraphWordPieceTokenizer(tokenizer).tokenize(["我喜欢Transformers!", ""])
     <tf.RaggedTensor [[7, 8, 9, 120, 31, 15], []]>
     """
 
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
+        longest = max(tokenizer.pieces, key=lambda piece: len(piece.encode()))
+        if len(longest.encode()) > _LONGEST_PIECE:
+            raise InputError(
+                f"In a graph a piece may have at most {_LONGEST_PIECE} bytes. {tokenizer.file} has {longest!r}."
+            )
         self._do_lower_case = tokenizer.do_lower_case
         self._kinds = tf.constant(character_kinds(tokenizer.do_lower_case))
         if tokenizer.do_lower_case:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert_tf.errors import InputError
 from data_prep.wordpiece import SYMBOLS, WordPieceTokenizer
 from data_prep.wordpiece_graph import GraphWordPieceTokenizer
 from data_prep.words import Kinds, character_kinds
@@ -105,6 +106,7 @@ def test_equals_the_class_on_any_text(both, lines):
     check_equal(*both, [line.encode("utf-8", "replace").decode() for line in lines])
 
 
+@pytest.mark.slow
 def test_equals_the_class_on_every_character(both):
     """Between letters, so that each shows whether it parts them, goes, is dropped, or stays."""
     characters = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
@@ -139,6 +141,13 @@ def test_blank_lines_in_the_vocabulary(tmp_path):
     assert graph.tokenize(["aaa"]).to_list() == [[6, 8, 8]]
 
 
+def test_pieces_that_the_graph_cannot_hold(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*SYMBOLS, "京" * 86]), encoding="utf-8")
+    with pytest.raises(InputError, match="at most 256 bytes. .*vocab.txt has '京"):
+        GraphWordPieceTokenizer(WordPieceTokenizer(path))
+
+
 def test_an_export_carries_everything(both, tmp_path):
     tokenizer, graph = both
     tf.saved_model.save(graph, str(tmp_path / "export"))
@@ -163,7 +172,7 @@ def test_ten_thousand_real_lines(real_model_file, tmp_path):
             lines += [paragraph["context"] for paragraph in article["paragraphs"]]
     lines = lines[:: max(1, len(lines) // 10_000)]
     assert len(lines) >= 10_000
-    words = " ".join(lines).lower().split()
+    words = [word[:20] for word in " ".join(lines).lower().split()]
     pieces = {c for word in words for c in word} | {word[:3] for word in words} | set(words[::7])
     pieces |= {f"##{word[-3:]}" for word in words} | {f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"}
     path = tmp_path / "vocab.txt"

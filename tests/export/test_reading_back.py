@@ -79,6 +79,7 @@ def test_damaged_exports(copied):
         read(copied)
 
 
+@pytest.mark.slow
 def test_kinds_that_are_for_predictions(source, model_file, tmp_path):
     export_model(source, tmp_path / "embedding", "embedding")
     with pytest.raises(

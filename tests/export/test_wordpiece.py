@@ -54,6 +54,7 @@ def test_preprocessor(exported, tokenizer):
     assert int(loaded.tokenize.get_special_tokens_dict()["mask_id"]) == tokenizer.mask_id == 4
 
 
+@pytest.mark.slow
 def test_fill_mask(exported, tokenizer):
     """What follows a mask is a word of its own."""
     model, loaded = exported("fill-mask", top_k=3)
@@ -79,6 +80,7 @@ def test_embedding(exported, tokenizer):
         np.testing.assert_allclose(vector, np.mean(outputs["sequence_output"][0], axis=0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_question_answering(exported):
     """Offsets of pieces in Chinese and accented contexts, over several windows."""
     model, loaded = exported("question-answering", "span")
