@@ -33,14 +33,12 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     """
     path = Path(source)
     path = path if path.suffix == _KERAS_FILE and path.is_file() else find_seed(path) / MODEL_FILE
-    _check(path)
+    _check(path, classes)
     try:
         saved = keras.saving.load_model(path, compile=False)
     except (ValueError, TypeError, OSError, KeyError) as error:
         raise InputError(f"{path} is not a whole fine-tuned model: {str(error).splitlines()[0]}") from None
-    if not isinstance(saved, classes):
-        names = " or ".join(kind.__name__ for kind in classes)
-        raise InputError(f"This kind of export is of a {names}. {path} holds a {type(saved).__name__}.")
+    assert isinstance(saved, classes)
     dtype = keras.dtype_policies.serialize(keras.config.dtype_policy())
     model = type(saved).from_config({**saved.get_config(), "dtype": dtype})
     model.set_weights(saved.get_weights())
@@ -51,12 +49,25 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     return model, StoredModel("keras", path, saved.encoder.config, weights, vocabulary, (note,))
 
 
-def _check(path: Path) -> None:
-    """Raises InputError where a file claims to hold more than it does, before Keras makes what it claims."""
-    config = described(path).get("config", {})
-    encoder = config.get("encoder") if isinstance(config, dict) else None
-    if isinstance(encoder, dict) and isinstance(encoder.get("config"), dict):
-        check_size(AlbertConfig.from_dict(encoder["config"]), path.stat().st_size, path)
+def _check(path: Path, classes: tuple[type[TaskModel], ...]) -> None:
+    """Looks at what a file says that it is, before Keras makes that.
+
+    Raises:
+      InputError: it is of another class, or claims to hold more than it does.
+    """
+    description = described(path)
+    if description.get("registered_name") not in [f"albert_tf>{kind.__name__}" for kind in classes]:
+        names = " or ".join(kind.__name__ for kind in classes)
+        raise InputError(
+            f"This kind of export is of a {names}. {path} holds a {description.get('class_name')}."
+        )
+    try:
+        config = AlbertConfig.from_dict(description["config"]["encoder"]["config"])
+    except (KeyError, TypeError):
+        raise InputError(
+            f"{path} is not a whole fine-tuned model: it does not say its encoder's shape."
+        ) from None
+    check_size(config, path.stat().st_size, path)
 
 
 def tokenizer_of(model: TaskModel, source: str | Path) -> Tokenizer:

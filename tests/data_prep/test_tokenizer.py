@@ -1,5 +1,6 @@
 import json
 import pickle
+from unicodedata import combining
 
 import numpy as np
 import pytest
@@ -204,7 +205,8 @@ def check_offsets(tokenizer, text, encoding):
         if i == tokenizer.unk_id:
             assert begin < end
         else:
-            assert begin < end if piece else end - begin <= 1
+            # A "▁" inside ﷺ, which is four words, is all of that character, an accent on it included.
+            assert begin < end if piece else sum(not combining(c) for c in text[begin:end]) <= 1
             assert piece in model.normalize(encodable(normalize(text[begin:end]))).replace("▁", "")
         if begin < end:  # no white space at either end: a slice is what a reader would mark
             assert visible[begin] and not text[end - 1].isspace()
