@@ -156,21 +156,23 @@ class GraphWordPieceTokenizer(tf.Module):
             sources = row_of_values(folded.row_splits)
             itself = tf.gather(codes, sources)
             folded_codes = tf.where(folded.values == FoldingTable.ITSELF, itself, folded.values)
+            splits = tf.gather(folded.row_splits, splits)
             is_odd = tf.reduce_any(looked_up(self._kinds, folded_codes) == Kinds.REORDERED)
             codes = tf.cond(
-                is_odd, lambda: self._reordered(folded_codes, sources, codes), lambda: folded_codes
+                is_odd, lambda: self._reordered(folded_codes, splits, sources, codes), lambda: folded_codes
             )
-            splits = tf.gather(folded.row_splits, splits)
         return _Plain(codes, splits, sources, kinds, kept_splits, begins, ends)
 
-    def _reordered(self, codes: tf.Tensor, sources: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+    def _reordered(
+        self, codes: tf.Tensor, splits: tf.Tensor, sources: tf.Tensor, kept: tf.Tensor
+    ) -> tf.Tensor:
         """Unicode's canonical order: marks of higher classes later, but none past a character of class 0."""
         # Accents are gone by now, but one of class 0 still stands between its neighbours.
         stands_between = (looked_up(self._kinds, kept) == Kinds.ACCENT) & (self._class(kept) == 0)
         classes = self._class(codes)
-        before = tf.gather(tf.cumsum(tf.cast(stands_between, tf.int32)), sources)
-        run = before + tf.cumsum(tf.cast(classes == 0, tf.int32))
-        return tf.gather(codes, tf.argsort(run * 256 + classes, stable=True))
+        before = tf.gather(count_before(stands_between), sources) + tf.cast(row_of_values(splits), tf.int64)
+        run = before + count_before(classes == 0)[1:]
+        return tf.gather(codes, tf.argsort(run * 256 + tf.cast(classes, tf.int64), stable=True))
 
     def _class(self, codes: tf.Tensor) -> tf.Tensor:
         place = tf.minimum(tf.searchsorted(self._marks, codes), tf.size(self._marks) - 1)
