@@ -30,7 +30,7 @@ from albert_tf.files import write_text
 from benchmarks import program
 from data_prep.documents import expand_files, read_documents
 from data_prep.examples import document_generator, serialize_batch
-from data_prep.masking import MaskingSettings, masked_example
+from data_prep.masking import MaskingSettings, MaskingVocabulary, masked_example
 from data_prep.parts import INDEX, Part, merge_shard
 from data_prep.prepare_settings import PrepareSettings, check_settings
 from data_prep.records import framed, read_records
@@ -258,7 +258,7 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
     encoded = step("tokenize", lambda: (tokenizer.encode_batch(list(d.sentences)) for d in documents))
     predictions = check_settings(ours(settings))
     masking = MaskingSettings(predictions)
-    vocabulary = tokenizer.masking_vocabulary
+    vocabulary = MaskingVocabulary.of(tokenizer)
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []
     tokens = 0

@@ -18,12 +18,11 @@ from albert_tf.evaluation.squad_text import exact
 from benchmarks import program
 from data_prep.tasks.answers import answer_span
 from data_prep.tasks.examples import QuestionExample
-from data_prep.tasks.features import Tokenizer
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from data_prep.tasks.windows import Window, question_windows
-from data_prep.token_stream import load_tokenizer
+from data_prep.tokenizers import Tokenizer, load_tokenizer
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ from data_prep.progress import PrepareProgress
 from data_prep.records import framed
 from data_prep.sources import COMPRESSIONS
 from data_prep.stretches import cut_documents
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer, read_tokenizer
 
 _SLICE_BYTES = 64 << 20  # of records that a worker sorts at a time, about
 _UNKNOWN_SIZE = 1 << 30  # taken for inputs whose size nobody knows before reading
@@ -80,7 +80,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     predictions = check_settings(settings)
     inputs = expand_names(settings.input_file)
     outputs = output_names(settings.output_file, settings.num_shards)
-    _check_outputs(outputs, inputs, settings.spm_model_file)
+    _check_outputs(outputs, inputs, settings.vocabulary_file)
     vocabulary = Vocabulary.read(settings)
     folder = outputs[0].rpartition("/")[0]
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
@@ -174,17 +174,16 @@ class Vocabulary:
     @classmethod
     def read(cls, settings: PrepareSettings) -> "Vocabulary":
         """Reads and checks the file."""
-        AlbertTokenizer(settings.spm_model_file, settings.do_lower_case)
-        return cls(
-            settings.spm_model_file, Path(settings.spm_model_file).read_bytes(), settings.do_lower_case
-        )
+        name = settings.vocabulary_file
+        read_tokenizer(name, settings.do_lower_case)
+        return cls(name, Path(name).read_bytes(), settings.do_lower_case)
 
-    def tokenizer(self) -> AlbertTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """The tokenizer on this machine."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / Path(self.name).name
             path.write_bytes(self.content)
-            return AlbertTokenizer(path, self.do_lower_case)
+            return read_tokenizer(path, self.do_lower_case)
 
 
 def _read(name: str, settings: PrepareSettings):
@@ -310,7 +309,7 @@ def _manifest_skeleton(
     settings: PrepareSettings, predictions: int, inputs: list[str], vocabulary: Vocabulary
 ) -> dict:
     used = output_settings(settings, predictions)
-    tokenizer = AlbertTokenizer(vocabulary.name, vocabulary.do_lower_case)
+    tokenizer = read_tokenizer(vocabulary.name, vocabulary.do_lower_case)
     skeleton = build_manifest(used, tokenizer, [], Counter(), [])
     return {**skeleton, "inputs": [{"file": name, "bytes": size_of(name)} for name in inputs]}
 

@@ -10,18 +10,24 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from data_prep.documents import Document
-from data_prep.masking import MaskedExample, MaskingSettings, masked_example, unmasked_example
+from data_prep.masking import (
+    MaskedExample,
+    MaskingSettings,
+    MaskingVocabulary,
+    masked_example,
+    unmasked_example,
+)
 from data_prep.partners import NextSegment, PartnerPool
 from data_prep.prepare_settings import PrepareSettings
 from data_prep.schema import pretraining_features
 from data_prep.segments import SegmentPair, next_sentence_pairs, segment_pairs, single_segments
 from data_prep.serialization import serialize_examples
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer
 
 
 def document_examples(
     document: Document,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     predictions: int,
     settings: PrepareSettings,
     counts: Counter,
@@ -41,7 +47,7 @@ def document_examples(
       (key, example): a random 64-bit key that decides the example's shard and its place there.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
-    vocabulary = tokenizer.masking_vocabulary
+    vocabulary = MaskingVocabulary.of(tokenizer)
     masking = MaskingSettings(
         predictions,
         settings.masked_lm_prob,

@@ -11,7 +11,7 @@ from data_prep.example_plot import plot_stats
 from data_prep.example_stats import ExampleStats, stats_table
 from data_prep.example_view import LEGEND, example_panel
 from data_prep.inspection_settings import InspectSettings
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer, load_tokenizer, read_tokenizer
 from data_prep.verification import check_values, manifest_of, manifest_shards, missing_shards, verify_file
 
 _EXAMPLES = 3  # shown where nothing else is asked for
@@ -57,7 +57,7 @@ def inspect(files: list[str], settings: InspectSettings, console: Console) -> No
         console.print(f"Wrote {plot_file}", highlight=False, soft_wrap=True, markup=False)
 
 
-def show_examples(paths: list[Path], tokenizer: AlbertTokenizer, num_examples: int, console: Console) -> None:
+def show_examples(paths: list[Path], tokenizer: Tokenizer, num_examples: int, console: Console) -> None:
     """Decodes the first examples of the files, one after the other."""
     left = num_examples
     for path in paths:
@@ -105,7 +105,9 @@ def verify_files(
         line = f"WRONG  {path} is in the manifest and not there."
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     if vocab_size is None:
-        console.print("Ids were not compared with a vocabulary; name it with --spm_model_file.")
+        console.print(
+            "Ids were not compared with a vocabulary; name it with --spm_model_file or --vocab_file."
+        )
     if wrong or missing:
         raise InputError(
             f"Of {len(paths)} files {wrong} are damaged or not what their manifest says, and {len(missing)} more "
@@ -113,22 +115,22 @@ def verify_files(
         )
 
 
-def _tokenizer(path: Path, settings: InspectSettings) -> AlbertTokenizer:
+def _tokenizer(path: Path, settings: InspectSettings) -> Tokenizer:
     manifest = manifest_of(path) or {}
     lower = bool(manifest.get("settings", {}).get("do_lower_case", True))
-    if settings.spm_model_file:
-        return AlbertTokenizer(settings.spm_model_file, lower)
+    if settings.names_vocabulary:
+        return load_tokenizer(settings.spm_model_file, settings.vocab_file, lower)
     name = manifest.get("vocabulary", {}).get("file")
     if not name or not Path(name).is_file():
         reason = f"The manifest names {name}, which is not there" if name else f"{path} has no manifest"
         raise InputError(
-            f"Decoding and counting need the vocabulary. {reason}; give it with --spm_model_file."
+            f"Decoding and counting need the vocabulary. {reason}; give it with --spm_model_file or --vocab_file."
         )
-    return AlbertTokenizer(name, lower)
+    return read_tokenizer(name, lower)
 
 
-def _vocab_size(path: Path, tokenizer: AlbertTokenizer | None, settings: InspectSettings) -> int | None:
+def _vocab_size(path: Path, tokenizer: Tokenizer | None, settings: InspectSettings) -> int | None:
     """V from the vocabulary, or else from the manifest."""
-    if tokenizer or settings.spm_model_file:
+    if tokenizer or settings.names_vocabulary:
         return (tokenizer or _tokenizer(path, settings)).vocab_size
     return ((manifest_of(path) or {}).get("vocabulary") or {}).get("size")

@@ -10,14 +10,14 @@ import numpy as np
 
 from albert_tf.files import write_text
 from data_prep.documents import input_size
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer
 
 MANIFEST = "manifest.json"
 
 
 def build_manifest(
     settings: dict,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     inputs: list[Path],
     counts: Counter,
     shards: list[dict],
@@ -49,8 +49,8 @@ def build_manifest(
         "settings": settings,
         "seed": settings["random_seed"],
         "vocabulary": {
-            "file": str(tokenizer.spm_model_file),
-            "sha256": file_sha256(tokenizer.spm_model_file),
+            "file": str(tokenizer.file),
+            "sha256": file_sha256(tokenizer.file),
             "size": tokenizer.vocab_size,
             "cls_id": tokenizer.cls_id,
             "sep_id": tokenizer.sep_id,

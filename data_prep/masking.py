@@ -4,10 +4,21 @@ SegmentPair --> [CLS] a [SEP] b [SEP] --find_words--> words --choose_words--> po
 """
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from data_prep.segments import SegmentPair
+
+
+class Pieces(Protocol):
+    """What every tokenizer tells of its vocabulary."""
+
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    starts_word: np.ndarray
+    is_special: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,12 @@ class MaskingVocabulary:
     mask_id: int
     starts_word: np.ndarray
     replacements: np.ndarray
+
+    @classmethod
+    def of(cls, tokenizer: Pieces) -> "MaskingVocabulary":
+        """That of a tokenizer."""
+        replacements = np.flatnonzero(~tokenizer.is_special).astype(np.int32)
+        return cls(tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.starts_word, replacements)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ one is lower case's final sigma (ΟΔΟΣ -> οδος). Offsets and the graph
 import re
 import sys
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -76,14 +77,21 @@ def folding_table(do_lower_case: bool = True) -> FoldingTable:
 
     White space becomes a space; collapsing is left to the reader of the table.
     """
+
+    def folded(character: str) -> str:
+        plain = " " if character.isspace() else normalize(character, do_lower_case=False)
+        return SIGMA.join(part.lower() for part in plain.split(SIGMA)) if do_lower_case else plain
+
+    return folding_table_of(folded)
+
+
+def folding_table_of(fold: Callable[[str], str]) -> FoldingTable:
+    """Compiles a function of one character."""
     rows = np.zeros(_FOLDING_ENDS, np.int32)
-    replacements = {"\0": 0, "": 1}
+    replacements = {"\0": FoldingTable.ITSELF, "": FoldingTable.GONE}
     for i in range(_FOLDING_ENDS):
         character = chr(i)
-        folded = " " if character.isspace() else normalize(character, do_lower_case=False)
-        if do_lower_case:
-            folded = SIGMA.join(part.lower() for part in folded.split(SIGMA))
-        if folded != character:
+        if (folded := fold(character)) != character:
             rows[i] = replacements.setdefault(folded, len(replacements))
     splits = np.cumsum([0, *map(len, replacements)], dtype=np.int32)
     return FoldingTable(rows, splits, code_points("".join(replacements)))

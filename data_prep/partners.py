@@ -14,7 +14,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from data_prep.documents import Document
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer
 
 NextSegment = Callable[[np.random.Generator], list[np.ndarray]]
 POOL_DOCUMENTS = 1000
@@ -97,7 +97,7 @@ class PartnerSample:
         for negative, sentences in other._heap:
             self._push(-negative, sentences)
 
-    def pool(self, tokenizer: AlbertTokenizer) -> PartnerPool:
+    def pool(self, tokenizer: Tokenizer) -> PartnerPool:
         """The sample as ids; documents without any are left out."""
         keys, encoded = [], []
         for negative, sentences in sorted(self._heap, reverse=True):
@@ -117,7 +117,7 @@ class PartnerSample:
 
 
 def partner_pool(
-    documents: Iterable[Document], tokenizer: AlbertTokenizer, seed: int, size: int = POOL_DOCUMENTS
+    documents: Iterable[Document], tokenizer: Tokenizer, seed: int, size: int = POOL_DOCUMENTS
 ) -> PartnerPool:
     """The pool of a whole corpus, in one pass; see `PartnerSample`."""
     sample = PartnerSample(seed, size)

@@ -9,6 +9,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from data_prep.documents import InputFormat
+from data_prep.tokenizers import named_vocabulary
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class PrepareSettings:
       output_file: the TFRecord file to write, or several, separated by commas. One name with
         `num_shards` N > 1 gives NAME-00000-of-0000N and so on. A manifest.json is written beside it.
       spm_model_file: the SentencePiece model, from `albert vocab`.
+      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, in place of a SentencePiece model.
       input_format: "lines" (one sentence a line, blank lines between documents) or "prose" (one document
         a file, blank lines between paragraphs).
       language: language of prose, for the sentence breaker.
@@ -48,7 +50,8 @@ class PrepareSettings:
 
     input_file: str
     output_file: str
-    spm_model_file: str
+    spm_model_file: str | None = None
+    vocab_file: str | None = None
     input_format: InputFormat = "lines"
     language: str = "en"
     text_field: str = "text"
@@ -68,6 +71,11 @@ class PrepareSettings:
     workers: int | None = None
     runner: str = "local"
     pipeline_options: str = ""
+
+    @property
+    def vocabulary_file(self) -> str:
+        """The vocabulary of either kind."""
+        return named_vocabulary(self.spm_model_file, self.vocab_file)
 
 
 # They say who does the work, and change no byte of what comes out.
@@ -89,6 +97,7 @@ def check_settings(settings: PrepareSettings) -> int:
     for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
         if getattr(settings, name) < minimum:
             raise InputError(f"`{name}` must be at least {minimum}. Received {getattr(settings, name)}.")
+    named_vocabulary(settings.spm_model_file, settings.vocab_file)
     if settings.workers is not None and settings.workers < 1:
         raise InputError(f"`workers` must be at least 1. Received {settings.workers}.")
     if settings.workers and settings.runner != "local":

@@ -13,23 +13,20 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from data_prep.digit_comma import SPACE
-from data_prep.normalization import SIGMA, WHITE_SPACE, CaseKinds, FoldingTable, case_kinds
+from data_prep.graph_text import (
+    TEXTS,
+    RaggedEncoding,
+    SigmaRule,
+    count_before,
+    encoded,
+    looked_up,
+    padded,
+    row_of_values,
+    size,
+    utf8_widths,
+)
+from data_prep.normalization import WHITE_SPACE, FoldingTable
 from data_prep.tokenizer import AlbertTokenizer
-
-_TEXTS = [tf.TensorSpec([None], tf.string)]
-
-
-class RaggedEncoding(NamedTuple):
-    """The ids of B texts and where their pieces lie in them.
-
-    Attributes:
-      ids: RaggedTensor int32 [B, (T)].
-      begins, ends: RaggedTensor int64 [B, (T)], positions in the original texts.
-    """
-
-    ids: tf.RaggedTensor
-    begins: tf.RaggedTensor
-    ends: tf.RaggedTensor
 
 
 class _Plain(NamedTuple):
@@ -71,7 +68,7 @@ class GraphTokenizer(tf.Module):
         self._folding_rows = tf.constant(table.rows)
         self._folding = tf.RaggedTensor.from_row_splits(table.values, table.splits.astype(np.int64))
         self._is_space = tf.constant(WHITE_SPACE)
-        self._case_kinds = tf.constant(np.append(case_kinds(), np.uint8(CaseKinds.NEITHER)))
+        self._lower_sigmas = SigmaRule()
         self._visible = tf.constant(tokenizer.locator.visible)
         self._model = tf_text.SentencepieceTokenizer(model=tokenizer.serialized_model)
         self._space_id = tokenizer.pieces.index(SPACE) if SPACE in tokenizer.pieces else tokenizer.unk_id
@@ -83,7 +80,7 @@ class GraphTokenizer(tf.Module):
         self._part_begins = tf.constant(rewriting.begins, tf.int64)
         self._part_ends = tf.constant(rewriting.ends, tf.int64)
 
-    @tf.function(input_signature=_TEXTS, autograph=False)
+    @tf.function(input_signature=TEXTS, autograph=False)
     def normalize(self, texts: tf.Tensor) -> tf.Tensor:
         """The plain texts, as data_prep.tokenizer.normalize gives them.
 
@@ -93,9 +90,9 @@ class GraphTokenizer(tf.Module):
         Returns:
           string [B].
         """
-        return _encode(self._fold(tf.strings.unicode_decode(texts, "UTF-8")))
+        return _encoded(self._fold(tf.strings.unicode_decode(texts, "UTF-8")))
 
-    @tf.function(input_signature=_TEXTS, autograph=False)
+    @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids as AlbertTokenizer.encode_batch gives them.
 
@@ -110,7 +107,7 @@ class GraphTokenizer(tf.Module):
         splits = tf.gather(parts.row_splits, ids.row_splits)
         return tf.RaggedTensor.from_row_splits(tf.gather(self._part_ids, parts.values), splits)
 
-    @tf.function(input_signature=_TEXTS, autograph=False)
+    @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize_with_offsets(self, texts: tf.Tensor) -> RaggedEncoding:
         """Ids and offsets as AlbertTokenizer.encode_with_offsets gives them, but offsets count bytes.
 
@@ -129,11 +126,11 @@ class GraphTokenizer(tf.Module):
         # A piece without a visible character lies, empty, before the next one; between two that come from the
         # same character of the original (ﷺ is four words), it is that character too.
         text_ends = tf.cast(tf.gather(tf.strings.length(texts), pieces.texts), tf.int64)
-        after = tf.gather(_padded(span_begins), pieces.begins)
+        after = tf.gather(padded(span_begins), pieces.begins)
         begins = tf.where(pieces.begins < pieces.lasts, after, text_ends)
-        before = tf.gather(_padded(span_ends), tf.maximum(pieces.begins - 1, 0))
+        before = tf.gather(padded(span_ends), tf.maximum(pieces.begins - 1, 0))
         before = tf.where(pieces.begins > pieces.firsts, before, 0)
-        own = tf.gather(_padded(span_ends), tf.maximum(pieces.ends - 1, 0))
+        own = tf.gather(padded(span_ends), tf.maximum(pieces.ends - 1, 0))
         ends = tf.where(pieces.begins < pieces.ends, own, tf.maximum(before, begins))
         return RaggedEncoding(
             *(tf.RaggedTensor.from_row_splits(flat, pieces.splits) for flat in (pieces.ids, begins, ends))
@@ -145,22 +142,21 @@ class GraphTokenizer(tf.Module):
         gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.GONE)
         rows = tf.tensor_scatter_nd_update(self._folding_row(texts.values), superfluous, gone)
         folded = tf.gather(self._folding, rows)
-        sources = _row_of_values(folded.row_splits)
+        sources = row_of_values(folded.row_splits)
         itself = tf.gather(texts.values, sources)
         codes = tf.where(folded.values == FoldingTable.ITSELF, itself, folded.values)
         splits = tf.gather(folded.row_splits, texts.row_splits)
         if self._do_lower_case:
-            has_sigma = tf.reduce_any(codes == ord(SIGMA))
-            codes = tf.cond(has_sigma, lambda: self._lower_sigmas(codes, splits), lambda: codes)
+            codes = self._lower_sigmas(codes, splits)
         return _Plain(codes, splits, sources)
 
     def _folding_row(self, codes: tf.Tensor) -> tf.Tensor:
-        return tf.gather(self._folding_rows, tf.minimum(codes, _last(self._folding_rows)))
+        return looked_up(self._folding_rows, codes)
 
     def _superfluous_spaces(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
         """Where white space lies at either end of a text or before more of it, int64 [spaces, 1]."""
-        spaces = tf.where(tf.gather(self._is_space, tf.minimum(codes, _last(self._is_space))))[:, 0]
-        words_before = spaces - tf.range(_size(spaces))  # characters of words, in all texts before it
+        spaces = tf.where(looked_up(self._is_space, codes))[:, 0]
+        words_before = spaces - tf.range(size(spaces))  # characters of words, in all texts before it
         words_at_splits = splits - tf.searchsorted(spaces, splits, out_type=tf.int64)
         text = tf.searchsorted(splits, spaces, side="right") - 1
         after_a_word = words_before > tf.gather(words_at_splits, text)
@@ -169,30 +165,15 @@ class GraphTokenizer(tf.Module):
         inside = after_a_word & before_a_word & ~before_a_space
         return tf.boolean_mask(spaces, ~inside)[:, tf.newaxis]
 
-    def _lower_sigmas(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-        """Σ to ς after a cased character where no cased one follows, else to σ; ignored ones do not count."""
-        kinds = tf.gather(self._case_kinds, tf.minimum(codes, _last(self._case_kinds)))
-        counted = tf.where(kinds != CaseKinds.IGNORED)[:, 0]
-        sigmas = tf.where(codes == ord(SIGMA))
-        place = tf.searchsorted(counted, sigmas[:, 0])
-        counted = tf.concat([[-1], counted, [_size(codes)]], 0)  # so that every place has neighbours
-        before, after = tf.gather(counted, place), tf.gather(counted, place + 2)
-        text = tf.searchsorted(splits, sigmas[:, 0], side="right") - 1
-        is_cased = _padded(kinds == CaseKinds.CASED)
-        follows = (before >= tf.gather(splits, text)) & tf.gather(is_cased, tf.maximum(before, 0))
-        goes_on = (after < tf.gather(splits, text + 1)) & tf.gather(is_cased, after)
-        lowered = tf.where(follows & ~goes_on, ord("ς"), ord("σ"))
-        return tf.tensor_scatter_nd_update(codes, sigmas, lowered)
-
     def _pieces(self, plain: _Plain) -> _Pieces:
         """Tokenizes plain text; from bytes to characters and on to visible ones; the digit-comma rule."""
-        ids, starts, limits = self._model.tokenize_with_offsets(_encode(plain))
-        texts = _row_of_values(ids.row_splits)
+        ids, starts, limits = self._model.tokenize_with_offsets(_encoded(plain))
+        texts = row_of_values(ids.row_splits)
 
-        visible_before = _count_before(self._is_visible(plain.codes))
-        widths = _utf8_widths(plain.codes)
-        byte_splits = _count_before(tf.concat([widths, [1]], 0))
-        visible_before_byte = tf.gather(visible_before, _row_of_values(byte_splits))
+        visible_before = count_before(self._is_visible(plain.codes))
+        widths = utf8_widths(plain.codes)
+        byte_splits = count_before(tf.concat([widths, [1]], 0))
+        visible_before_byte = tf.gather(visible_before, row_of_values(byte_splits))
         first_byte = tf.gather(tf.gather(byte_splits, plain.splits), texts)
         begins = tf.gather(visible_before_byte, first_byte + tf.cast(starts.values, tf.int64))
         ends = tf.gather(visible_before_byte, first_byte + tf.cast(limits.values, tf.int64))
@@ -202,7 +183,7 @@ class GraphTokenizer(tf.Module):
         ends = tf.maximum(ends, tf.minimum(begins + has_visible, lasts))
 
         parts = tf.gather(self._parts, ids.values)
-        piece = _row_of_values(parts.row_splits)
+        piece = row_of_values(parts.row_splits)
         texts, begins, ends, firsts, lasts = (
             tf.gather(flat, piece) for flat in (texts, begins, ends, firsts, lasts)
         )
@@ -221,50 +202,21 @@ class GraphTokenizer(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The bytes, begin and end, that each visible character of plain text comes from."""
         is_whole = self._folding_row(originals.values) != FoldingTable.GONE  # the others are marks
-        byte_splits = _count_before(tf.strings.length(texts))
-        text = _row_of_values(originals.row_splits)
+        byte_splits = count_before(tf.strings.length(texts))
+        text = row_of_values(originals.row_splits)
         # A character ends where the next one that is no mark begins, or the text ends.
         wholes = tf.boolean_mask(byte_begins.values + tf.gather(byte_splits, text), is_whole)
         next_wholes = tf.concat([wholes, byte_splits[-1:]], 0)[1:]
 
         sources = tf.boolean_mask(plain.sources, self._is_visible(plain.codes))
-        next_whole = tf.gather(next_wholes, tf.gather(_count_before(is_whole), sources))
+        next_whole = tf.gather(next_wholes, tf.gather(count_before(is_whole), sources))
         text = tf.gather(text, sources)
         ends = tf.minimum(next_whole, tf.gather(byte_splits, text + 1)) - tf.gather(byte_splits, text)
         return tf.gather(byte_begins.values, sources), ends
 
     def _is_visible(self, codes: tf.Tensor) -> tf.Tensor:
-        return tf.gather(self._visible, tf.minimum(codes, _last(self._visible)))
+        return looked_up(self._visible, codes)
 
 
-def _encode(plain: _Plain) -> tf.Tensor:
-    return tf.strings.unicode_encode(tf.RaggedTensor.from_row_splits(plain.codes, plain.splits), "UTF-8")
-
-
-def _utf8_widths(codes: tf.Tensor) -> tf.Tensor:
-    return 1 + sum(tf.cast(codes >= first, tf.int64) for first in (0x80, 0x800, 0x10000))
-
-
-def _count_before(counts: tf.Tensor) -> tf.Tensor:
-    """[0, a, a + b, ...] of [a, b, ...]."""
-    return tf.concat([[0], tf.cumsum(tf.cast(counts, tf.int64))], 0)
-
-
-def _row_of_values(splits: tf.Tensor) -> tf.Tensor:
-    """[0, 0, 2, 2, 2] of [0, 2, 2, 5]; tf.repeat would take rows times the longest row."""
-    total = tf.cast(splits[-1], tf.int32)
-    starts = tf.math.bincount(tf.cast(splits[1:-1], tf.int32), minlength=total, maxlength=total)
-    return tf.cumsum(starts)
-
-
-def _size(values: tf.Tensor) -> tf.Tensor:
-    return tf.size(values, out_type=tf.int64)
-
-
-def _last(table: tf.Tensor) -> int:
-    return table.shape[0] - 1
-
-
-def _padded(values: tf.Tensor) -> tf.Tensor:
-    """One more value, so that the place after the last exists."""
-    return tf.concat([values, tf.zeros([1], values.dtype)], 0)
+def _encoded(plain: _Plain) -> tf.Tensor:
+    return encoded(plain.codes, plain.splits)

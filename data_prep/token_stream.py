@@ -7,35 +7,13 @@ from typing import BinaryIO, Literal
 import numpy as np
 
 from albert_tf.errors import InputError
-from data_prep.tokenizer import AlbertTokenizer
-from data_prep.wordpiece import WordPieceTokenizer
+from data_prep.tokenizers import Tokenizer
 
 Output = Literal["ids", "pieces", "offsets"]
 _READ_BYTES = 1 << 20
 
 
-def load_tokenizer(
-    spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool = True
-) -> AlbertTokenizer | WordPieceTokenizer:
-    """The tokenizer of the one vocabulary that is named.
-
-    Raises:
-      InputError: not exactly one is named, or its file cannot be read.
-    """
-    if (spm_model_file is None) == (vocab_file is None):
-        raise InputError(
-            "A tokenizer needs one vocabulary: `spm_model_file` (SentencePiece) or `vocab_file` (WordPiece). "
-            f"Received {'neither' if vocab_file is None else 'both'}."
-        )
-    if vocab_file is not None:
-        return WordPieceTokenizer(vocab_file, do_lower_case)
-    assert spm_model_file is not None
-    return AlbertTokenizer(spm_model_file, do_lower_case)
-
-
-def tokenize_stream(
-    tokenizer: AlbertTokenizer | WordPieceTokenizer, source: BinaryIO, sink: BinaryIO, output: Output = "ids"
-) -> None:
+def tokenize_stream(tokenizer: Tokenizer, source: BinaryIO, sink: BinaryIO, output: Output = "ids") -> None:
     """Writes a JSON array for each line, as soon as the line has arrived.
 
     Args:
@@ -85,9 +63,7 @@ def decode_lines(lines: list[bytes], done: int) -> tuple[list[str], InputError |
     return texts, None
 
 
-def _encode(
-    tokenizer: AlbertTokenizer | WordPieceTokenizer, texts: list[str], output: Output
-) -> Iterator[list]:
+def _encode(tokenizer: Tokenizer, texts: list[str], output: Output) -> Iterator[list]:
     if output == "offsets":
         return (encoding.offsets.tolist() for encoding in tokenizer.encode_batch_with_offsets(texts))
     encoded: list[np.ndarray] = tokenizer.encode_batch(texts)

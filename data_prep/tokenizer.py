@@ -14,7 +14,6 @@ import sentencepiece
 
 from albert_tf.errors import InputError
 from data_prep.digit_comma import SPACE, DigitCommaTable
-from data_prep.masking import MaskingVocabulary
 from data_prep.normalization import FoldingTable, encodable, folding_table, normalize
 from data_prep.offsets import Locator
 
@@ -47,6 +46,7 @@ class AlbertTokenizer:
       do_lower_case: False for a cased vocabulary.
 
     Attributes:
+      file: the vocabulary's.
       pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
       vocab_size: V.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
@@ -62,14 +62,14 @@ class AlbertTokenizer:
     """
 
     def __init__(self, spm_model_file: str | os.PathLike, do_lower_case: bool = True):
-        self.spm_model_file = Path(spm_model_file)
+        self.file = Path(spm_model_file)
         self.do_lower_case = do_lower_case
-        self._model = _load(self.spm_model_file)
+        self._model = _load(self.file)
         self.vocab_size: int = self._model.vocab_size()
         self.pieces: tuple[str, ...] = tuple(self._model.id_to_piece(list(range(self.vocab_size))))
-        self.pad_id = _symbol(self._model, "<pad>", self.spm_model_file)
+        self.pad_id = _symbol(self._model, "<pad>", self.file)
         self.cls_id, self.sep_id, self.mask_id = (
-            _symbol(self._model, symbol, self.spm_model_file) for symbol in CONTROL_SYMBOLS
+            _symbol(self._model, symbol, self.file) for symbol in CONTROL_SYMBOLS
         )
         self.unk_id: int = self._model.unk_id()
         self.starts_word = np.array([_starts_word(piece) for piece in self.pieces])
@@ -77,17 +77,6 @@ class AlbertTokenizer:
             [self._model.is_control(i) or self._model.is_unknown(i) for i in range(self.vocab_size)]
         )
         self.digit_comma = DigitCommaTable.of(self._model)
-
-    @property
-    def masking_vocabulary(self) -> MaskingVocabulary:
-        """What masking needs to know of the vocabulary."""
-        return MaskingVocabulary(
-            cls_id=self.cls_id,
-            sep_id=self.sep_id,
-            mask_id=self.mask_id,
-            starts_word=self.starts_word,
-            replacements=np.flatnonzero(~self.is_special).astype(np.int32),
-        )
 
     @property
     def serialized_model(self) -> bytes:

@@ -5,37 +5,18 @@ text --words, CJK characters, punctuation--> plain words --longest pieces first-
 
 import os
 import re
-import unicodedata
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from data_prep.masking import MaskingVocabulary
 from data_prep.tokenizer import Encoding
+from data_prep.words import CHINESE, split_words
 
 SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_LONGEST_WORD = 200  # characters; a longer word is [UNK]
-
-# The original's ranges: Chinese characters, but neither kana nor Hangul, are words of their own.
-_CJK = (
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f"
-)
-# White space to the original, for which \v, \f and U+001C to U+001F are control characters that go.
-_SPACE = " \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_CHUNK = re.compile(f"[{_CJK}]|[^{_CJK}{_SPACE}]+")
-_SPACE_IN_CHINESE = re.compile(f"(?<=[{_CJK}]) | (?=[{_CJK}])")
-
-
-class Word(NamedTuple):
-    """A plain word of N characters and the span of the text that each of them stands for."""
-
-    text: str
-    begins: list[int]
-    ends: list[int]
+LONGEST_WORD = 200  # characters; a longer word is [UNK]
+_SPACE_IN_CHINESE = re.compile(f"(?<=[{CHINESE}]) | (?=[{CHINESE}])")
 
 
 class WordPieceTokenizer:
@@ -46,6 +27,7 @@ class WordPieceTokenizer:
       do_lower_case: False for a cased vocabulary, which also keeps accents.
 
     Attributes:
+      file: the vocabulary's.
       pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
       vocab_size: V.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
@@ -61,9 +43,9 @@ class WordPieceTokenizer:
     """
 
     def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True):
-        self.vocab_file = Path(vocab_file)
+        self.file = Path(vocab_file)
         self.do_lower_case = do_lower_case
-        self.pieces: tuple[str, ...] = _load(self.vocab_file)
+        self.pieces: tuple[str, ...] = _load(self.file)
         self.vocab_size = len(self.pieces)
         self._ids = {piece: i for i, piece in enumerate(self.pieces)}
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
@@ -76,20 +58,9 @@ class WordPieceTokenizer:
 
     def __reduce__(self):
         return WordPieceTokenizer, (
-            self.vocab_file,
+            self.file,
             self.do_lower_case,
         )  # for worker processes; no cache goes along
-
-    @property
-    def masking_vocabulary(self) -> MaskingVocabulary:
-        """What masking needs to know of the vocabulary."""
-        return MaskingVocabulary(
-            cls_id=self.cls_id,
-            sep_id=self.sep_id,
-            mask_id=self.mask_id,
-            starts_word=self.starts_word,
-            replacements=np.flatnonzero(~self.is_special).astype(np.int32),
-        )
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol."""
@@ -137,7 +108,7 @@ class WordPieceTokenizer:
     def _split(self, word: str) -> tuple[tuple[int, int], ...]:
         """(id, end in the word) of the longest piece that fits, again and again; [UNK] if one fails."""
         unknown = ((self.unk_id, len(word)),)
-        if len(word) > _LONGEST_WORD:
+        if len(word) > LONGEST_WORD:
             return unknown
         pieces: list[tuple[int, int]] = []
         begin = 0
@@ -152,68 +123,6 @@ class WordPieceTokenizer:
             pieces.append((i, end))
             begin = end
         return tuple(pieces)
-
-
-def split_words(text: str, do_lower_case: bool = True) -> list[Word]:
-    """BERT's words: split at white space, around Chinese characters and around punctuation.
-
-    Control characters go; with `do_lower_case` so do capitals and accents.
-
-    >>> [word.text for word in split_words("Où est-il? 在北京")]
-    ['ou', 'est', '-', 'il', '?', '在', '北', '京']
-    """
-    words: list[Word] = []
-    for chunk in _CHUNK.finditer(text):
-        plain = _plain(chunk[0], chunk.start(), do_lower_case)
-        words += _split_punctuation(plain)
-    return words
-
-
-def _plain(chunk: str, begin: int, do_lower_case: bool) -> Word:
-    if chunk.isascii() and chunk.isprintable():
-        text = chunk.lower() if do_lower_case else chunk
-        return Word(
-            text, list(range(begin, begin + len(text))), list(range(begin + 1, begin + 1 + len(text)))
-        )
-    kept = [(i, c) for i, c in enumerate(chunk, begin) if not _goes(c)]
-    text = "".join([c for _, c in kept])
-    if not do_lower_case:
-        return Word(text, [i for i, _ in kept], [i + 1 for i, _ in kept])
-    word = Word(_without_accents(text.lower()), [], [])
-    for i, character in kept:
-        length = len(_without_accents(character.lower()))
-        if not length and word.ends:
-            word.ends[-1] = i + 1
-        word.begins.extend([i] * length)
-        word.ends.extend([i + 1] * length)
-    return word
-
-
-def _split_punctuation(word: Word) -> list[Word]:
-    cuts = {0, len(word.text)}
-    for i, character in enumerate(word.text):
-        if _is_punctuation(character):
-            cuts |= {i, i + 1}
-    places = sorted(cuts)
-    return [
-        Word(word.text[begin:end], word.begins[begin:end], word.ends[begin:end])
-        for begin, end in pairwise(places)
-    ]
-
-
-def _without_accents(text: str) -> str:
-    return "".join([c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn"])
-
-
-def _goes(character: str) -> bool:
-    return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf")
-
-
-def _is_punctuation(character: str) -> bool:
-    """All ASCII but letters, digits and controls, such as ^ and $, and what Unicode calls punctuation."""
-    if character.isascii():
-        return character.isprintable() and not character.isalnum() and character != " "
-    return unicodedata.category(character).startswith("P")
 
 
 def _load(path: Path) -> tuple[str, ...]:

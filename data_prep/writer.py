@@ -32,7 +32,7 @@ from data_prep.prepare_settings import PrepareSettings, check_settings, output_s
 from data_prep.progress import PrepareProgress
 from data_prep.records import framed
 from data_prep.stretches import MAX_DOCUMENT_CHARACTERS, cut_documents, text_stretches
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer, read_tokenizer
 from data_prep.unfinished import unfinished_folder
 from data_prep.workers import Workers, available_cores
 
@@ -40,6 +40,7 @@ from data_prep.workers import Workers, available_cores
 # the longest document either: a few of them wait in memory for a worker.)
 _PART_BYTES = 32 << 20
 _SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
+_NAMES_OF_FILES = ("input_file", "spm_model_file", "vocab_file")  # settings that decide nothing by themselves
 _OTHER_TEXT = (
     "A run goes on with the text that it began with. Received an unfinished run and other text: {}; "
     "put the first text back, or delete the folder to start over."
@@ -63,8 +64,8 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     predictions = check_settings(settings)
     inputs = expand_files(settings.input_file)
     outputs = shard_names(settings.output_file, settings.num_shards)
-    _check_outputs(outputs, inputs, Path(settings.spm_model_file))
-    tokenizer = AlbertTokenizer(settings.spm_model_file, settings.do_lower_case)
+    _check_outputs(outputs, inputs, Path(settings.vocabulary_file))
+    tokenizer = read_tokenizer(settings.vocabulary_file, settings.do_lower_case)
     with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, predictions, inputs, outputs, folder, tokenizer, show_progress)
 
@@ -75,7 +76,7 @@ def _write_examples(
     inputs: list[Path],
     outputs: list[Path],
     folder: Path,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     show_progress: bool,
 ) -> dict:
     used = output_settings(settings, predictions)
@@ -140,10 +141,10 @@ def _work_folder(output_file: str) -> Path:
     return first.with_name(f".{first.name}.scratch")
 
 
-def _plan(settings: dict, tokenizer: AlbertTokenizer) -> dict:
+def _plan(settings: dict, tokenizer: Tokenizer) -> dict:
     """All that decides the bytes except the text, which is compared part by part."""
-    plan = {name: value for name, value in settings.items() if name not in ("input_file", "spm_model_file")}
-    return {**plan, "vocabulary": file_sha256(tokenizer.spm_model_file), "versions": package_versions()}
+    plan = {name: value for name, value in settings.items() if name not in _NAMES_OF_FILES}
+    return {**plan, "vocabulary": file_sha256(tokenizer.file), "versions": package_versions()}
 
 
 def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Document]:
@@ -151,7 +152,7 @@ def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Docume
 
 
 def _sample_partners(
-    work: Path, inputs: list[Path], tokenizer: AlbertTokenizer, settings: PrepareSettings
+    work: Path, inputs: list[Path], tokenizer: Tokenizer, settings: PrepareSettings
 ) -> Path | None:
     """Goes through the text once for next-sentence prediction, and leaves the sample where workers find it."""
     if settings.sentence_objective != "nsp":
@@ -176,7 +177,7 @@ def _part_jobs(
     num_shards: int,
     partners: Path | None,
 ) -> Iterator[_PartJob]:
-    vocabulary = file_sha256(Path(settings.spm_model_file))
+    vocabulary = file_sha256(Path(settings.vocabulary_file))
     # A character of text comes to about 1.6 bytes of records in every duplicate.
     size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
     stretches = text_stretches(documents, size)
@@ -195,7 +196,7 @@ def _make_part(job: _PartJob) -> Counter:
     if earlier:
         return Counter(earlier["counts"])
     settings = job.settings
-    tokenizer = _tokenizer(settings.spm_model_file, settings.do_lower_case, job.vocabulary)
+    tokenizer = _tokenizer(settings.vocabulary_file, settings.do_lower_case, job.vocabulary)
     partners = PartnerPool.load(job.partners) if job.partners else None
     stored = job.predictions if settings.masking == "static" else 0
     counts: Counter = Counter()
@@ -220,9 +221,9 @@ def _make_part(job: _PartJob) -> Counter:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(spm_model_file: str, do_lower_case: bool, sha256: str) -> AlbertTokenizer:
+def _tokenizer(vocabulary_file: str, do_lower_case: bool, sha256: str) -> Tokenizer:
     """Loaded once a process; `sha256` tells a file from another one that had its name before."""
-    return AlbertTokenizer(spm_model_file, do_lower_case)
+    return read_tokenizer(vocabulary_file, do_lower_case)
 
 
 def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[dict]:

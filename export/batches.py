@@ -3,12 +3,12 @@
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer
 
 SYMBOLS = 2  # [CLS] and [SEP], around every text
 
 
-def padded_batch(ids: tf.RaggedTensor, tokenizer: AlbertTokenizer) -> dict[str, tf.Tensor]:
+def padded_batch(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> dict[str, tf.Tensor]:
     """[CLS] ids [SEP] of each text, as long as the longest.
 
     Args:
@@ -28,7 +28,7 @@ def padded_batch(ids: tf.RaggedTensor, tokenizer: AlbertTokenizer) -> dict[str, 
 
 
 def joined_batch(
-    segments: list[tf.RaggedTensor], tokenizer: AlbertTokenizer, max_seq_length: int
+    segments: list[tf.RaggedTensor], tokenizer: Tokenizer, max_seq_length: int
 ) -> dict[str, tf.Tensor]:
     """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each example, as long as the longest, as in fine-tuning.
 

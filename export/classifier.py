@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from albert_tf.finetuning.text_classifier import TextClassifier
 from albert_tf.finetuning.text_regressor import TextRegressor
-from data_prep.preprocessing import GraphTokenizer
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.graph_tokenizers import in_graph
+from data_prep.tokenizers import Tokenizer
 from export.batches import joined_batch, warmup_texts
 from export.finetuned import track_model
 from export.preprocessor import TEXTS
@@ -26,7 +26,7 @@ print({name: array.numpy() for name, array in outputs.items()})
 """
 
 
-def build_classifier(model: TextClassifier | TextRegressor, tokenizer: AlbertTokenizer) -> Export:
+def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer) -> Export:
     """The model with its tokenizer, from text to classes.
 
     The object is called with a batch of texts, string (B,), and `.pair` with the texts that follow them, too. A
@@ -38,7 +38,7 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: AlbertTok
       model: fine-tuned.
       tokenizer: of its vocabulary.
     """
-    graph = GraphTokenizer(tokenizer)
+    graph = in_graph(tokenizer)
     max_seq_length = model.preprocessor.max_seq_length
 
     def predict(*texts):

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.models import AlbertPretrainer
-from data_prep.preprocessing import GraphTokenizer
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.graph_tokenizers import in_graph
+from data_prep.tokenizers import Tokenizer
 from export.batches import SYMBOLS, padded_batch, warmup_texts
 from export.preprocessor import TEXTS
 from export.saving import Export, track_variables
@@ -23,7 +23,7 @@ print(embed(tf.constant(["The captain sailed past.", "A quiet neighbour."]))["em
 
 
 def build_embedding(
-    model: AlbertPretrainer, tokenizer: AlbertTokenizer, pooling: Literal["mean", "pooled"] = "mean"
+    model: AlbertPretrainer, tokenizer: Tokenizer, pooling: Literal["mean", "pooled"] = "mean"
 ) -> Export:
     """The encoder with its tokenizer, from text to one vector.
 
@@ -35,7 +35,7 @@ def build_embedding(
       tokenizer: of its vocabulary.
       pooling: "mean" of the vectors of all tokens, [CLS] and [SEP] counted, or the encoder's "pooled" output.
     """
-    graph = GraphTokenizer(tokenizer)
+    graph = in_graph(tokenizer)
     room = model.config.max_position_embeddings - SYMBOLS
 
     def embed(texts):

@@ -10,8 +10,9 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
 from data_prep.digit_comma import SPACE
+from data_prep.graph_tokenizers import in_graph
 from data_prep.preprocessing import GraphTokenizer
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer
 from export.batches import SYMBOLS, padded_batch, warmup_texts
 from export.preprocessor import TEXTS
 from export.saving import Export, track_variables
@@ -28,7 +29,7 @@ print(outputs["pieces"][0, 0], outputs["probabilities"][0, 0])
 """
 
 
-def build_fill_mask(model: AlbertPretrainer, tokenizer: AlbertTokenizer, top_k: int = 5) -> Export:
+def build_fill_mask(model: AlbertPretrainer, tokenizer: Tokenizer, top_k: int = 5) -> Export:
     """The model with its tokenizer, from text to the best pieces.
 
     The object is called with a batch of texts, string (B,), in which "[MASK]" stands for the symbol. It returns
@@ -93,11 +94,12 @@ class _MaskedTexts:
     """The tokenizer for texts in which [MASK] is the symbol.
 
     What follows a mask without a space ("[MASK]," or "[MASK]s") is a piece that starts no word where the
-    vocabulary has it, as it was in training, where masks took the place of pieces.
+    vocabulary has it, as it was in training, where masks took the place of pieces. With WordPiece it is a
+    word of its own, as BERT's tokenizers have it: in Chinese text there is no space that could tell.
     """
 
-    def __init__(self, tokenizer: AlbertTokenizer):
-        self.graph = GraphTokenizer(tokenizer)
+    def __init__(self, tokenizer: Tokenizer):
+        self.graph = in_graph(tokenizer)
         self._mask_id = tokenizer.mask_id
         self._glued = tf.constant(glued_ids(tokenizer.pieces))
 
@@ -109,15 +111,17 @@ class _MaskedTexts:
             parts.row_starts(), parts.value_rowids()
         )
         follows = place > 0
-        ids = self._glue(self.graph.tokenize(parts.values), follows & ~self._starts_with_space(parts.values))
+        ids = self.graph.tokenize(parts.values)
+        if isinstance(self.graph, GraphTokenizer):
+            ids = self._glue(ids, follows & ~self._starts_with_space(self.graph, parts.values))
         count = tf.cast(follows, tf.int64)
         masks = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(count)], self._mask_id), count)
         ids = tf.concat([masks, ids], axis=1)
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, parts.row_splits))
 
-    def _starts_with_space(self, parts: tf.Tensor) -> tf.Tensor:
+    def _starts_with_space(self, graph: GraphTokenizer, parts: tf.Tensor) -> tf.Tensor:
         """Whether there is white space, by the tokenizer's own rules, before the first word."""
-        plain = self.graph.normalize(tf.strings.join(["x", parts]))
+        plain = graph.normalize(tf.strings.join(["x", parts]))
         return tf.strings.substr(plain, 0, 2) == "x "
 
     def _glue(self, ids: tf.RaggedTensor, rows: tf.Tensor) -> tf.RaggedTensor:

@@ -6,12 +6,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.predict import find_seed
 from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.pretrained.keras_files import check_size, described
 from albert_tf.pretrained.stored import StoredModel
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer
 
 _KERAS_FILE = ".keras"
 
@@ -31,13 +33,12 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     """
     path = Path(source)
     path = path if path.suffix == _KERAS_FILE and path.is_file() else find_seed(path) / MODEL_FILE
+    _check(path, classes)
     try:
         saved = keras.saving.load_model(path, compile=False)
     except (ValueError, TypeError, OSError, KeyError) as error:
         raise InputError(f"{path} is not a whole fine-tuned model: {str(error).splitlines()[0]}") from None
-    if not isinstance(saved, classes):
-        names = " or ".join(kind.__name__ for kind in classes)
-        raise InputError(f"This kind of export is of a {names}. {path} holds a {type(saved).__name__}.")
+    assert isinstance(saved, classes)
     dtype = keras.dtype_policies.serialize(keras.config.dtype_policy())
     model = type(saved).from_config({**saved.get_config(), "dtype": dtype})
     model.set_weights(saved.get_weights())
@@ -48,24 +49,39 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     return model, StoredModel("keras", path, saved.encoder.config, weights, vocabulary, (note,))
 
 
-def graph_tokenizer(model: TaskModel, source: str | Path) -> AlbertTokenizer:
-    """The model's tokenizer, of the kind that has a graph.
+def _check(path: Path, classes: tuple[type[TaskModel], ...]) -> None:
+    """Looks at what a file says that it is, before Keras makes that.
 
     Raises:
-      InputError: there is none, or it is WordPiece.
+      InputError: it is of another class, or claims to hold more than it does.
+    """
+    description = described(path)
+    if description.get("registered_name") not in [f"albert_tf>{kind.__name__}" for kind in classes]:
+        names = " or ".join(kind.__name__ for kind in classes)
+        raise InputError(
+            f"This kind of export is of a {names}. {path} holds a {description.get('class_name')}."
+        )
+    try:
+        config = AlbertConfig.from_dict(description["config"]["encoder"]["config"])
+    except (KeyError, TypeError):
+        raise InputError(
+            f"{path} is not a whole fine-tuned model: it does not say its encoder's shape."
+        ) from None
+    check_size(config, path.stat().st_size, path)
+
+
+def tokenizer_of(model: TaskModel, source: str | Path) -> Tokenizer:
+    """The model's tokenizer.
+
+    Raises:
+      InputError: there is none.
     """
     if model.preprocessor is None:
         raise InputError(
             f"An export that takes text needs a vocabulary. {source} was saved without a preprocessor; give the "
             "model one."
         )
-    tokenizer = model.preprocessor.tokenizer
-    if not isinstance(tokenizer, AlbertTokenizer):
-        raise InputError(
-            f"An export that takes text needs a SentencePiece vocabulary. {source} has a WordPiece one, for which "
-            "there is no in-graph tokenizer here yet."
-        )
-    return tokenizer
+    return model.preprocessor.tokenizer
 
 
 def track_model(root: tf.train.Checkpoint, model: TaskModel) -> None:

@@ -1,18 +1,16 @@
-"""The encoder as a LiteRT (TensorFlow Lite) file, for phones and boards.
+"""A model as a LiteRT (TensorFlow Lite) file, for phones and boards.
 
 model --trace--> SavedModel with signatures --TensorFlow's converter--> model.tflite
 """
 
 import importlib.util
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
-from export.portable import POSITIONS, Runner, encoder_function, input_specs
+from export.portable import POSITIONS, Portable, Runner
 
 FILE = "model.tflite"
 EXAMPLE = """
@@ -34,16 +32,14 @@ def check_installed() -> None:
         )
 
 
-def write_litert(model: AlbertPretrainer, parts: Sequence[str], quantize: str, folder: Path) -> Runner:
+def write_litert(portable: Portable, quantize: str, folder: Path) -> Runner:
     """Writes model.tflite, in which every weight that layers share is stored once.
 
-    Its signatures are `serving_default`, whose inputs are those of the TF2 hub encoder, int32 (B, T), and where
-    the masked-LM head is trained `mlm`, which takes `masked_lm_positions` (B, P), too. Their outputs are those
-    of `portable.encoder_function`.
+    Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32 (B, T), and of `mlm`
+    `masked_lm_positions` (B, P), too.
 
     Args:
-      model: with its heads.
-      parts: which are trained; the others are left out.
+      portable: what to write.
       quantize: "none"; "float16" for weights stored so and computed with in float32; "int8" for weights and, at
         each product, activations.
       folder: where to write.
@@ -52,10 +48,8 @@ def write_litert(model: AlbertPretrainer, parts: Sequence[str], quantize: str, f
       What runs the file, by LiteRT's interpreter.
     """
     root = tf.Module()
-    root.variables_of_the_model = [variable.value for variable in model.variables]
-    signatures = {"serving_default": _signature(encoder_function(model, parts, masked=False), masked=False)}
-    if "masked_lm" in parts:
-        signatures["mlm"] = _signature(encoder_function(model, parts, masked=True), masked=True)
+    root.variables_of_the_model = [variable.value for variable in portable.model.variables]
+    signatures = {name: _signature(function) for name, function in portable.functions.items()}
     with tempfile.TemporaryDirectory() as saved:
         tf.saved_model.save(root, saved, signatures=signatures)
         converter = tf.lite.TFLiteConverter.from_saved_model(saved, signature_keys=list(signatures))
@@ -76,11 +70,11 @@ def litert_runner(file: Path) -> Runner:
     return lambda inputs: runners["mlm" if POSITIONS in inputs else "serving_default"](**inputs)
 
 
-def _signature(function, *, masked: bool):
+def _signature(function):
     """The function with its inputs by name, as signatures have them."""
 
     @tf.function(autograph=False)
     def signature(**inputs):
         return function(inputs)
 
-    return signature.get_concrete_function(**input_specs(masked=masked))
+    return signature.get_concrete_function(**function.input_signature[0])

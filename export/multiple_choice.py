@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.finetuning.multiple_choice import MultipleChoice
-from data_prep.preprocessing import GraphTokenizer
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.graph_tokenizers import in_graph
+from data_prep.tokenizers import Tokenizer
 from export.batches import joined_batch
 from export.finetuned import track_model
 from export.saving import Export
@@ -34,7 +34,7 @@ print(outputs["answer"].numpy(), outputs["probabilities"].numpy())
 """
 
 
-def build_multiple_choice(model: MultipleChoice, tokenizer: AlbertTokenizer) -> Export:
+def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export:
     """The model with its tokenizer, from texts to the best option.
 
     The object is called with passages and questions, string (B,), and options, string (B, C). It returns
@@ -46,7 +46,7 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: AlbertTokenizer) -> 
       model: fine-tuned.
       tokenizer: of its vocabulary.
     """
-    graph = GraphTokenizer(tokenizer)
+    graph = in_graph(tokenizer)
     max_seq_length = model.preprocessor.max_seq_length
 
     def choose(passages, questions, options):

@@ -1,17 +1,15 @@
-"""The encoder as one ONNX file, for ONNX Runtime, OpenVINO and others.
+"""A model as one ONNX file, for ONNX Runtime, OpenVINO and others.
 
 model --trace, freeze--> graph of TensorFlow --tf2onnx--> graph of ONNX --shared once, quantized--> model.onnx
 """
 
 import importlib.util
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
-from export.portable import POSITIONS, Runner, encoder_function, input_specs
+from export.portable import POSITIONS, Portable, Runner
 from export.savedmodel import TEXT_INPUTS
 
 FILE = "model.onnx"
@@ -39,16 +37,14 @@ def check_installed() -> None:
         )
 
 
-def write_onnx(model: AlbertPretrainer, parts: Sequence[str], quantize: str, folder: Path) -> Runner:
+def write_onnx(portable: Portable, quantize: str, folder: Path) -> Runner:
     """Writes model.onnx, in which every weight that layers share is stored once.
 
-    Its inputs are those of the TF2 hub encoder, int32 (B, T), and where the masked-LM head is trained
-    `masked_lm_positions` (B, P), with P = 0 where no logits are wanted; its outputs are those of
-    `portable.encoder_function`.
+    Its inputs are those of the TF2 hub encoder, int32 (B, T), and where it takes them `masked_lm_positions`
+    (B, P), with P = 0 where no logits are wanted.
 
     Args:
-      model: with its heads.
-      parts: which are trained; the others are left out.
+      portable: what to write.
       quantize: "none"; "float16" for weights stored so and computed with in float32; "int8" for weights and, at
         each product, activations.
       folder: where to write.
@@ -59,10 +55,9 @@ def write_onnx(model: AlbertPretrainer, parts: Sequence[str], quantize: str, fol
     import onnx
     import tf2onnx
 
-    masked = "masked_lm" in parts
-    function = encoder_function(model, parts, masked=masked)
+    function = portable.whole
     proto, _ = tf2onnx.convert.from_function(
-        function, [input_specs(masked=masked)], opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
+        function, function.input_signature, opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
     )
     if quantize == "int8":
         proto = _int8(proto)

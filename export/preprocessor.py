@@ -9,8 +9,8 @@ import tensorflow_text as tf_text
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from data_prep.preprocessing import GraphTokenizer
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.graph_tokenizers import AnyGraphTokenizer, in_graph
+from data_prep.tokenizers import Tokenizer
 from export.saving import Export
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")
@@ -27,7 +27,7 @@ print(preprocessor(tf.constant(["The captain sailed past."]))["input_word_ids"][
 class _Tokenize(tf.Module):
     """`preprocessor.tokenize`: an object that is called, and has a method."""
 
-    def __init__(self, tokenizer: AlbertTokenizer, graph: GraphTokenizer):
+    def __init__(self, tokenizer: Tokenizer, graph: AnyGraphTokenizer):
         super().__init__()
         self._graph = graph
         self._special_tokens = {
@@ -47,7 +47,7 @@ class _Tokenize(tf.Module):
         return {name: tf.constant(i, tf.int32) for name, i in self._special_tokens.items()}
 
 
-def build_preprocessor(tokenizer: AlbertTokenizer, config: AlbertConfig, seq_length: int = 128) -> Export:
+def build_preprocessor(tokenizer: Tokenizer, config: AlbertConfig, seq_length: int = 128) -> Export:
     """The preprocessor of a vocabulary.
 
     The object is called with a batch of texts, string (B,), and returns `input_word_ids`, `input_mask` and
@@ -74,7 +74,7 @@ def build_preprocessor(tokenizer: AlbertTokenizer, config: AlbertConfig, seq_len
         return pack_segments(inputs, tokenizer, seq_length)
 
     root = tf.train.Checkpoint()
-    root.tokenize = _Tokenize(tokenizer, GraphTokenizer(tokenizer))
+    root.tokenize = _Tokenize(tokenizer, in_graph(tokenizer))
     root.bert_pack_inputs = tf.function(bert_pack_inputs, autograph=False)
     for ragged_rank in (1, 2):  # (B, (T)), and (B, (words), (pieces)) as BERT's tokenizers give
         segment = tf.RaggedTensorSpec([None] * (ragged_rank + 1), tf.int32, ragged_rank)
@@ -100,7 +100,7 @@ def build_preprocessor(tokenizer: AlbertTokenizer, config: AlbertConfig, seq_len
     return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, [[_TEXT]])
 
 
-def pack_segments(segments, tokenizer: AlbertTokenizer, seq_length) -> dict[str, tf.Tensor]:
+def pack_segments(segments, tokenizer: Tokenizer, seq_length) -> dict[str, tf.Tensor]:
     """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of a batch.
 
     Args:

@@ -12,8 +12,8 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.heads import IMPOSSIBLE
 from albert_tf.finetuning.question_answering import QuestionAnswering
-from data_prep.preprocessing import GraphTokenizer
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.graph_tokenizers import in_graph
+from data_prep.tokenizers import Tokenizer
 from export.finetuned import track_model
 from export.saving import Export
 from export.windows import GraphWindows, Windows
@@ -46,7 +46,7 @@ class _Spans(NamedTuple):
 
 
 def build_question_answering(
-    model: QuestionAnswering, tokenizer: AlbertTokenizer, max_answer_length: int = 30
+    model: QuestionAnswering, tokenizer: Tokenizer, max_answer_length: int = 30
 ) -> Export:
     """The model with its tokenizer, from a question and a context of any length to the answer.
 
@@ -67,7 +67,7 @@ def build_question_answering(
     """
     if max_answer_length < 1:
         raise InputError(f"--max_answer_length must be at least 1. Received {max_answer_length}.")
-    windows_of = GraphWindows(GraphTokenizer(tokenizer), tokenizer, model.preprocessor)
+    windows_of = GraphWindows(in_graph(tokenizer), tokenizer, model.preprocessor)
 
     def answer(questions, contexts):
         windows = windows_of(questions, contexts)

@@ -16,17 +16,17 @@ from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.text_classifier import TextClassifier
 from albert_tf.finetuning.text_regressor import TextRegressor
 from albert_tf.models import AlbertPretrainer
-from albert_tf.pretrained.own import build_model
+from albert_tf.pretrained.own import build_model, write_facts
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.verification import Comparison
 from albert_tf.training.checkpoints import CONFIG_FILE
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers import Tokenizer, read_tokenizer
 from export.card import write_card
 from export.classifier import build_classifier
 from export.embedding import build_embedding
 from export.fill_mask import build_fill_mask
-from export.finetuned import graph_tokenizer, read_finetuned
+from export.finetuned import read_finetuned, tokenizer_of
 from export.multiple_choice import build_multiple_choice
 from export.preprocessor import build_preprocessor
 from export.question_answering import build_question_answering
@@ -131,16 +131,20 @@ def _weights_in(dtype: str) -> Iterator[None]:
 def _build(
     kind: Kind, source: str | Path, stored: StoredModel, assets: Path, options: dict, unpad: bool
 ) -> Export:
-    if kind == "preprocessor":
-        return build_preprocessor(_tokenizer(source, stored, assets), stored.config, **options)
-    if kind not in _FINETUNED:
+    if kind in _FINETUNED:
+        classes, build = _FINETUNED[kind]
+        finetuned, _ = read_finetuned(source, *classes)
+        finetuned.encoder.unpad = unpad
+        export = build(finetuned, tokenizer_of(finetuned, source), **options)
+    elif kind == "preprocessor":
+        export = build_preprocessor(_tokenizer(source, stored, assets), stored.config, **options)
+    else:
         model = build_model(stored, seed=0)
         model.encoder.unpad = unpad
-        return _BUILDERS[kind](source, stored, assets, model, **options)
-    classes, build = _FINETUNED[kind]
-    model, _ = read_finetuned(source, *classes)
-    model.encoder.unpad = unpad
-    return build(model, graph_tokenizer(model, source), **options)
+        export = _BUILDERS[kind](source, stored, assets, model, **options)
+    if stored.vocabulary and kind != "encoder":  # whose signature names it
+        export.root.vocab_file = tf.saved_model.Asset(str(stored.vocabulary.save(assets)))
+    return export
 
 
 def _encoder(source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer) -> Export:
@@ -148,7 +152,7 @@ def _encoder(source: str | Path, stored: StoredModel, assets: Path, model: Alber
     vocabulary = stored.vocabulary
     return build_export(
         model,
-        [assets / CONFIG_FILE],
+        [assets / CONFIG_FILE, write_facts(stored, assets)],
         vocabulary.save(assets) if vocabulary else None,
         vocabulary.do_lower_case if vocabulary else True,
         stored.parts,
@@ -175,20 +179,16 @@ def _embedding(
     return build_embedding(model, tokenizer, **options)
 
 
-def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> AlbertTokenizer:
+def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> Tokenizer:
     """The tokenizer of a kind that takes text."""
     if stored.vocabulary is None:
         raise InputError(
-            f"Only --kind=encoder goes without a vocabulary. There is none with {source}; put its spm.model there."
-        )
-    if stored.vocabulary.kind == "wordpiece":
-        raise InputError(
-            f"Only --kind=encoder goes with a WordPiece vocabulary, which {source} has: WordPiece has no "
-            "in-graph tokenizer here yet. Tokenize with `data_prep.wordpiece` and call an encoder."
+            f"Only --kind=encoder goes without a vocabulary. There is none with {source}; put its "
+            "spm.model or vocab.txt there."
         )
     path = stored.vocabulary.save(assets)
     try:
-        return AlbertTokenizer(path, stored.vocabulary.do_lower_case)
+        return read_tokenizer(path, stored.vocabulary.do_lower_case)
     except InputError as error:
         raise InputError(str(error).replace(str(path), f"The vocabulary of {source}")) from None
 

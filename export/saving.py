@@ -14,8 +14,10 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.card import CARD_FILE
+from albert_tf.pretrained.exported import WEIGHTS
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.verification import Comparison, check_equal
+from albert_tf.pretrained.weights import variables_by_name
 
 WRITTEN_BY = "Written by `albert export`"  # in every README.md of an export
 
@@ -61,6 +63,9 @@ def track_variables(root: tf.train.Checkpoint, model: AlbertPretrainer, parts: S
     root.variables = [v.value for v in model.variables if id(v) not in others]
     root.trainable_variables = [v.value for v in model.trainable_variables if id(v) not in others]
     root.regularization_losses = []
+    named = variables_by_name(model).items()
+    # From these `load_pretrained` reads the export again.
+    setattr(root, WEIGHTS, {name: v.value for name, v in named if id(v) not in others})
     if "pooler" not in parts:  # the encoder's graph reads it, though nothing is made of it
         root.unused = [v.value for v in layers["pooler"].variables]
 

@@ -55,7 +55,8 @@ def tokenize(
       pieces: print the pieces rather than their ids.
       offsets: print [begin, end] of each piece in its line, in characters (code points).
     """
-    from data_prep.token_stream import Output, load_tokenizer, tokenize_stream
+    from data_prep.token_stream import Output, tokenize_stream
+    from data_prep.tokenizers import load_tokenizer
 
     if pieces and offsets:
         raise InputError("`pieces` and `offsets` are two ways to print. Received both; name one.")

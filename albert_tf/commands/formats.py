@@ -31,7 +31,7 @@ def export(
     quantize: Literal["none", "float16", "int8"] = "none",
     eval_file: str | None = None,
 ) -> None:
-    """Write a model as a SavedModel; all kinds but the encoder take text. Or the encoder as ONNX or LiteRT.
+    """Write a model as a SavedModel, all kinds but the encoder from text on; or for ONNX Runtime or LiteRT.
 
     For example:
 
@@ -41,6 +41,9 @@ def export(
 
       albert export --format=litert --quantize=int8 --eval_file='heldout/*.tfrecord' --model_dir=runs/base \\
           --output=phone
+
+      albert export --kind=classifier --format=onnx --quantize=int8 --eval_file=glue/SST-2/dev.tsv \\
+          --model_dir=runs/sst-2 --output=reviews
 
     Args:
       model_dir: a run's folder, what --output_dir was in pretraining or fine-tuning; or anything that `albert
@@ -53,13 +56,14 @@ def export(
       top_k: how many pieces fill-mask gives; 5 unless told.
       pooling: of embedding: the mean of all tokens' vectors, or the pooled output; mean unless told.
       max_answer_length: of question-answering, in tokens; 30 unless told.
-      format: of the encoder: a SavedModel, model.onnx for ONNX Runtime and others, or model.tflite for LiteRT.
+      format: a SavedModel; or of an encoder or classifier, taking ids, model.onnx for ONNX Runtime and others, or
+        model.tflite for LiteRT.
       dtype: of a SavedModel: bfloat16 halves it and computes in bfloat16, faster where the processor can.
       keep_padding: of a SavedModel: compute padding, too, with shapes that follow from the inputs', as XLA and
         TPUs need.
       quantize: of onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
-      eval_file: of onnx and litert: pretraining examples on which the masked-LM accuracy before and after is
-        measured.
+      eval_file: of onnx and litert: what is lost is measured on it; of an encoder the masked-LM accuracy on
+        pretraining examples, of a classifier its task's metric on a file like its --dev_file.
     """
     import_tensorflow()
     from export.run import export_model
@@ -79,9 +83,16 @@ def export(
     else:
         from export.runtimes import export_for_runtime
 
-        if kind != "encoder" or options or dtype != "float32" or keep_padding:
-            raise InputError(f"--format={format} is of --kind=encoder, in float32, without further options.")
-        result = export_for_runtime(model_dir, output, format, quantize, eval_file)
+        if kind not in ("encoder", "classifier"):
+            raise InputError(
+                f"--format={format} is of --kind=encoder and --kind=classifier, which take ids there; text needs "
+                f"TensorFlow. Received --kind={kind}."
+            )
+        if options or dtype != "float32" or keep_padding:
+            raise InputError(
+                f"--format={format} is in float32, without further options; --quantize is its own."
+            )
+        result = export_for_runtime(model_dir, output, format, quantize, eval_file, kind)
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     console.print(result.comparison.sentence, markup=False)

@@ -13,10 +13,9 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.pretrained.stored import Vocabulary
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
-from data_prep.tasks.features import Features, Tokenizer, choice_features, text_features, word_features
+from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.windows import Window, question_windows, window_features
-from data_prep.tokenizer import AlbertTokenizer
-from data_prep.wordpiece import WordPieceTokenizer
+from data_prep.tokenizers import Tokenizer, is_wordpiece, read_tokenizer
 
 
 class Preprocessor:
@@ -180,9 +179,7 @@ def make_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     with tempfile.TemporaryDirectory() as folder:
         path = str(vocabulary.save(folder))
         try:
-            if vocabulary.kind == "wordpiece":
-                return WordPieceTokenizer(path, vocabulary.do_lower_case)
-            return AlbertTokenizer(path, vocabulary.do_lower_case)
+            return read_tokenizer(path, vocabulary.do_lower_case)
         except InputError as error:
             raise InputError(str(error).replace(path, "The vocabulary")) from None
 
@@ -196,7 +193,7 @@ def read_vocabulary(path: str | os.PathLike, do_lower_case: bool = True) -> Voca
     path = Path(path)
     if not path.is_file():
         raise InputError(f"There is no vocabulary {path}. Name a SentencePiece .model or a vocab.txt.")
-    kind = "wordpiece" if path.suffix == ".txt" else "sentencepiece"
+    kind = "wordpiece" if is_wordpiece(path) else "sentencepiece"
     return Vocabulary(kind, path.read_bytes(), do_lower_case)  # type: ignore[arg-type]
 
 

@@ -1,6 +1,5 @@
 """The flags of fine-tuning, under the original's names where it has them."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,15 +100,7 @@ class FinetuningSettings:
     @property
     def columns(self) -> Columns:
         """`column_names` as the readers take them."""
-        pairs = [pair.partition("=") for pair in self.column_names.split(",") if pair]
-        known = [field.name for field in dataclasses.fields(Columns)]
-        for name, _, value in pairs:
-            if name.strip() not in known or not value:
-                raise InputError(
-                    f"--column_names is a list of COLUMN=NAME, COLUMN one of {', '.join(known)}. Received "
-                    f"{self.column_names!r}."
-                )
-        return Columns(**{name.strip(): value for name, _, value in pairs})
+        return Columns.named(self.column_names)
 
     def __post_init__(self):
         if not (self.do_train or self.do_eval or self.do_predict):

@@ -1,7 +1,10 @@
 """Archives unpacked only where nothing in them can do harm."""
 
+import gzip
 import tarfile
+import zlib
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from albert_tf.errors import InputError
 
@@ -9,6 +12,21 @@ SUFFIXES = (".tar.gz", ".tgz", ".tar")
 # Weights hardly compress; what grows more than this is made to fill a disk.
 _MOST_GROWTH = 50
 _ALWAYS_ALLOWED = 100 << 20  # bytes, for small archives of small models
+_MOST_AT_ONCE = 16 << 20  # bytes; files are copied in small portions, and names are short
+_GZIP = b"\x1f\x8b"
+
+
+class _SmallReads:
+    """A file of which nobody reads much at once: tarfile takes a long name's word for how long it is."""
+
+    def __init__(self, file: BinaryIO, archive: Path):
+        self._file, self._archive = file, archive
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _MOST_AT_ONCE:
+            raise InputError(f"{self._archive} holds a name of {size:,} bytes. Nothing was unpacked.")
+        return self._file.read(size)
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -20,7 +38,10 @@ def unpack(archive: Path, folder: Path) -> None:
     """
     most = most_bytes(archive)
     try:
-        with tarfile.open(archive) as tar:
+        with (
+            _decompressed(archive) as file,
+            tarfile.open(fileobj=cast(BinaryIO, _SmallReads(file, archive)), mode="r:") as tar,
+        ):
             total, members = 0, []
             for member in tar:
                 _check(member, archive)
@@ -31,8 +52,14 @@ def unpack(archive: Path, folder: Path) -> None:
                     )
                 members.append(member)
             tar.extractall(folder, members, filter="data")
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
         raise InputError(f"{archive} is not a whole tar archive: {error}.") from None
+
+
+def _decompressed(archive: Path) -> BinaryIO:
+    with archive.open("rb") as file:
+        is_gzip = file.read(len(_GZIP)) == _GZIP
+    return cast(BinaryIO, gzip.open(archive) if is_gzip else archive.open("rb"))
 
 
 def most_bytes(archive: Path) -> int:

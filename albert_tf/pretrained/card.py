@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from albert_tf.pretrained import hub
-from albert_tf.pretrained.stored import Format, StoredModel
+from albert_tf.pretrained.stored import Format, StoredModel, count_pieces
 from albert_tf.pretrained.verification import Comparison
 from albert_tf.training.checkpoints import CHECKPOINTS, MANIFEST_FILE
 
@@ -19,6 +19,7 @@ TITLES: dict[Format, str] = {
     "garden": "TF2 SavedModel of Model Garden",
     "run": "checkpoint of an albert_tf run",
     "keras": "Keras file of albert_tf",
+    "export": "SavedModel of albert_tf",
 }
 _IDS = "[[2, 13, 1, 9, 3]]"
 # Each runs in the folder of the files.
@@ -80,7 +81,7 @@ def model_section(stored: StoredModel, notes: Sequence[str]) -> str:
     """What the model is: its parameters, what there is to note, its configuration."""
     holds = ", ".join(("encoder", *stored.parts))
     return (
-        f"## Model\n\n{_parameters(stored):,} parameters: {holds}."
+        f"## Model\n\n{_parameters(stored):,} parameters: {holds}. {_vocabulary(stored)}."
         + "".join(f"\n- {note}" for note in notes)
         + f"\n\n{table(('field', 'value'), stored.config.to_dict().items())}"
     )
@@ -112,6 +113,15 @@ def weights_hash(stored: StoredModel) -> str:
         digest.update(name.encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def _vocabulary(stored: StoredModel) -> str:
+    if stored.vocabulary is None:
+        return "No vocabulary"
+    kinds = {"sentencepiece": "a SentencePiece model", "wordpiece": "a WordPiece vocab.txt"}
+    count = count_pieces(stored.vocabulary, stored.path)
+    case = "lower-cased" if stored.vocabulary.do_lower_case else "cased"
+    return f"Vocabulary: {kinds[stored.vocabulary.kind]} of {count:,} pieces, {case}"
 
 
 def _parameters(stored: StoredModel) -> int:

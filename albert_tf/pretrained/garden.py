@@ -32,7 +32,8 @@ def read_garden(folder: Path) -> StoredModel:
     if _QUERY not in named:
         raise InputError(
             f"{folder} is a SavedModel, but not of an ALBERT encoder: Google's and Model Garden's TF-Hub modules "
-            f"are read. It holds {', '.join(sorted(named)[:5]) or 'no variables'}."
+            "are read, and our own exports of --kind=encoder. It holds "
+            f"{', '.join(sorted(named)[:5]) or 'no variables'}."
         )
     arrays = {name: array for name, array in named.items() if array.dtype.kind == "f"}
     config = _config(arrays, _saved_model(folder / "saved_model.pb"), folder)

@@ -1,6 +1,7 @@
 """Hugging Face directories: config.json with model.safetensors (sharded too), or the old pytorch_model.bin."""
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,7 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
         raise InputError(
             f"{path} needs PyTorch to be read: pip install 'albert-tf[torch]'. Files named {SAFETENSORS} do not."
         ) from None
+    _check_zip(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # PyTorch has no common class for what is wrong with a file
@@ -189,6 +191,17 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise InputError(f"{path} must hold names and tensors, and nothing else.")
     return {name: _to_numpy(tensor, torch) for name, tensor in state.items()}
+
+
+def _check_zip(path: Path) -> None:
+    """PyTorch stores tensors as they are; compressed ones are made to fill the memory."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            claimed = sum(info.file_size for info in archive.infolist())
+    except zipfile.BadZipFile:
+        return  # of an older version of PyTorch, or damaged: it will say so
+    if claimed > path.stat().st_size:
+        raise InputError(f"{path} unpacks to {claimed:,} bytes, more than it has, which no weights do.")
 
 
 def _to_numpy(tensor, torch) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.pretrained.keras_files import read_hdf5
 from albert_tf.pretrained.names import as_groups
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
 from albert_tf.pretrained.weights import to_ours, to_theirs
@@ -50,7 +51,7 @@ def read_kerashub(folder: Path) -> StoredModel:
         fit each other.
     """
     config, path = _config(folder / CONFIG_FILE), folder / WEIGHTS_FILE
-    weights = to_ours(_read_arrays(path), config, "kerashub", str(path))
+    weights = to_ours(read_hdf5(path), config, "kerashub", str(path))
     vocabulary = find_vocabulary(folder / _TOKENIZER, ["*.spm"])
     return StoredModel("kerashub", folder, config, weights, vocabulary)
 
@@ -111,30 +112,6 @@ def _check_representable(config: AlbertConfig, stored: StoredModel) -> None:
         )
     if "pooler" not in stored.parts:
         raise InputError(f"KerasHub's AlbertBackbone has a pooler, which {stored.path} does not hold.")
-
-
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    arrays: dict[str, np.ndarray] = {}
-
-    def collect(name: str, item) -> None:
-        if isinstance(item, h5py.Dataset):
-            if item.external or item.is_virtual:  # would read other files
-                raise InputError(f"{path} must hold its arrays itself; {name} lies in another file.")
-            if item.nbytes > size:  # Keras does not compress
-                raise InputError(
-                    f"{path} must hold its arrays whole; {name} claims to be larger than the file."
-                )
-            arrays[name] = item[()]
-
-    try:
-        size = path.stat().st_size
-        with h5py.File(path) as file:
-            file.visititems(collect)  # follows no links
-    except FileNotFoundError:
-        raise InputError(f"There is no {path.name} in {path.parent}.") from None
-    except (OSError, RuntimeError, KeyError) as error:
-        raise InputError(f"{path} is not a whole HDF5 file: {error}.") from None
-    return arrays
 
 
 def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from albert_tf.config import AlbertConfig
 from albert_tf.parameters import distinct_layers
 
-Naming = Literal["tf1", "huggingface", "kerashub", "garden"]
+Naming = Literal["ours", "tf1", "huggingface", "kerashub", "garden"]
 # What a file may lack: the masked-LM model of Hugging Face has no pooler, TF-Hub's has no sentence-order head.
 OPTIONAL_PARTS = ("pooler", "masked_lm", "sentence_order")
 PROJECTION = "embeddings/embedding_projection"

@@ -8,18 +8,17 @@ from pathlib import Path
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
-from albert_tf.pretrained.archives import most_bytes
+from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, described
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
 from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE
-from albert_tf.training.growth import CHECKPOINTS, load_weights
+from albert_tf.training.growth import CHECKPOINTS, find_checkpoint, load_weights
 
 MODEL_FILE = "model.keras"
 FACTS_FILE = (
     "pretrained.json"  # what a .keras file cannot say: which parts are trained, and of the vocabulary
 )
-_WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
 
 
 def is_run(path: Path) -> bool:
@@ -37,12 +36,15 @@ def read_run(path: Path, run: Path) -> StoredModel:
       InputError: there is no checkpoint, or it is of another model than the run's configuration.
     """
     config = AlbertConfig.from_json_file(run / CONFIG_FILE)
+    prefix = Path(find_checkpoint(path))
+    size = sum(file.stat().st_size for file in prefix.parent.glob(f"{prefix.name}.data-*"))
+    check_size(config, size, prefix)
     model = AlbertPretrainer(config)
-    prefix = load_weights(model, path)
+    load_weights(model, prefix)
     manifest = run / MANIFEST_FILE
     settings = read_json(manifest).get("settings", {}) if manifest.exists() else {}
     vocabulary = find_vocabulary(run, ["*.model"], "vocab.txt", bool(settings.get("do_lower_case", True)))
-    return StoredModel("run", Path(prefix), config, weights_of(model), vocabulary)
+    return StoredModel("run", prefix, config, weights_of(model), vocabulary)
 
 
 def read_keras(path: Path) -> StoredModel:
@@ -52,17 +54,11 @@ def read_keras(path: Path) -> StoredModel:
       InputError: the file is damaged or of another model.
     """
     folder = path.parent
-    try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(archive.read("config.json"))
-            if archive.getinfo(_WEIGHTS_FILE).file_size > most_bytes(path):
-                raise InputError(f"{path} unpacks to many times its size, which no weights do.")
-            weights = archive.read(_WEIGHTS_FILE)
-    except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is not a whole .keras file: {error}.") from None
-    model = _build(description, path)
+    model = _build(described(path), path)
+    with zipfile.ZipFile(path) as archive:
+        weights = archive.read(WEIGHTS_FILE)
     with tempfile.TemporaryDirectory() as temporary:
-        file = Path(temporary, _WEIGHTS_FILE)
+        file = Path(temporary, WEIGHTS_FILE)
         file.write_bytes(weights)
         try:
             model.load_weights(file)
@@ -85,14 +81,22 @@ def write_keras(stored: StoredModel, folder: Path) -> list[str]:
     model = build_model(stored, seed=0)
     model.save(folder / MODEL_FILE)
     stored.config.to_json_file(folder / CONFIG_FILE)
-    facts: dict = {"parts": parts_of(stored.weights)}
     if stored.vocabulary:
         stored.vocabulary.save(folder)
-        facts["do_lower_case"] = stored.vocabulary.do_lower_case
-    (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    write_facts(stored, folder)
     if not stored.missing:
         return []
     return [f"untrained in {MODEL_FILE}, as {FACTS_FILE} says: {', '.join(stored.missing)}"]
+
+
+def write_facts(stored: StoredModel, folder: Path) -> Path:
+    """Writes what neither configuration nor weights say; returns the path."""
+    facts: dict = {"parts": parts_of(stored.weights)}
+    if stored.vocabulary:
+        facts["do_lower_case"] = stored.vocabulary.do_lower_case
+    path = folder / FACTS_FILE
+    path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return path
 
 
 def build_model(stored: StoredModel, seed: int | None = None) -> AlbertPretrainer:
@@ -104,10 +108,9 @@ def build_model(stored: StoredModel, seed: int | None = None) -> AlbertPretraine
 
 def _build(description, path: Path) -> AlbertPretrainer:
     """The model that a .keras file describes; no other class is ever made."""
-    if (
-        not isinstance(description, dict)
-        or description.get("registered_name") != "albert_tf>AlbertPretrainer"
-    ):
+    if description.get("registered_name") != "albert_tf>AlbertPretrainer":
         raise InputError(f"{path} must hold an AlbertPretrainer of albert_tf.")
     config = description.get("config", {}).get("config", {})
-    return AlbertPretrainer(AlbertConfig.from_dict(config.get("config", config)))
+    config = AlbertConfig.from_dict(config.get("config", config))
+    check_size(config, path.stat().st_size, path)
+    return AlbertPretrainer(config)

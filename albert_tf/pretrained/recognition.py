@@ -8,12 +8,13 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretrained import archives, garden, hub, huggingface, kerashub, own, tf1
+from albert_tf.pretrained import archives, exported, garden, hub, huggingface, kerashub, own, tf1
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary, read_json
 
 READABLE = (
     "a run of ours or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder, prefix or "
-    f".tar.gz), a TF-Hub SavedModel, a Hugging Face or KerasHub directory, or {hub.PREFIX}OWNER/NAME"
+    ".tar.gz), a TF-Hub SavedModel, an export of ours of --kind=encoder, a Hugging Face or KerasHub directory, or "
+    f"{hub.PREFIX}OWNER/NAME"
 )
 
 
@@ -113,5 +114,6 @@ def _read_saved_model(folder: Path) -> StoredModel:
         reason = str(getattr(error, "message", error)).splitlines()[0]
         raise InputError(f"The SavedModel {folder} cannot be read: {reason}") from None
     if garden.OBJECT_GRAPH in names:
-        return garden.read_garden(folder)
+        own_one = exported.is_export(folder)
+        return exported.read_export(folder) if own_one else garden.read_garden(folder)
     return tf1.read_tf1(prefix, folder / "assets")

@@ -16,7 +16,7 @@ from albert_tf.files import written_aside
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of
 
-Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras"]
+Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras", "export"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def check_vocabulary(stored: StoredModel) -> None:
     """Raises InputError where the vocabulary is damaged or has more pieces than the model has embeddings."""
     if stored.vocabulary is None:
         return
-    pieces = _count_pieces(stored.vocabulary, stored.path)
+    pieces = count_pieces(stored.vocabulary, stored.path)
     if pieces > stored.config.vocab_size:
         raise InputError(
             f"The vocabulary at {stored.path} has {pieces} pieces, more than the model's `vocab_size`, "
@@ -84,7 +84,12 @@ def check_vocabulary(stored: StoredModel) -> None:
         )
 
 
-def _count_pieces(vocabulary: Vocabulary, path: Path) -> int:
+def count_pieces(vocabulary: Vocabulary, path: Path) -> int:
+    """How many pieces a vocabulary has.
+
+    Raises:
+      InputError: it is damaged; `path` says which it is.
+    """
     if vocabulary.kind == "wordpiece":
         return len(vocabulary.content.removesuffix(b"\n").split(b"\n"))
     model = sentencepiece.SentencePieceProcessor()

@@ -77,18 +77,18 @@ def parts_of(names: Iterable[str]) -> tuple[str, ...]:
 
 def weights_of(model: AlbertPretrainer) -> dict[str, np.ndarray]:
     """A model's weights under our names."""
-    return {name: np.asarray(variable) for name, variable in _variables(model).items()}
+    return {name: np.asarray(variable) for name, variable in variables_by_name(model).items()}
 
 
 def set_weights(model: AlbertPretrainer, weights: dict[str, np.ndarray]) -> None:
     """Sets the weights that are given; parts that are not keep theirs."""
-    variables = _variables(model)
+    variables = variables_by_name(model)
     assert weights.keys() <= variables.keys()
     for name, array in weights.items():
         variables[name].assign(array)
 
 
-def _variables(model: AlbertPretrainer) -> dict:
+def variables_by_name(model: AlbertPretrainer) -> dict:
     """Path without the model's name -> variable, for everything that is trained."""
     return {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
 

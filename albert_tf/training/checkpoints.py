@@ -29,10 +29,10 @@ from albert_tf.training.checkpoint_files import (
 from albert_tf.training.growth import CHECKPOINTS, by_name, load_weights
 from albert_tf.training.settings import FIXED, PretrainingSettings
 from albert_tf.training.settings_file import check_same_run, settings_json
+from data_prep.tokenizers import is_wordpiece
 
 CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
-VOCABULARY_FILE = "spm.model"
 MANIFEST_FILE = "data_manifest.json"
 
 
@@ -44,7 +44,7 @@ def open_run(
     Args:
       settings: kept as settings.json.
       config: kept as albert_config.json.
-      vocabulary: the SentencePiece model of the examples, kept for export.
+      vocabulary: of the examples, kept for export as spm.model or vocab.txt.
       manifest: the examples' manifest.json, kept as data_manifest.json.
 
     Raises:
@@ -60,7 +60,8 @@ def open_run(
     run.mkdir(parents=True, exist_ok=True)
     config.to_json_file(run / CONFIG_FILE)
     write_text(run / SETTINGS_FILE, settings_json(settings))
-    for source, name in ((vocabulary, VOCABULARY_FILE), (manifest, MANIFEST_FILE)):
+    vocabulary_name = "vocab.txt" if vocabulary and is_wordpiece(vocabulary) else "spm.model"
+    for source, name in ((vocabulary, vocabulary_name), (manifest, MANIFEST_FILE)):
         if source:
             with written_aside(run / name) as aside:
                 shutil.copyfile(source, aside)

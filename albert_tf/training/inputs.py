@@ -130,7 +130,7 @@ class PretrainingInputs:
             path = Path(self.settings.spm_model_file)
             if not path.is_file():
                 raise InputError(
-                    f"--spm_model_file must name a SentencePiece model. There is no file {path}."
+                    f"--spm_model_file must name a SentencePiece model or a vocab.txt. There is no file {path}."
                 )
             return path
         if self.manifest:

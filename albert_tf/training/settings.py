@@ -15,8 +15,8 @@ class PretrainingSettings:
       albert_config_file: the model's albert_config.json.
       output_dir: the run's folder; a run that is found there goes on from its last checkpoint.
       eval_file: TFRecord files to evaluate on, of documents that are not trained on; commas and globs.
-      spm_model_file: the vocabulary that the files were made with, kept with the run for export. Default:
-        what their manifest.json names, if it is still there.
+      spm_model_file: the vocabulary that the files were made with, or a WordPiece vocab.txt, kept with the run for
+        export. Default: what their manifest.json names, if it is still there.
       init_checkpoint: what to take the initial weights from: a run, a checkpoint, or anything that
         `albert convert` reads.
       do_train: train.

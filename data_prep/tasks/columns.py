@@ -1,5 +1,6 @@
 """Which columns of the user's own files are what: named ones, else the usual names."""
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -53,6 +54,23 @@ class Columns:
     answer_start: str | None = None
     words: str | None = None
     word_labels: str | None = None
+
+    @classmethod
+    def named(cls, column_names: str) -> "Columns":
+        """Those of --column_names, "text_a=review,label=stars".
+
+        Raises:
+          InputError: it is no such list.
+        """
+        pairs = [pair.partition("=") for pair in column_names.split(",") if pair]
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name, _, value in pairs:
+            if name.strip() not in known or not value:
+                raise InputError(
+                    f"--column_names is a list of COLUMN=NAME, COLUMN one of {', '.join(known)}. Received "
+                    f"{column_names!r}."
+                )
+        return cls(**{name.strip(): value for name, _, value in pairs})
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:
         """The name of a column among those that are there; None if it is not named and none is usual.

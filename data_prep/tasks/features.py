@@ -9,10 +9,8 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
-from data_prep.tokenizer import AlbertTokenizer
-from data_prep.wordpiece import WordPieceTokenizer
+from data_prep.tokenizers import Tokenizer
 
-Tokenizer = AlbertTokenizer | WordPieceTokenizer
 Features = dict[str, np.ndarray]
 
 

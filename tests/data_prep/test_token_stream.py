@@ -73,7 +73,7 @@ def test_bad_input(albert, model_file, tmp_path):
         ([f"--spm_model_file={model_file}", "--vocab_file=x"], "Received both"),
         ([f"--spm_model_file={model_file}", "--pieces", "--offsets"], "two ways to print"),
         ([f"--spm_model_file={tmp_path / 'none'}"], "no SentencePiece model"),
-        ([f"--vocab_file={model_file}"], "must be UTF-8"),
+        ([f"--vocab_file={model_file}"], "a WordPiece one ends in .txt"),
         ([f"--spm_model_file={model_file}", "--ofsets"], "ofsets"),
     ]:
         status, out, err = albert(*arguments, stdin=b"one\n")

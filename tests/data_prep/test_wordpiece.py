@@ -8,23 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
+from data_prep.masking import MaskingVocabulary
 from data_prep.tokenizer import AlbertTokenizer
-from data_prep.wordpiece import SYMBOLS, WordPieceTokenizer, split_words
+from data_prep.wordpiece import SYMBOLS, WordPieceTokenizer
+from data_prep.words import split_words
 from tests.data_prep.nasty import BROKEN, LINES, texts
+from tests.data_prep.wordpieces import vocab_file
 from tests.reference.tokenization import wordpieces
 
-PIECES = """
-我 喜 欢 在 北 京 transform ##ers ##er ##s cafe caf ##e ou est il the captain apple ##apple 300 30 ##0
-un ##aff ##able i a b ##b f ##i ##re 5 , . ! ? - ' " [ ] ， 。 ( ) $ ^ σ ##ς ##σ ο ##δ ##ο ##ss ß が Σ
-"""
-
-
-@pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
-    letters = [prefix + letter for letter in "abcdefghijklmnopqrstuvwxyz" for prefix in ("", "##")]
-    path.write_text("\n".join(dict.fromkeys([*SYMBOLS, *PIECES.split(), *letters])) + "\n", encoding="utf-8")
-    return path
+__all__ = ["vocab_file"]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +114,7 @@ def test_offers_what_the_sentencepiece_class_does(tokenizer):
     assert np.flatnonzero(tokenizer.is_special).tolist() == [0, 1, 2, 3, 4]
     starts = [piece for piece, start in zip(tokenizer.pieces, tokenizer.starts_word, strict=True) if start]
     assert not any(piece.startswith("##") for piece in starts)
-    assert tokenizer.masking_vocabulary.replacements.tolist() == list(range(5, tokenizer.vocab_size))
+    assert MaskingVocabulary.of(tokenizer).replacements.tolist() == list(range(5, tokenizer.vocab_size))
     assert [ids.dtype for ids in tokenizer.encode_batch(["a", ""])] == [np.int32] * 2
 
 

@@ -1,26 +1,34 @@
 import hashlib
+import io
 import json
 
 import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
 from albert_tf.errors import InputError
 from data_prep.documents import read_documents
+from data_prep.inspection import inspect
+from data_prep.inspection_settings import InspectSettings
 from data_prep.prepare_settings import PrepareSettings, shard_names
 from data_prep.reader import count_examples
 from data_prep.records import read_records
 from data_prep.schema import pretraining_features
 from data_prep.tokenizer import AlbertTokenizer
+from data_prep.wordpiece import WordPieceTokenizer
 from data_prep.writer import prepare
+from tests.data_prep.wordpieces import vocab_file
+
+__all__ = ["vocab_file"]
 
 
 def prepared(story, model_file, folder, **changes):
     values = {
         "input_file": str(story),
         "output_file": str(folder / "train.tfrecord"),
-        "spm_model_file": str(model_file),
+        "spm_model_file": model_file and str(model_file),
         "max_seq_length": 48,
         "dupe_factor": 2,
         **changes,
@@ -182,6 +190,11 @@ def test_shard_names():
         ({"output_file": " , "}, "`output_file` must name a file"),
         ({"input_file": "/nowhere/*.txt"}, "No file matches"),
         ({"spm_model_file": "/nowhere.model"}, "no SentencePiece model"),
+        ({"spm_model_file": None}, "needs one vocabulary.*Received neither"),
+        ({"vocab_file": "vocab.txt"}, "needs one vocabulary.*Received both"),
+        ({"spm_model_file": None, "vocab_file": "/nowhere.txt"}, "no vocabulary /nowhere.txt"),
+        ({"spm_model_file": "vocab.txt"}, "known by its name.*Received spm_model_file=vocab.txt"),
+        ({"spm_model_file": None, "vocab_file": "a.model"}, "known by its name.*Received vocab_file=a.model"),
         ({"input_format": "poems"}, "`input_format`"),
     ],
 )
@@ -190,6 +203,32 @@ def test_bad_settings(story, model_file, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         prepared(story, model_file, tmp_path, **changes)
     assert not list(tmp_path.rglob("*.*"))
+
+
+def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
+    """Whole words are masked, the manifest names the vocabulary, and `albert inspect` finds it there."""
+    text = "".join(f"我喜欢北京{i}。\nTransformers unaffable cafes {i}!\n" for i in range(60))
+    letters = "".join(text.lower().split())
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    flags = {"spm_model_file": None, "vocab_file": str(vocab_file), "max_seq_length": 64}
+    manifest = prepared(tmp_path / "text.txt", None, tmp_path, **flags)
+    assert manifest["vocabulary"]["file"] == str(vocab_file)
+    assert manifest["vocabulary"]["special_ids"] == [0, 1, 2, 3, 4]
+    tokenizer = WordPieceTokenizer(vocab_file)
+    masked = 0
+    for example in examples(tmp_path / "train.tfrecord"):
+        ids = example["input_ids"].copy()
+        weights = example["masked_lm_weights"] > 0
+        predicted = example["masked_lm_positions"][weights]
+        ids[predicted] = example["masked_lm_ids"][weights]
+        words = np.cumsum(tokenizer.starts_word[ids])
+        assert set(np.flatnonzero(np.isin(words, words[predicted]))) == set(predicted)
+        assert "".join(tokenizer.pieces[i].removeprefix("##") for i in ids[1:6]) in letters
+        masked += len(predicted)
+    assert masked == manifest["counts"]["masked_tokens"]
+    console = Console(file=io.StringIO(), width=200)
+    inspect([str(tmp_path / "train.tfrecord")], InspectSettings(num_examples=1), console)
+    assert "北" in console.file.getvalue()
 
 
 def test_outputs_that_cannot_be(story, model_file, tmp_path):

@@ -12,8 +12,9 @@ from albert_tf.pretrained.stored import StoredModel, Vocabulary
 from albert_tf.pretrained.tf1 import write_tf1
 from tests.albert_tf.pretrained.random_models import random_weights
 from tests.data_prep.conftest import model_file, story, tokenizer
+from tests.data_prep.wordpieces import vocab_file
 
-__all__ = ["model_file", "story", "tokenizer"]
+__all__ = ["model_file", "story", "tokenizer", "vocab_file"]
 
 CONFIG = AlbertConfig(
     vocab_size=104,  # more than the vocabulary's 100 pieces

@@ -152,7 +152,7 @@ def test_another_tasks_model(model_file, tmp_path):
     with pytest.raises(InputError, match="needs a vocabulary"):
         export_model(tmp_path / "none.keras", tmp_path / "saved", "classifier")
     (tmp_path / "damaged.keras").write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(InputError, match="is not a whole fine-tuned model"):
+    with pytest.raises(InputError, match="is not a whole .keras file"):
         export_model(tmp_path / "damaged.keras", tmp_path / "saved", "classifier")
     with pytest.raises(InputError, match="--model_dir must be the folder of a fine-tuned model"):
         export_model(tmp_path / "nowhere", tmp_path / "saved", "classifier")

@@ -34,6 +34,7 @@ def test_encoder_from_any_format(source, tmp_path):
             np.testing.assert_allclose(loaded(INPUTS)[name], expected[name], atol=1e-5)
         assert sorted(path.name for path in (tmp_path / f"{to} saved" / "assets").iterdir()) == [
             "albert_config.json",
+            "pretrained.json",
             "spm.model",
         ]
         assert {"serving_default", "tokens", "mlm", "sop", "tokenization_info"} == set(loaded.signatures)
@@ -81,7 +82,10 @@ def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
     ("vocabulary", "message"),
     [
         (None, "Only --kind=encoder goes without a vocabulary"),
-        (WORDPIECE, "Only --kind=encoder goes with a WordPiece vocabulary"),
+        (
+            Vocabulary("wordpiece", WORDPIECE.content.replace(b"[MASK]", b"[XXXX]")),
+            r"must have the symbols .* The vocabulary of .*source lacks \[MASK\]",
+        ),
         (
             Vocabulary("sentencepiece", spm_model(50).replace(b"[MASK]", b"[XXXX]")),
             r"The vocabulary of .*source has not; make one",

@@ -15,10 +15,12 @@ from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
 from export import litert, onnx
-from export.portable import masked_lm_accuracy
+from export.evaluation import masked_lm_accuracy
 from export.runtimes import export_for_runtime
+from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
 from tests.export.conftest import write_source
+from tests.export.test_finetuned import saved
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
 pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
@@ -170,13 +172,67 @@ def test_what_does_not_go_together(source, tmp_path, capsys, pretraining_files):
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     for more, message in (
         (["--quantize=int8"], "--quantize and --eval_file belong to --format=onnx and --format=litert."),
-        (["--format=onnx", "--kind=embedding"], "--format=onnx is of --kind=encoder"),
+        (["--format=onnx", "--kind=embedding"], "--format=onnx is of --kind=encoder and --kind=classifier"),
+        (["--format=onnx", "--kind=classifier"], "--model_dir must be the folder of a fine-tuned model"),
+        (["--format=onnx", "--dtype=bfloat16"], "--format=onnx is in float32"),
         (["--format=onnx", f"--eval_file={pretraining_files.heldout}"], "at most 16 tokens. Received 32."),
         (["--format=litert", f"--eval_file={tmp_path}/nothing"], "nothing"),
     ):
         assert cli.main([*flags, *more]) == 2
         assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@FORMATS
+@pytest.mark.parametrize("name", ["text", "pair"])
+@pytest.mark.slow
+def test_a_fine_tuned_model_and_what_quantization_costs_it(runtime, name, model_file, tmp_path, monkeypatch):
+    """The metric of its task before and after, on a file of own data, and the example of the card."""
+    model, file = saved(name, model_file, tmp_path)
+    texts, labels = CASES[name].x, CASES[name].y
+    columns = ["text_a", "text_b", "label"] if name == "pair" else ["text_a", "label"]
+    rows = zip(*texts, labels, strict=True) if name == "pair" else zip(texts, labels, strict=True)
+    lines = ["\t".join(map(str, row)) for row in (columns, *rows)]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines), encoding="utf-8")
+    outputs = model.predict(texts, verbose=0)
+    metric = "pearson" if name == "pair" else "accuracy"
+    if name == "pair":
+        expected_metric = np.corrcoef(outputs, labels)[0, 1]
+    else:
+        expected_metric = np.mean([model.labels[i] for i in outputs.argmax(-1)] == np.array(labels))
+    for quantize in ("none", "int8"):
+        said = export_for_runtime(
+            file, tmp_path / "saved", runtime, quantize, str(tmp_path / "dev.tsv"), "classifier"
+        )
+        (note,) = [note for note in said.notes if note.startswith(metric)]
+        before, after = re.search(
+            r": (-?[\d.]+) before, (-?[\d.]+) in the file .*; 21 examples$", note
+        ).groups()
+        np.testing.assert_allclose(float(before), expected_metric, atol=1e-4)
+        assert quantize != "none" or before == after
+        card = (tmp_path / "saved" / "README.md").read_text()
+        assert note in card
+    run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
+    inputs = {
+        input_name: np.ones((2, 7), "int32")
+        for input_name in ("input_word_ids", "input_mask", "input_type_ids")
+    }
+    assert {key: array.shape for key, array in run(inputs).items()} == (
+        {"score": (2,)} if name == "pair" else {"probabilities": (2, 2), "logits": (2, 2)}
+    )
+    (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    monkeypatch.chdir(tmp_path / "saved")
+    exec(example, {})
+
+
+def test_evaluation_is_of_the_models_task(model_file, tmp_path):
+    """A run's settings.json says which task's file it is; another's is refused before anything is written."""
+    _, file = saved("text", model_file, tmp_path)
+    (tmp_path / "settings.json").write_text('{"task": "sst-2", "column_names": ""}')
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\nfine\tsmall\n")
+    with pytest.raises(InputError, match="The dev split of sst-2 must have examples"):
+        export_for_runtime(file, tmp_path / "saved", "onnx", "int8", str(tmp_path / "dev.tsv"), "classifier")
+    assert not (tmp_path / "saved").exists()
 
 
 def test_accuracy_counts_predictions_not_padding():
@@ -196,7 +252,7 @@ def test_accuracy_counts_predictions_not_padding():
         asked.append(inputs)
         return {"mlm_logits": logits}
 
-    assert masked_lm_accuracy(run, [examples, examples]) == (2 / 3, 6)
+    assert masked_lm_accuracy(run, [examples, examples]) == 2 / 3
     np.testing.assert_array_equal(asked[0]["input_type_ids"], np.ones((2, 4)))
     assert {array.dtype for array in asked[0].values()} == {np.dtype("int32")}
 

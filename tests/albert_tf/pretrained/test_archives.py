@@ -1,3 +1,4 @@
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -45,6 +46,16 @@ def test_harmful_archives_unpack_nothing(info, message, tmp_path):
     assert not list(folder.iterdir())
     with pytest.raises(InputError, match=message):
         read(path)
+
+
+def test_names_that_fill_the_memory(tmp_path):
+    """A header that says it is a gigabyte long, of zeros, in a file of a megabyte."""
+    path = tmp_path / "model.tar.gz"
+    for kind in (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME):
+        info = member("long", type=kind, size=1 << 30)
+        path.write_bytes(gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
+        with pytest.raises(InputError, match="holds a name of 1,073,741,824 bytes"):
+            read(path)
 
 
 def test_damaged_archives(tmp_path):

@@ -1,5 +1,6 @@
 import json
 import pickle
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -178,6 +179,15 @@ def test_pytorch_model(directory):
     assert_same_weights(read(directory).weights, random_weights(CONFIG))
     torch.save([1, 2], directory / "pytorch_model.bin")
     with pytest.raises(InputError, match="must hold names and tensors, and nothing else"):
+        read(directory)
+
+
+def test_zip_bombs_are_not_read(directory):
+    pytest.importorskip("torch", reason="needs the extra [torch]")
+    (directory / "model.safetensors").unlink()
+    with zipfile.ZipFile(directory / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(10 << 20))
+    with pytest.raises(InputError, match="unpacks to 10,485,760 bytes, more than it has"):
         read(directory)
 
 

@@ -2,6 +2,7 @@ import json
 import logging
 import zipfile
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -96,7 +97,18 @@ def test_damaged_keras_files(tmp_path):
     with pytest.raises(InputError, match="must hold an AlbertPretrainer of albert_tf"):
         read(path)
     rewrite(**{"model.weights.h5": files["model.weights.h5"][:2000]})
-    with pytest.raises(InputError, match="does not fit its configuration"):
+    with pytest.raises(InputError, match="is not a whole .keras file"):
+        read(path)
+    lies = json.dumps(description).replace('"vocab_size": 50', '"vocab_size": 5000000000000')
+    rewrite(**{"config.json": lies})
+    with pytest.raises(
+        InputError, match=r"does not fit its configuration: it has [\d,]+ bytes for 50,000,000"
+    ):
+        read(path)
+    with h5py.File(tmp_path / "huge.h5", "w") as file:
+        file.create_dataset("huge", (1 << 40,), "float32", chunks=(1024,))
+    rewrite(**{"model.weights.h5": (tmp_path / "huge.h5").read_bytes()})
+    with pytest.raises(InputError, match="huge claims to be larger than the file"):
         read(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("config.json", files["config.json"])

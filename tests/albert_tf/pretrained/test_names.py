@@ -140,11 +140,24 @@ def test_half_a_head_is_an_error_and_no_head_is_none(arrays):
     assert not any(name.startswith("sentence_order") for name in read)
 
 
-def test_a_projection_of_the_same_width_must_be_the_identity():
+@pytest.mark.parametrize("naming", ["huggingface", "kerashub"])
+@pytest.mark.parametrize("part", ["kernel", "bias"])
+def test_a_projection_of_the_same_width_must_be_the_identity(naming, part):
+    """Hugging Face and KerasHub always have one; the original, and so this model, only where E != H."""
     config = CONFIGS["E == H"]
-    arrays = to_theirs(random_weights(config), config, "huggingface")
-    name = "albert.encoder.embedding_hidden_mapping_in.weight"
-    np.testing.assert_array_equal(arrays[name], np.eye(24))
-    arrays[name] = arrays[name] * 2
-    with pytest.raises(InputError, match="only the identity"):
-        to_ours(arrays, config, "huggingface", "model.safetensors")
+    arrays = to_theirs(random_weights(config, "masked_lm", "sentence_order"), config, naming)
+    assert_same_weights(
+        to_ours(arrays, config, naming, "file"), random_weights(config, "masked_lm", "sentence_order")
+    )
+    (name,) = (
+        row.theirs
+        for row in parameters(config, naming)
+        if row.ours == f"embeddings/embedding_projection/{part}"
+    )
+    np.testing.assert_array_equal(arrays[name], np.eye(24) if part == "kernel" else np.zeros(24))
+    arrays[name] = arrays[name] + 0.5
+    with pytest.raises(InputError, match="file projects embeddings that are as wide .* only the identity"):
+        to_ours(arrays, config, naming, "file")
+    del arrays[name]
+    with pytest.raises(InputError, match="1 name missing"):
+        to_ours(arrays, config, naming, "file")

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.training.checkpoints import open_run
 from albert_tf.training.inputs import PretrainingInputs
 from albert_tf.training.settings import PretrainingSettings
 
@@ -25,3 +26,12 @@ def test_evaluation_batches_are_filled_up_with_what_counts_for_nothing(pretraini
     assert real.all() or not real[np.argmin(real) :].any(), "only at the end"
     assert not any(values[~real].any() for values in rows.values())
     assert len(real) - 7 < real.sum() <= len(real)
+
+
+def test_the_run_keeps_the_vocabulary_by_its_kind(tmp_path):
+    """spm.model or vocab.txt, as readers of a run look for them."""
+    settings = PretrainingSettings("train", "config", str(tmp_path / "run"), do_train=True)
+    for name, kept in (("30k.model", "spm.model"), ("chinese.txt", "vocab.txt")):
+        (tmp_path / name).write_text(name)
+        run = open_run(settings, AlbertConfig(), tmp_path / name, None)
+        assert (run / kept).read_text() == name

@@ -1,0 +1,87 @@
+"""Files of Keras, looked at before they are read: nothing in them may claim more than they hold."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.parameters import count_parameters
+from albert_tf.pretrained.archives import most_bytes
+
+WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
+
+
+def described(path: Path) -> dict[str, Any]:
+    """What a .keras file says that it is, after a look at everything in it.
+
+    Raises:
+      InputError: it is damaged, unpacks to many times its size, or has arrays that are larger than it.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(info.file_size for info in archive.infolist()) > most_bytes(path):
+                raise InputError(f"{path} unpacks to many times its size, which no weights do.")
+            description = json.loads(archive.read("config.json"))
+            with archive.open(WEIGHTS_FILE) as weights, h5py.File(weights) as file:
+                _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
+    except InputError:
+        raise
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        EOFError,
+        ValueError,
+        OSError,
+        RuntimeError,
+        RecursionError,
+    ) as error:
+        raise InputError(f"{path} is not a whole .keras file: {error}.") from None
+    if not isinstance(description, dict):
+        raise InputError(f"{path} is not a whole .keras file: its config.json must hold one JSON object.")
+    return description
+
+
+def read_hdf5(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an HDF5 file.
+
+    Raises:
+      InputError: there is none, it is damaged, or an array lies in another file or is larger than this one.
+    """
+    try:
+        with h5py.File(path) as file:
+            return {name: item[()] for name, item in _check_arrays(file, path.stat().st_size, path).items()}
+    except FileNotFoundError:
+        raise InputError(f"There is no {path.name} in {path.parent}.") from None
+    except (OSError, RuntimeError, KeyError) as error:
+        raise InputError(f"{path} is not a whole HDF5 file: {error}.") from None
+
+
+def check_size(config: AlbertConfig, size: int, where: str | Path) -> None:
+    """Raises InputError where a model has more parameters than its file has bytes: too many to build, perhaps."""
+    parameters = count_parameters(config).encoder
+    if parameters > size:
+        raise InputError(
+            f"{where} does not fit its configuration: it has {size:,} bytes for {parameters:,} parameters."
+        )
+
+
+def _check_arrays(file: h5py.File, size: int, path: Path) -> dict[str, h5py.Dataset]:
+    """The arrays by their names."""
+    arrays = {}
+
+    def collect(name: str, item) -> None:
+        if not isinstance(item, h5py.Dataset):
+            return
+        if item.external or item.is_virtual:  # would read other files
+            raise InputError(f"{path} must hold its arrays itself; {name} lies in another file.")
+        if item.nbytes > size:  # Keras does not compress
+            raise InputError(f"{path} must hold its arrays whole; {name} claims to be larger than the file.")
+        arrays[name] = item
+
+    file.visititems(collect)  # follows no links
+    return arrays

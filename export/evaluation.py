@@ -1,0 +1,151 @@
+"""What a file for another runtime loses, measured on an evaluation file."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.run_folder import SETTINGS_FILE
+from albert_tf.finetuning.task_data import as_split, prediction_batches
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.task_models import task_of
+from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
+from albert_tf.pretrained.stored import StoredModel, read_json
+from albert_tf.training.inference import by_row
+from data_prep.documents import expand_files
+from data_prep.reader import check_features, feature_lengths, pretraining_dataset
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import Task, find_task
+from export.portable import Runner, to_hub_names
+
+_BATCH = 8
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a model is on a file.
+
+    Attributes:
+      measure: gives the metric of what runs the model.
+      metric: its name.
+      file: the evaluation file's.
+      counted: how much is in it, in words.
+    """
+
+    measure: Callable[[Runner], float]
+    metric: str
+    file: str
+    counted: str
+
+    def loss(self, reference: Runner, run: Runner, quantize: str) -> str:
+        """What the metric was with `reference` and is with `run`, in a sentence."""
+        before, after = self.measure(reference), self.measure(run)
+        return (
+            f"{self.metric} on {self.file}: {before:.4f} before, {after:.4f} in the file (quantize={quantize}), "
+            f"a change of {after - before:+.4f}; {self.counted}"
+        )
+
+
+def masked_lm_evaluation(eval_file: str, stored: StoredModel) -> Evaluation:
+    """Of a pretrained model, on TFRecords of pretraining examples.
+
+    Args:
+      eval_file: globs allowed.
+      stored: the model.
+
+    Raises:
+      InputError: the model has no masked-LM head, or the examples do not fit it or cannot be read.
+    """
+    if "masked_lm" not in stored.parts:
+        raise InputError(
+            "--eval_file measures masked-LM accuracy, and the source holds no masked-LM head. Leave it out."
+        )
+    files = expand_files(eval_file)
+    T, P = feature_lengths(files[0])
+    for file in files:
+        check_features(file, T, P, stored.config.vocab_size)
+    longest = stored.config.max_position_embeddings
+    if T > longest:
+        raise InputError(f"--eval_file must have examples of at most {longest} tokens. Received {T}.")
+    dataset = pretraining_dataset(
+        files,
+        batch_size=_BATCH,
+        max_seq_length=T,
+        max_predictions_per_seq=P,
+        repeat=False,
+        drop_remainder=False,
+    )
+    batches = [{name: np.asarray(array) for name, array in batch.items()} for batch in dataset]
+    count = sum(int(np.sum(batch["masked_lm_weights"] > 0)) for batch in batches)
+    return Evaluation(
+        lambda run: masked_lm_accuracy(run, batches),
+        "masked-LM accuracy",
+        eval_file,
+        f"{count:,} predictions",
+    )
+
+
+def masked_lm_accuracy(run: Runner, batches: Sequence[dict[str, np.ndarray]]) -> float:
+    """The share of masked tokens that the best logit names.
+
+    Args:
+      run: gives `mlm_logits`.
+      batches: as of `pretraining_dataset`.
+    """
+    right = total = 0
+    for batch in batches:
+        best = np.argmax(run(to_hub_names(batch))["mlm_logits"], axis=-1)  # (B, P)
+        counted = batch["masked_lm_weights"] > 0
+        right += int(np.sum((best == batch["masked_lm_ids"]) & counted))
+        total += int(np.sum(counted))
+    return right / max(total, 1)
+
+
+def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evaluation:
+    """Of a fine-tuned classifier or regressor, by its task's main metric.
+
+    Args:
+      eval_file: as --dev_file of `albert finetune`.
+      model: with a preprocessor.
+      run_folder: where the model was; its settings.json says which task it was trained on.
+
+    Raises:
+      InputError: the file cannot be read, or is another task's.
+    """
+    assert model.preprocessor is not None
+    task, columns = _task(model, run_folder)
+    problems = Problems()
+    examples = read_examples(
+        task, eval_file, task.splits["dev"][0], problems, columns=columns, labels=model.labels
+    )
+    split = as_split(task, "dev", examples, model.preprocessor, model.labels)
+    metric = main_metric_of(task)
+
+    def measure(run: Runner) -> float:
+        outputs = (
+            {"output": _scores(run(to_hub_names(batch))), "index": batch["index"]}
+            for batch in prediction_batches(split, _BATCH)
+        )
+        rows = by_row(outputs, len(split.features))
+        predictions = predictions_of(task, split, rows, model.labels, max_answer_length=1)
+        return metrics_of(task, [split], [predictions])[metric]
+
+    left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""
+    return Evaluation(measure, metric, eval_file, f"{len(examples):,} examples{left_out}")
+
+
+def _task(model: TaskModel, run_folder: Path) -> tuple[Task, Columns]:
+    """What the model was fine-tuned on; of a .keras file alone own data of its kind."""
+    path = run_folder / SETTINGS_FILE
+    if not path.exists():
+        return task_of(model), Columns()
+    settings = read_json(path)
+    return find_task(settings["task"]), Columns.named(settings["column_names"])
+
+
+def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:
+    return outputs["score" if "score" in outputs else "logits"]

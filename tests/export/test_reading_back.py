@@ -1,0 +1,99 @@
+"""`load_pretrained` of our own SavedModels: an export can be fine-tuned, or converted again."""
+
+import shutil
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import Vocabulary
+from export.run import export_model
+from tests.albert_tf.pretrained.random_models import assert_same_weights
+from tests.export.conftest import CONFIG, write_source
+from tests.export.test_finetuned import saved
+
+
+@pytest.fixture(scope="module")
+def folder(source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported") / "saved"
+    export_model(source, folder)
+    return folder
+
+
+@pytest.fixture
+def copied(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def test_everything_comes_back(source, folder):
+    before, after = read(source), read(folder)
+    assert after.format == "export"
+    assert (after.config, after.vocabulary, after.missing, after.notes) == (
+        before.config,
+        before.vocabulary,
+        (),
+        (),
+    )
+    assert_same_weights(after.weights, before.weights)
+    ids = {"input_ids": np.array([[2, 13, 9, 3]])}
+    for name, array in load_pretrained(source).encoder(ids).items():
+        np.testing.assert_array_equal(load_pretrained(folder).encoder(ids)[name], array)
+
+
+@pytest.mark.slow
+def test_parts_case_and_precision_come_back(vocab_file, tmp_path):
+    vocabulary = Vocabulary("wordpiece", vocab_file.read_bytes(), do_lower_case=False)
+    source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)
+    export_model(source, tmp_path / "saved", dtype="bfloat16")
+    before, after = read(source), read(tmp_path / "saved")
+    assert after.missing == ("pooler", "sentence_order")
+    assert after.vocabulary == before.vocabulary
+    assert after.notes == ("the weights were rounded to bfloat16",)
+    rounded = {
+        name: array.astype(ml_dtypes.bfloat16).astype("float32") for name, array in before.weights.items()
+    }
+    assert_same_weights(after.weights, rounded)
+
+
+def test_damaged_exports(copied):
+    config = copied / "assets" / "albert_config.json"
+    AlbertConfig.from_dict({**CONFIG.to_dict(), "hidden_size": 48}).to_json_file(config)
+    with pytest.raises(InputError, match=r"does not fit its configuration: .*should have \[48"):
+        read(copied)
+    AlbertConfig.from_dict({**CONFIG.to_dict(), "embedding_size": 24}).to_json_file(config)
+    with pytest.raises(InputError, match="2 names left over: embeddings/embedding_projection/bias"):
+        read(copied)
+    config.write_text("{")
+    with pytest.raises(InputError, match=r"albert_config.json"):
+        read(copied)
+    (data,) = (copied / "variables").glob("*.data-*")
+    data.write_bytes(data.read_bytes()[:5000])
+    with pytest.raises(InputError, match="cannot be read"):
+        read(copied)
+    (copied / "variables" / "variables.index").write_bytes(b"no index")
+    with pytest.raises(InputError, match="cannot be read"):
+        read(copied)
+
+
+@pytest.mark.slow
+def test_kinds_that_are_for_predictions(source, model_file, tmp_path):
+    export_model(source, tmp_path / "embedding", "embedding")
+    with pytest.raises(
+        InputError, match="a kind that is for predictions only. Of exports --kind=encoder is read"
+    ):
+        read(tmp_path / "embedding")
+    export_model(source, tmp_path / "preprocessor", "preprocessor", seq_length=8)
+    with pytest.raises(InputError, match="not of an ALBERT encoder.*our own exports of --kind=encoder"):
+        read(tmp_path / "preprocessor")
+
+
+@pytest.mark.slow
+def test_fine_tuned_ones_are_refused(model_file, tmp_path):
+    _, file = saved("text", model_file, tmp_path)
+    export_model(file, tmp_path / "classifier", "classifier")
+    with pytest.raises(InputError, match="not of an ALBERT encoder"):
+        read(tmp_path / "classifier")
