@@ -22,7 +22,8 @@ class FinetuningSettings:
       test_file: likewise to predict.
       column_names: of own data under unusual names, for instance "text_a=review,label=stars"; the columns are
         text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
-      init_checkpoint: what to take the encoder from: a run, a checkpoint, or anything that `albert convert` reads.
+      init_checkpoint: what to take the encoder from: a run, a checkpoint, or anything that `albert convert` reads;
+        also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
       vocab_file: the SentencePiece model or WordPiece vocab.txt, where the checkpoint comes without its own.
       do_lower_case: of --vocab_file; --nodo_lower_case for a cased vocabulary.
       do_train: train; with --do_eval the best weights on the dev set are kept, else the last ones.

@@ -1,16 +1,22 @@
-"""Our own files: a run's folder or checkpoint, and the folder that `albert convert --to keras` writes."""
+"""Our own files: a run's folder or checkpoint, what `albert convert --to keras` writes, and fine-tuned models."""
 
+import base64
 import json
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
+import keras
+import numpy as np
+
 from albert_tf.config import AlbertConfig
+from albert_tf.encoder import AlbertEncoder
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertPretrainer
 from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, described
 from albert_tf.pretrained.names import OPTIONAL_PARTS
-from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
+from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary, read_json
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
 from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE
 from albert_tf.training.growth import CHECKPOINTS, find_checkpoint, load_weights
@@ -18,6 +24,18 @@ from albert_tf.training.growth import CHECKPOINTS, find_checkpoint, load_weights
 MODEL_FILE = "model.keras"
 FACTS_FILE = (
     "pretrained.json"  # what a .keras file cannot say: which parts are trained, and of the vocabulary
+)
+RESULTS_FILE = "results.json"  # of a fine-tuning run
+_PRETRAINER = "albert_tf>AlbertPretrainer"
+_FINETUNED = tuple(
+    f"albert_tf>{name}"
+    for name in (
+        "TextClassifier",
+        "TextRegressor",
+        "QuestionAnswering",
+        "MultipleChoice",
+        "TokenClassifier",
+    )
 )
 
 
@@ -48,13 +66,73 @@ def read_run(path: Path, run: Path) -> StoredModel:
 
 
 def read_keras(path: Path) -> StoredModel:
-    """Reads a .keras file of an `AlbertPretrainer`, from its configuration and weights alone.
+    """Reads a .keras file of an `AlbertPretrainer`, or the encoder of a fine-tuned model.
+
+    Configuration and weights alone are read, and no other class is ever made.
 
     Raises:
       InputError: the file is damaged or of another model.
     """
-    folder = path.parent
-    model = _build(described(path), path)
+    description = described(path)
+    kind, config = description.get("registered_name"), description.get("config", {})
+    if kind == _PRETRAINER:
+        return _read_pretrainer(path, config.get("config", {}))
+    if kind in _FINETUNED:
+        return _read_finetuned(path, config)
+    raise InputError(f"{path} must hold a model of albert_tf. Received {kind or 'no name of a class'}.")
+
+
+def _read_pretrainer(path: Path, config: dict) -> StoredModel:
+    folder, model = path.parent, _build(config, path)
+    _load(model, path)
+    facts = read_json(folder / FACTS_FILE) if (folder / FACTS_FILE).exists() else {}
+    parts = facts.get("parts", OPTIONAL_PARTS)
+    lower = bool(facts.get("do_lower_case", True))
+    vocabulary = find_vocabulary(folder, ["*.model"], "vocab.txt", lower)
+    return StoredModel("keras", path, model.config, _of_parts(model, parts), vocabulary)
+
+
+def _read_finetuned(path: Path, config: dict) -> StoredModel:
+    """The encoder, as a start for another task, and the vocabulary, which is in the configuration."""
+    model = _build(config.get("encoder", {}).get("config", {}), path)
+    _load(_EncoderAlone(model.encoder), path)
+    described = (config.get("preprocessor") or {}).get("config")
+    vocabulary = None
+    if described:
+        content = base64.b64decode(described["content"])
+        vocabulary = Vocabulary(described["kind"], content, described["do_lower_case"])
+    note = "the encoder of a fine-tuned model; its head was left out"
+    return StoredModel("keras", path, model.config, _of_parts(model, ["pooler"]), vocabulary, (note,))
+
+
+class _EncoderAlone(keras.Model):
+    """A model with an encoder under the name that task models have it under."""
+
+    def __init__(self, encoder: AlbertEncoder):
+        super().__init__()
+        self.encoder = encoder
+        self.built = True
+
+
+def best_seed(folder: Path) -> Path | None:
+    """The folder of the best seed of a fine-tuning run; None where `folder` is none."""
+    if not (folder / RESULTS_FILE).is_file():
+        return None
+    seed = folder / f"seed_{read_json(folder / RESULTS_FILE).get('best_seed')}"
+    return seed if (seed / MODEL_FILE).is_file() else None
+
+
+def _of_parts(model: AlbertPretrainer, parts: Sequence[str]) -> dict[str, np.ndarray]:
+    """The weights of the encoder and of these optional parts."""
+    return {
+        name: array
+        for name, array in weights_of(model).items()
+        if name.split("/")[0] in parts or name.split("/")[0] not in OPTIONAL_PARTS
+    }
+
+
+def _load(model: keras.Model, path: Path) -> None:
+    """Sets a model's weights to those of a .keras file."""
     with zipfile.ZipFile(path) as archive:
         weights = archive.read(WEIGHTS_FILE)
     with tempfile.TemporaryDirectory() as temporary:
@@ -64,16 +142,6 @@ def read_keras(path: Path) -> StoredModel:
             model.load_weights(file)
         except (ValueError, KeyError, OSError) as error:
             raise InputError(f"{path} does not fit its configuration: {str(error).splitlines()[0]}") from None
-    facts = read_json(folder / FACTS_FILE) if (folder / FACTS_FILE).exists() else {}
-    parts = facts.get("parts", OPTIONAL_PARTS)
-    trained = {
-        name: array
-        for name, array in weights_of(model).items()
-        if name.split("/")[0] in parts or name.split("/")[0] not in OPTIONAL_PARTS
-    }
-    lower = bool(facts.get("do_lower_case", True))
-    vocabulary = find_vocabulary(folder, ["*.model"], "vocab.txt", lower)
-    return StoredModel("keras", path, model.config, trained, vocabulary)
 
 
 def write_keras(stored: StoredModel, folder: Path) -> list[str]:
@@ -106,11 +174,8 @@ def build_model(stored: StoredModel, seed: int | None = None) -> AlbertPretraine
     return model
 
 
-def _build(description, path: Path) -> AlbertPretrainer:
-    """The model that a .keras file describes; no other class is ever made."""
-    if description.get("registered_name") != "albert_tf>AlbertPretrainer":
-        raise InputError(f"{path} must hold an AlbertPretrainer of albert_tf.")
-    config = description.get("config", {}).get("config", {})
-    config = AlbertConfig.from_dict(config.get("config", config))
+def _build(shape: dict, path: Path) -> AlbertPretrainer:
+    """A model of a shape that a .keras file describes."""
+    config = AlbertConfig.from_dict(shape.get("config", shape))
     check_size(config, path.stat().st_size, path)
     return AlbertPretrainer(config)

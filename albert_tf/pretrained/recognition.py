@@ -12,9 +12,9 @@ from albert_tf.pretrained import archives, exported, garden, hub, huggingface, k
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary, read_json
 
 READABLE = (
-    "a run of ours or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder, prefix or "
-    ".tar.gz), a TF-Hub SavedModel, an export of ours of --kind=encoder, a Hugging Face or KerasHub directory, or "
-    f"{hub.PREFIX}OWNER/NAME"
+    "a run of ours, of fine-tuning too, or a checkpoint in it, a .keras file of ours, what `albert convert` "
+    "wrote, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub SavedModel, an export of ours of "
+    f"--kind=encoder, a Hugging Face or KerasHub directory, or {hub.PREFIX}OWNER/NAME"
 )
 
 
@@ -80,6 +80,8 @@ def _read_local(path: Path) -> StoredModel:
 def _read_folder(folder: Path) -> StoredModel:
     if (folder / own.MODEL_FILE).exists():
         return own.read_keras(folder / own.MODEL_FILE)
+    if seed := own.best_seed(folder):
+        return own.read_keras(seed / own.MODEL_FILE)
     if own.is_run(folder):
         return own.read_run(folder, folder)
     if (folder / "saved_model.pb").exists():

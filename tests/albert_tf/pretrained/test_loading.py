@@ -94,7 +94,7 @@ def test_damaged_keras_files(tmp_path):
 
     description = json.loads(files["config.json"])
     rewrite(**{"config.json": json.dumps({**description, "registered_name": "keras>Sequential"})})
-    with pytest.raises(InputError, match="must hold an AlbertPretrainer of albert_tf"):
+    with pytest.raises(InputError, match="must hold a model of albert_tf. Received keras>Sequential"):
         read(path)
     rewrite(**{"model.weights.h5": files["model.weights.h5"][:2000]})
     with pytest.raises(InputError, match="is not a whole .keras file"):

@@ -1,0 +1,43 @@
+"""A fine-tuned model as the start of another task, as the paper starts some of GLUE from MNLI."""
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.recognition import read
+from tests.albert_tf.finetuning.task_models import CASES
+from tests.data_prep.conftest import model_file, story
+
+__all__ = ["model_file", "story"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_encoder_of_every_task_is_read(name, model_file, tmp_path):
+    model = CASES[name].build(model_file)
+    model.save(tmp_path / "any.keras")
+    loaded = load_pretrained(tmp_path / "any.keras")
+    assert loaded.missing == ("masked_lm", "sentence_order")
+    for ours, theirs in zip(loaded.encoder.weights, model.encoder.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert loaded.vocabulary is not None
+    assert loaded.vocabulary.content == model_file.read_bytes()
+    assert read(tmp_path / "any.keras").notes == ("the encoder of a fine-tuned model; its head was left out",)
+
+
+def test_without_a_preprocessor_there_is_no_vocabulary(tmp_path):
+    CASES["text"].build(None).save(tmp_path / "any.keras")
+    assert load_pretrained(tmp_path / "any.keras").vocabulary is None
+
+
+def test_of_a_run_with_several_seeds_the_best(model_file, tmp_path):
+    for seed in (0, 1):
+        (tmp_path / f"seed_{seed}").mkdir()
+        CASES["text"].build(model_file, seed=seed).save(tmp_path / f"seed_{seed}" / "model.keras")
+    (tmp_path / "results.json").write_text(json.dumps({"best_seed": 1}))
+    assert read(tmp_path).path == tmp_path / "seed_1" / "model.keras"
+    (tmp_path / "results.json").write_text(json.dumps({"best_seed": 7}))
+    with pytest.raises(InputError, match="There is no model in the folder"):
+        read(tmp_path)
