@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,7 @@ class Labelled:
 
 
 def labelled(arguments: Sequence[str]) -> list[Labelled]:
-    """Reads arguments of the form PATH or NAME=PATH.
-
-    A folder that holds seed-1, seed-2, ... stands for all of them, and is their name. Where two different paths
-    end in the same name, as much of them is taken as tells them apart.
+    """Reads arguments of the form PATH or NAME=PATH; a path without a name is called after its folder.
 
     Raises:
       InputError: NAME= without a path.
@@ -38,40 +35,56 @@ def labelled(arguments: Sequence[str]) -> list[Labelled]:
     >>> labelled(["BERT=runs/none/seed-1", "albert_large.tar.gz"])
     [Labelled('BERT', 'runs/none/seed-1', 1), Labelled('albert_large', 'albert_large.tar.gz', None)]
     """
-    given: list[tuple[str, str]] = []
+    given = named(arguments)
+    short = short_names(_without_seed(path) for name, path in given if not name)
+    return [Labelled(name or short[_without_seed(path)], path, seed_of(path)) for name, path in given]
+
+
+def named(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Names ("" where there is none) and paths; a folder of seed-1, seed-2, ... becomes all of them.
+
+    Raises:
+      InputError: NAME= without a path.
+    """
+    given = []
     for argument in arguments:
         name, equals, path = argument.partition("=")
         if not equals or Path(argument).exists():
             name, path = "", argument
         if not path:
-            raise InputError(f"A model is PATH or NAME=PATH. Received {argument!r}.")
+            raise InputError(f"A folder is given as PATH or NAME=PATH. Received {argument!r}.")
         given += [(name, each) for each in _seeds(path)]
-    own = [_without_seed(path) for name, path in given if not name]
-    short = dict(zip(own, _distinct(own), strict=True))
-    return [Labelled(name or short[_without_seed(path)], path, _seed(path)) for name, path in given]
+    return given
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """For each path its last part without an archive's ending, or as many parts as tell all of them apart.
+
+    >>> short_names(["a/large", "b/large"])
+    {'a/large': 'a/large', 'b/large': 'b/large'}
+    """
+    different = tuple(dict.fromkeys(paths))
+    short = {path: path for path in different}
+    for length in range(1, max((len(Path(path).parts) for path in different), default=0)):
+        short = {path: "/".join(Path(path).parts[-length:]).removesuffix(".tar.gz") for path in different}
+        if max(Counter(short.values()).values()) == 1:
+            return short
+    return short if len(set(short.values())) == len(short) else {path: path for path in different}
+
+
+def seed_of(path: str) -> int | None:
+    """The seed in the name of a folder such as seed-3 or seed_3."""
+    match = _SEED.fullmatch(Path(path).name)
+    return int(match[1]) if match else None
 
 
 def _seeds(path: str) -> list[str]:
     """The folder's seeds in their order, or itself."""
     folder = Path(path)
-    found = [each for each in folder.glob("seed[-_]*") if _SEED.fullmatch(each.name)] if folder.is_dir() else []
-    return [str(each) for each in sorted(found, key=lambda each: _seed(str(each)) or 0)] or [path]
-
-
-def _seed(path: str) -> int | None:
-    match = _SEED.fullmatch(Path(path).name)
-    return int(match[1]) if match else None
+    found = [str(each) for each in folder.glob("seed[-_]*")] if folder.is_dir() else []
+    seeds = {each: seed for each in found if (seed := seed_of(each)) is not None}
+    return sorted(seeds, key=lambda each: seeds[each]) or [path]
 
 
 def _without_seed(path: str) -> str:
-    return path.rstrip("/") if _seed(path) is None else str(Path(path).parent)
-
-
-def _distinct(paths: Sequence[str]) -> list[str]:
-    """The paths' last parts without the archives' endings, as many parts as tell different paths apart."""
-    different = dict.fromkeys(paths)
-    for length in range(1, max((len(Path(path).parts) for path in paths), default=0) + 1):
-        short = {path: "/".join(Path(path).parts[-length:]).removesuffix(".tar.gz") for path in different}
-        if Counter(short.values()).most_common(1)[0][1] == 1:
-            return [short[path] for path in paths]
-    return list(paths)
+    return path.rstrip("/") if seed_of(path) is None else str(Path(path).parent)

@@ -3,6 +3,7 @@
 B batch, T tokens, H hidden, L layers.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -41,7 +42,7 @@ def _sums(outputs: dict):
     """The sums (L, 3) over the tokens between the first and the last of each row."""
     states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
     states = [ops.cast(state[:, 1:-1], "float32") for state in states]
-    pairs = zip(states, states[1:], strict=False)
+    pairs = itertools.pairwise(states)
     return ops.stack([ops.stack([ops.sum(m) for m in _measures(x, y)]) for x, y in pairs])
 
 

@@ -102,6 +102,7 @@ class Results:
       plots: pictures in the same folder.
       comparisons: what the paper claims, asked of ours.
       notes: sentences on how to read the numbers.
+      statistic: what stands for several seeds in the table.
     """
 
     experiment: str
@@ -118,6 +119,7 @@ class Results:
     plots: Sequence[Plot] = ()
     comparisons: Sequence[Comparison] = ()
     notes: Sequence[str] = ()
+    statistic: Literal["mean", "median"] = "mean"
 
     def column(self, name: str) -> Column:
         """The column of that name."""

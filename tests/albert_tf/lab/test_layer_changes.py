@@ -23,9 +23,7 @@ def test_as_plain_numpy(tiny_config, sharing):
             variable.assign(variable + 0.3 * rng.standard_normal(variable.shape))
             weights[name] = np.asarray(variable)
     input_ids = rng.integers(0, config.vocab_size, (6, 11))  # a batch and the rest of one
-    states = [
-        albert.encoder(config, weights, row, np.ones(11), np.zeros(11, int))[0] for row in input_ids
-    ]
+    states = [albert.encoder(config, weights, row, np.ones(11), np.zeros(11, int))[0] for row in input_ids]
     # All rows' tokens one after the other, without the first and the last of each row.
     joined = [np.concatenate([row[layer][1:-1] for row in states]) for layer in range(5)]
     expected = reference.layer_changes(joined)

@@ -1,0 +1,248 @@
+"""Figure 1: how far each layer moves its input, in checkpoints of any format.
+
+checkpoints --read--> stored models --windows--> ids (S,T) --layer_changes--> (L,3) a checkpoint --> rows
+"""
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning.preprocessor import make_tokenizer, read_vocabulary
+from albert_tf.lab.environment import environment
+from albert_tf.lab.figure1_plot import plot_layers
+from albert_tf.lab.figure1_rows import COLUMNS, comparisons, finding, rows_of
+from albert_tf.lab.labels import Labelled, labelled
+from albert_tf.lab.layer_changes import layer_changes
+from albert_tf.lab.markdown import write_markdown
+from albert_tf.lab.results import Plot, Results
+from albert_tf.parameters import count_parameters, distinct_layers
+from albert_tf.pretrained.own import build_model
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import StoredModel, Vocabulary, check_vocabulary
+from data_prep.documents import expand_files, read_documents
+from data_prep.tasks.features import Tokenizer
+
+NAME = "figure1"
+PLOT_FILE = "figure1.png"
+# What may differ between seeds of one row.
+_FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One of the checkpoints to measure, as it was named and as it was read."""
+
+    label: Labelled
+    stored: StoredModel
+
+
+def figure1(
+    models: Sequence[str],
+    text: str,
+    output: Path,
+    *,
+    vocab_file: str | None = None,
+    do_lower_case: bool = True,
+    max_seq_length: int = 512,
+    num_sequences: int = 32,
+    command: str = "",
+    say: Callable[[str], None] = lambda line: None,
+) -> Results:
+    """Measures checkpoints and writes OUTPUT/figure1: results.json, results.md and a plot.
+
+    Args:
+      models: PATH or NAME=PATH of anything that `albert_tf.load_pretrained` reads. Paths of one name are seeds of
+        one row; so are seed-1, seed-2, ... in one folder.
+      text: files as `data_prep.documents.expand_files` takes them.
+      output: the laboratory's folder.
+      vocab_file: a SentencePiece model or vocab.txt, for checkpoints that come without theirs.
+      do_lower_case: of `vocab_file`.
+      max_seq_length: tokens of a sequence, [CLS] and [SEP] counted; fewer where a model has fewer positions.
+      num_sequences: how many sequences are read, evenly spread over the text.
+      command: as it was typed.
+      say: takes lines on the progress.
+
+    Raises:
+      InputError: a checkpoint, the vocabulary or the text cannot be read, or they do not fit each other; then
+        nothing has been written.
+    """
+    _check_numbers(models, max_seq_length, num_sequences)
+    fallback = read_vocabulary(vocab_file, do_lower_case) if vocab_file else None
+    checkpoints = [
+        Checkpoint(label, _with_vocabulary(read(label.path), fallback, label.path))
+        for label in labelled(models)
+    ]
+    groups = _grouped(checkpoints)
+    length = min(max_seq_length, *(each.stored.config.max_position_embeddings for each in checkpoints))
+    files = expand_files(text)
+    sentences = [sentence for document in read_documents(files, "prose") for sentence in document.sentences]
+
+    windows: dict[Vocabulary, np.ndarray] = {}
+    measured: dict[str, list[np.ndarray]] = {name: [] for name in groups}
+    for each in itertools.chain.from_iterable(groups.values()):
+        vocabulary = each.stored.vocabulary
+        assert vocabulary is not None
+        if vocabulary not in windows:
+            windows[vocabulary] = make_windows(sentences, make_tokenizer(vocabulary), length, num_sequences)
+        ids = windows[vocabulary]
+        say(f"{each.label.name}: {each.label.path}, {len(ids)} sequences of {ids.shape[1]} tokens")
+        measured[each.label.name].append(layer_changes(build_model(each.stored).encoder, ids))
+
+    sharing = {name: sharing_of(group[0].stored.config) for name, group in groups.items()}
+    rows = rows_of(measured, sharing)
+    found = comparisons(rows, sharing)
+    seeds = sorted({each.label.seed for each in checkpoints if each.label.seed is not None})
+    settings = {
+        "max_seq_length": length,
+        "num_sequences": num_sequences,
+        "texts": {file.name: _digest(file) for file in files if file.is_file()},
+        "models": {name: _described(group) for name, group in groups.items()},
+    }
+    folder = output / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    plot_layers(measured, sharing, folder / PLOT_FILE)
+    results = Results(
+        NAME,
+        "L2 distance and cosine similarity of each layer's input and output",
+        "Figure 1",
+        "Are the transitions from layer to layer smoother where layers share their parameters?",
+        "",
+        seeds,
+        command,
+        settings,
+        environment(),
+        COLUMNS,
+        rows,
+        [Plot(PLOT_FILE, _caption(len(checkpoints) > len(groups)))],
+        found,
+        [finding(rows, sharing, found), *_notes(windows.values())],
+    )
+    results.write(folder)
+    write_markdown(results, folder)
+    return results
+
+
+def sharing_of(config: AlbertConfig) -> str:
+    """What the layers have in common, in words.
+
+    >>> sharing_of(AlbertConfig(num_hidden_layers=4, num_hidden_groups=4))
+    'nothing shared'
+    """
+    attentions, ffns = distinct_layers(config)
+    if attentions == ffns == config.num_hidden_layers:
+        return "nothing shared" if config.num_hidden_layers > 1 else "a single layer"
+    if attentions == ffns:
+        return "all shared" if attentions == 1 else f"shared in {attentions} groups"
+    return "attention shared" if attentions == 1 else "feed-forward shared"
+
+
+def make_windows(
+    sentences: Sequence[str], tokenizer: Tokenizer, length: int, num_sequences: int
+) -> np.ndarray:
+    """Sequences [CLS] text [SEP] without padding, evenly spread over a text.
+
+    Args:
+      sentences: of the text, in their order.
+      tokenizer: with its vocabulary.
+      length: T, of a sequence.
+      num_sequences: how many, if there is text enough.
+
+    Returns:
+      int32 (S, T); (1, fewer than T) of a text that is shorter than one sequence.
+    """
+    tokens = np.concatenate([np.asarray(ids, np.int32) for ids in tokenizer.encode_batch(list(sentences))])
+    if not len(tokens):
+        raise InputError("The text must hold something that becomes tokens. Received a text without any.")
+    width = min(length - 2, len(tokens))
+    rows = tokens[: len(tokens) // width * width].reshape(-1, width)
+    chosen = rows[np.arange(min(num_sequences, len(rows))) * len(rows) // min(num_sequences, len(rows))]
+    return np.pad(
+        chosen, ((0, 0), (1, 1)), constant_values=((0, 0), (tokenizer.cls_id, tokenizer.sep_id))
+    ).astype(np.int32)
+
+
+def _check_numbers(models: Sequence[str], max_seq_length: int, num_sequences: int) -> None:
+    if not models:
+        raise InputError("--model names a checkpoint, and may be given several times. Received none.")
+    if max_seq_length < 3 or num_sequences < 1:
+        raise InputError(
+            "--max_seq_length must be at least 3 and --num_sequences at least 1. Received "
+            f"{max_seq_length} and {num_sequences}."
+        )
+
+
+def _with_vocabulary(stored: StoredModel, fallback: Vocabulary | None, path: str) -> StoredModel:
+    """The model with its own vocabulary, or else with the one that was named."""
+    if stored.vocabulary is not None:
+        return stored
+    if fallback is None:
+        raise InputError(
+            f"The text becomes tokens by the checkpoint's vocabulary, and {path} comes without one. Name the "
+            "SentencePiece model with --spm_model_file or the WordPiece vocab.txt with --vocab_file."
+        )
+    with_fallback = dataclasses.replace(stored, vocabulary=fallback)
+    check_vocabulary(with_fallback)
+    return with_fallback
+
+
+def _grouped(checkpoints: Sequence[Checkpoint]) -> dict[str, list[Checkpoint]]:
+    """By name, in the order of the command line; checkpoints of one name must be of one shape."""
+    groups: dict[str, list[Checkpoint]] = {}
+    for each in checkpoints:
+        groups.setdefault(each.label.name, []).append(each)
+    for name, (first, *others) in groups.items():
+        for other in others:
+            shapes = [
+                {key: value for key, value in one.stored.config.to_dict().items() if key not in _FREE}
+                for one in (first, other)
+            ]
+            different = [key for key in shapes[0] if shapes[0][key] != shapes[1][key]]
+            if different:
+                raise InputError(
+                    f"Checkpoints of one name, here {name}, are seeds of one model. Received "
+                    f"{first.label.path} and {other.label.path}, whose {', '.join(different)} differ; give "
+                    "them names, as in --model=NAME=PATH."
+                )
+    return groups
+
+
+def _described(group: Sequence[Checkpoint]) -> dict[str, Any]:
+    config = group[0].stored.config
+    return {
+        "paths": [each.label.path for each in group],
+        "format": group[0].stored.format,
+        "sharing": sharing_of(config),
+        "layers": config.num_hidden_layers,
+        "hidden_size": config.hidden_size,
+        "embedding_size": config.embedding_size,
+        "parameters": count_parameters(config).encoder,
+    }
+
+
+def _digest(file: Path) -> str:
+    return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
+def _caption(has_seeds: bool) -> str:
+    bands = " Bands are one standard deviation over the seeds." if has_seeds else ""
+    return (
+        "L2 distance (left) and angle, which is the cosine similarity in degrees (right), of the input and the "
+        f"output embedding of each layer, averaged over all tokens.{bands}"
+    )
+
+
+def _notes(windows: Any) -> list[str]:
+    tokens = " or ".join(dict.fromkeys(f"{ids[:, 1:-1].size:,}" for ids in windows))
+    return [
+        f"Averages over {tokens} tokens of text; [CLS] and [SEP] are read but not counted.",
+        "A model's first row is the mean over its layers. The changes are absolute, to the layer before.",
+        "The paper draws BERT-large and ALBERT-large and prints no numbers.",
+    ]
