@@ -187,8 +187,8 @@ def _report(
     report = task_report(runs, answers, test_is_known=task == "race")
     if not report.ensemble:
         notes.append(
-            f"The file that the runs of {task} were evaluated on is not there any more: single models as they noted "
-            f"it themselves, and no ensemble. --gold={task}=FILE names it."
+            f"The file that the runs of {task} were evaluated on is not there any more: single models have what "
+            f"they noted themselves, and there is no ensemble. --gold={task}=FILE names it."
         )
     return report
 
