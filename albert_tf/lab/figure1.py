@@ -243,6 +243,8 @@ def _notes(windows: Any) -> list[str]:
     tokens = " or ".join(dict.fromkeys(f"{ids[:, 1:-1].size:,}" for ids in windows))
     return [
         f"Averages over {tokens} tokens of text; [CLS] and [SEP] are read but not counted.",
-        "A model's first row is the mean over its layers. The changes are absolute, to the layer before.",
-        "The paper draws BERT-large and ALBERT-large and prints no numbers.",
+        "The rows without a layer's number are means over the layers. Roughness is how far a layer's value lies off "
+        "the mean of its two neighbours'.",
+        "The paper draws BERT-large and ALBERT-large and prints no numbers: with shared parameters the transitions are "
+        "smoother, both measures are lower, and they do not converge to 0.",
     ]

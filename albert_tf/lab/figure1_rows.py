@@ -1,4 +1,9 @@
-"""Figure 1's numbers as a table, and what they say about sharing."""
+"""Figure 1's numbers as a table, and what they say to the paper's finding.
+
+The paper finds that with shared parameters the transitions from layer to layer are "much smoother", that both
+measures are lower, and that they do not converge to 0 (section 3.1). Smooth is read here as: a layer's value lies
+near the mean of its neighbours'. A curve that falls steadily is smooth then, and one that goes up and down is not.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -12,15 +17,15 @@ COLUMNS = (
     Column("l2", "L2 distance", decimals=2, higher_is_better=None),
     Column("cosine", "cosine similarity", decimals=4, higher_is_better=None),
     Column("degrees", "angle", "degrees", 2, None),
-    Column("l2_change", "change of L2 distance", "", 2, None),
-    Column("degrees_change", "change of angle", "degrees", 2, None),
+    Column("l2_roughness", "roughness of L2 distance", "", 3, None),
+    Column("degrees_roughness", "roughness of angle", "degrees", 3, None),
 )
-ROUGHNESS = ("l2_change", "degrees_change")
+ROUGHNESS = ("l2_roughness", "degrees_roughness")
 SHARED, NOT_SHARED = "all shared", "nothing shared"
 
 
 def rows_of(measured: Mapping[str, Sequence[np.ndarray]], sharing: Mapping[str, str]) -> list[Row]:
-    """A row of means for each model and a row for each of its layers.
+    """A row of means over its layers for each model, and after these a row for each layer.
 
     Args:
       measured: name -> one (L, 3) a seed, as `layer_changes` gives it.
@@ -28,64 +33,61 @@ def rows_of(measured: Mapping[str, Sequence[np.ndarray]], sharing: Mapping[str, 
     """
     means, layers = [], []
     for name, seeds in measured.items():
-        tables = np.stack([_with_changes(seed) for seed in seeds])  # (seeds, L, 5)
-        with np.errstate(invalid="ignore"):
-            first = np.nanmean(tables, axis=1) if tables.shape[1] > 1 else tables[:, 0]
-        means.append(Row(name, f"{name} ({sharing[name]}), mean", {}, _values(first)))
+        tables = [_with_roughness(seed) for seed in seeds]
+        means.append(Row(name, f"{name} ({sharing[name]})", {}, _values([_mean(table) for table in tables])))
         layers += [
-            Row(f"{name}/{layer + 1}", f"{name}, layer {layer + 1}", {}, _values(tables[:, layer]))
-            for layer in range(tables.shape[1])
+            Row(f"{name}/{i + 1}", f"{name}, layer {i + 1}", {}, _values([table[i] for table in tables]))
+            for i in range(len(tables[0]))
         ]
     return means + layers
 
 
 def comparisons(rows: Sequence[Row], sharing: Mapping[str, str]) -> list[Comparison]:
-    """Whether each model that shares all changes less from layer to layer than each that shares nothing."""
-    pairs = [(a, b, column) for a, b in _pairs(sharing) for column in ROUGHNESS]
-    found = [compare(rows, shared, other, column) for shared, other, column in pairs]
+    """Whether each model that shares all is smoother, and moves its input less, than each that shares nothing."""
+    columns = (*ROUGHNESS, "l2", "degrees")
+    found = [compare(rows, a, b, column) for a, b in _pairs(sharing) for column in columns]
     return [dataclasses.replace(each, paper="lower") for each in found if each is not None]
 
 
 def finding(rows: Sequence[Row], sharing: Mapping[str, str], found: Sequence[Comparison]) -> str:
-    """What the numbers say to the paper's finding, in a sentence or two."""
+    """What the numbers say to the paper's finding, in a sentence or two for each pair of models."""
     sentences = []
-    for shared, other in _pairs(sharing):
-        of_pair = [each for each in found if (each.row, each.than) == (shared, other)]
-        if len(of_pair) == len(ROUGHNESS):
-            sentences.append(_sentence(rows, shared, other, of_pair))
+    for pair in _pairs(sharing):
+        of_pair = [each for each in found if (each.row, each.than) == pair and each.column in ROUGHNESS]
+        if of_pair:
+            sentences.append(f"{_numbers(rows, *pair)}: {_judgement(of_pair)}")
     if sentences:
         return " ".join(sentences)
     return (
-        "The paper's finding is about models that share all layers beside models that share none, of several "
-        f"layers each. Here are: {', '.join(f'{name} ({kind})' for name, kind in sharing.items())}."
+        "The paper's finding is about models that share all layers beside models that share none, of at least three "
+        f"layers. Here are: {', '.join(f'{name} ({kind})' for name, kind in sharing.items())}."
     )
 
 
-def _sentence(rows: Sequence[Row], shared: str, other: str, found: Sequence[Comparison]) -> str:
-    by_name = {row.name: row for row in rows}
+def _numbers(rows: Sequence[Row], shared: str, other: str) -> str:
+    by_name = {row.name: row.ours for row in rows}
     (l2, degrees), (other_l2, other_degrees) = (
-        [mean_and_spread(by_name[name].ours[column])[0] for column in ROUGHNESS] for name in (shared, other)
+        [mean_and_spread(by_name[name][column])[0] for column in ROUGHNESS] for name in (shared, other)
     )
-    numbers = (
-        f"From one layer to the next the L2 distance changes by {l2:.3g} in {shared} (all shared) and by "
-        f"{other_l2:.3g} in {other} (nothing shared), the angle by {degrees:.3g} and {other_degrees:.3g} degrees"
+    return (
+        f"A layer's L2 distance lies {l2:.3g} off the mean of its neighbours' in {shared} (all shared) and "
+        f"{other_l2:.3g} in {other} (nothing shared), its angle {degrees:.3g} and {other_degrees:.3g} degrees"
     )
-    smoother = {each.difference < 0 for each in found}
-    if len(smoother) > 1:
-        return f"{numbers}: smoother by one measure and not by the other, so no finding."
-    verdict = (
-        "smoother where layers are shared, as in the paper"
-        if smoother.pop()
-        else ("not smoother where layers are shared, other than in the paper")
-    )
-    if found[0].spread is None:
-        return (
-            f"{numbers}: of these checkpoints the transitions are {verdict}. Whether other seeds agree can't be "
-            "told from one of each."
-        )
-    if all(each.verdict != "can't tell" for each in found):
-        return f"{numbers}: the transitions are {verdict}."
-    return f"{numbers}: the spread over the seeds covers the difference, so can't tell."
+
+
+def _judgement(found: Sequence[Comparison]) -> str:
+    signs = {each.difference < 0 for each in found}
+    if len(signs) > 1:
+        return "smoother by one measure and not by the other, so no finding."
+    if signs == {True}:
+        verdict = "the transitions are smoother where layers are shared, as in the paper"
+    else:
+        verdict = "the transitions are not smoother where layers are shared, other than in the paper"
+    if any(each.spread is None for each in found):
+        return f"of these checkpoints, {verdict}. Whether other seeds agree can't be told from one checkpoint of each."
+    if any(each.verdict == "can't tell" for each in found):
+        return "the spread over the seeds covers the difference, so can't tell."
+    return f"{verdict}."
 
 
 def _pairs(sharing: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -93,14 +95,20 @@ def _pairs(sharing: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(a, b) for a in shared for b, kind in sharing.items() if kind == NOT_SHARED]
 
 
-def _with_changes(measured: np.ndarray) -> np.ndarray:
-    """(L, 3) -> (L, 5): how far L2 distance and angle are from the layer before; NaN in the first layer."""
-    l2, degrees = MEASURES.index("l2"), MEASURES.index("degrees")
-    changes = np.abs(np.diff(measured[:, [l2, degrees]], axis=0, prepend=np.nan))
-    return np.concatenate([measured, changes], axis=1)
+def _with_roughness(measured: np.ndarray) -> np.ndarray:
+    """(L, 3) -> (L, 5): how far L2 distance and angle lie off their neighbours' mean; NaN at both ends."""
+    values = measured[:, [MEASURES.index("l2"), MEASURES.index("degrees")]]
+    roughness = np.full_like(values, np.nan)
+    roughness[1:-1] = np.abs(values[1:-1] - (values[:-2] + values[2:]) / 2)
+    return np.concatenate([measured, roughness], axis=1)
 
 
-def _values(table: np.ndarray) -> dict[str, list[float]]:
-    """(seeds, 5) -> column -> a value a seed; without the columns that have none."""
-    columns = zip(COLUMNS, table.T, strict=True)
+def _mean(table: np.ndarray) -> np.ndarray:
+    """(L, 5) -> (5,): over the layers that have a number; NaN where none has."""
+    return np.array([np.mean(c[~np.isnan(c)]) if not np.isnan(c).all() else np.nan for c in table.T])
+
+
+def _values(seeds: Sequence[np.ndarray]) -> dict[str, list[float]]:
+    """(5,) a seed -> column -> a value a seed; without the columns that have none."""
+    columns = zip(COLUMNS, np.stack(seeds).T, strict=True)
     return {column.name: values.tolist() for column, values in columns if not np.isnan(values).any()}

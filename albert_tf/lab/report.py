@@ -187,13 +187,12 @@ def _verdicts(claims: Sequence[Claim]) -> str:
 def _facts(results: Results) -> list[tuple[str, str]]:
     """How the numbers were made, but for settings and environment, which are shown as they are."""
     seeds = ", ".join(map(str, results.seeds))
-    scale = f"{results.scale} scale" if results.scale else ""
     several = {len(values) for row in results.rows for values in row.ours.values()} - {1}
     of_several = {
         "mean": "mean ± standard deviation over the seeds",
         "median": "median (minimum to maximum) over the runs",
     }[results.statistic]
-    facts = (("scale", scale), ("seeds", seeds), ("numbers", of_several if several else ""))
+    facts = (("scale", results.scale), ("seeds", seeds), ("numbers", of_several if several else ""))
     return [(name, value) for name, value in facts if value]
 
 
