@@ -201,7 +201,7 @@ def _table_5() -> Experiment:
             PlannedRow(
                 name,
                 title,
-                Variant(objective=name),  # type: ignore[arg-type]
+                Variant(objective=name),
                 paper.TABLE_5[name],
             )
             for name, title in titles.items()
@@ -217,8 +217,8 @@ def _table_5() -> Experiment:
             Claim("sop", "nsp", "average"),
         ],
         notes=[
-            "NSP and SOP are asked of all three models in the same way: a fresh head (a tanh layer and a classifier, "
-            "like ALBERT's pooler and sentence head) is trained on the vector of [CLS]; the encoder is frozen.",
+            "NSP and SOP are asked of all three models alike: a fresh head, a tanh layer and a classifier as "
+            "ALBERT has them, is trained on the encoder's vector of [CLS]; the encoder is frozen.",
             "MLM is on held-out examples of the model's own kind, whose second segments differ.",
         ],
     )
@@ -271,8 +271,8 @@ def _table_11() -> Experiment:
         measures=_QUALITY,
         claims=[Claim(deeper.name, shallower.name) for shallower, deeper in itertools.pairwise(rows)],
         notes=[
-            "As in the paper each model starts from the weights of the one before it; so the deeper ones have also "
-            "been trained for more steps."
+            "As in the paper each model starts from the weights of the one before it; so the deeper ones have "
+            "been trained for more steps, too."
         ],
     )
 

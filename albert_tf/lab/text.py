@@ -68,8 +68,8 @@ class LabText:
 
     def check(self) -> None:
         """Raises InputError where there is no text, or too little; nothing is written."""
-        self._paths("part")
-        self._paths("heldout")
+        self.paths("part")
+        self.paths("heldout")
 
     def vocabulary(self) -> Path:
         """The SentencePiece model; trained on what is not held out, unless one was given."""
@@ -118,9 +118,10 @@ class LabText:
         return {str(path.parent.relative_to(self.folder)): file_sha256(path)[:16] for path in manifests}
 
     def _linked(self, part: Part) -> str:
-        return link_files(self._paths(part), self.folder / "text" / part)
+        return link_files(self.paths(part), self.folder / "text" / part)
 
-    def _paths(self, part: Part) -> list[Path]:
+    def paths(self, part: Part) -> list[Path]:
+        """The files of a part of the text."""
         if not self.settings.input_file:
             raise InputError("This experiment trains models, so --input_file must name text. Received none.")
         paths = expand_files(self.settings.input_file)
