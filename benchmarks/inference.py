@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from albert_tf.lab.turns import Peer, processor
 from benchmarks.inference_peers import PEERS, SAME_WEIGHTS
-from benchmarks.turns import Peer, processor
 
 SHAPES = ("1,16", "1,128", "1,512", "8,16", "8,128", "8,512", "32,16", "32,128", "32,512")
 _ALIKE = {"float32": 1e-3, "bfloat16": 0.05}  # relative, of the mean absolute value

@@ -173,11 +173,20 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
-def compare(rows: Sequence[Row], row: str, than: str, column: str) -> Comparison | None:
+def compare(
+    rows: Sequence[Row], row: str, than: str, column: str, paper_column: str | None = None
+) -> Comparison | None:
     """Compares the means of two rows; None where one of them has no value of ours in the column.
 
     A difference is claimed only if it is larger than twice its standard error (Welch's, which lets the rows
     have spreads of their own), and never from a single seed.
+
+    Args:
+      rows: of the table.
+      row: a row's name.
+      than: the other row's name.
+      column: what of ours to compare.
+      paper_column: what of the paper to compare, if it is something else.
     """
     one, other = (next(each for each in rows if each.name == name) for name in (row, than))
     ours, others = one.ours.get(column), other.ours.get(column)
@@ -190,7 +199,9 @@ def compare(rows: Sequence[Row], row: str, than: str, column: str) -> Comparison
     verdict: Verdict = "can't tell"
     if error is not None and abs(difference) > 2 * error:
         verdict = "higher" if difference > 0 else "lower"
-    return Comparison(row, than, column, difference, error, verdict, _paper_verdict(one, other, column))
+    return Comparison(
+        row, than, column, difference, error, verdict, _paper_verdict(one, other, paper_column or column)
+    )
 
 
 def _paper_verdict(one: Row, other: Row, column: str) -> Verdict | None:

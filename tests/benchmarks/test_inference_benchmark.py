@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
+from albert_tf.lab.turns import Peer
 from benchmarks.inference import Cell, cells, summary, table
 from benchmarks.inference_peers import batch
-from benchmarks.turns import Peer
 
 
 def finished(name: str, seconds: list[float], value: float = 1.0) -> Peer:

@@ -1,0 +1,146 @@
+"""The pretraining runs of a laboratory, DIR/runs/VARIANT/seed-N; experiments share a variant's."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert_tf.config import AlbertConfig
+from albert_tf.files import write_text
+from albert_tf.lab.text import LabText
+from albert_tf.lab.variants import Variant
+from albert_tf.training.metrics_file import read_metrics
+
+SAVES = 10  # checkpoints, and evaluations, of a run
+_KEPT = 6  # from the middle of the run on, where another may fork
+_LOGS = 50
+CONFIG_FILE = "albert_config.json"
+
+
+@dataclass(frozen=True)
+class LabRuns:
+    """Trains what is not trained yet.
+
+    Attributes:
+      text: of the laboratory.
+    """
+
+    text: LabText
+
+    def folder(self, variant: Variant, seed: int) -> Path:
+        """Where a run is."""
+        return self.text.settings.folder / "runs" / variant.name / f"seed-{seed}"
+
+    def config(self, variant: Variant) -> AlbertConfig:
+        """The model of a run."""
+        settings = self.text.settings
+        assert settings.vocab_size and settings.max_seq_length, "they are resolved"
+        size = settings.vocab_size
+        if settings.spm_model_file:
+            import sentencepiece
+
+            size = sentencepiece.SentencePieceProcessor(model_file=settings.spm_model_file).get_piece_size()
+        return variant.config(self.text.scale, size, settings.max_seq_length)
+
+    def steps(self, variant: Variant) -> int:
+        """How many steps a run takes: the laboratory's, or as many as take as long as another run."""
+        steps = self.text.settings.num_train_steps
+        assert steps, "it is resolved"
+        if variant.equal_time_with is None:
+            return steps
+        # Of the first seed for all, since the learning rate's schedule depends on it.
+        wanted = training_seconds(self.folder(variant.equal_time_with, 1))
+        taken = training_seconds(self.folder(variant.in_equal_steps, 1))
+        return max(1, round(steps * wanted / taken))
+
+    def is_trained(self, variant: Variant, seed: int) -> bool:
+        """Whether a run has come to its end, and was evaluated there."""
+        lines = evaluations(self.folder(variant, seed))
+        return bool(lines) and lines[-1]["step"] == self.steps(variant)
+
+    def train(self, variant: Variant, seed: int) -> Path:
+        """Starts a run or goes on with it, unless it is at its end. What it starts from must be trained."""
+        run, settings = self.folder(variant, seed), self.text.settings
+        if self.is_trained(variant, seed):
+            return run
+        part = "train" if variant.text == "all" else "part"
+        files = {
+            "input_file": self.text.examples(variant.objective, part),
+            "eval_file": self.text.examples(variant.objective, "heldout"),
+            "spm_model_file": self.text.vocabulary(),
+        }
+        config = run.parent / CONFIG_FILE
+        config.parent.mkdir(parents=True, exist_ok=True)
+        write_text(config, json.dumps(self.config(variant).to_dict(), indent=2) + "\n")
+        steps = self.steps(variant)
+        assert settings.num_train_steps and settings.num_warmup_steps is not None
+        start = self._start(variant, seed)
+        self.text.programs.albert(
+            "pretrain",
+            "--do_train",
+            "--do_eval",
+            *(["--init_optimizer"] if variant.fork else []),
+            **files,
+            albert_config_file=config,
+            output_dir=run,
+            init_checkpoint=start,
+            seed=seed,
+            train_batch_size=settings.train_batch_size,
+            learning_rate=settings.learning_rate,
+            num_train_steps=steps,
+            num_warmup_steps=round(settings.num_warmup_steps * steps / settings.num_train_steps),
+            save_checkpoints_steps=save_interval(steps),
+            keep_checkpoint_max=_KEPT,
+            log_steps=-(-steps // _LOGS),
+            max_eval_steps=self.text.scale.max_eval_steps,
+            tpu=settings.tpu,
+            strategy=settings.strategy,
+            num_devices=settings.num_devices,
+            gradient_accumulation_steps=settings.gradient_accumulation_steps,
+            mixed_precision=settings.mixed_precision,
+        )
+        return run
+
+    def _start(self, variant: Variant, seed: int) -> Path | None:
+        """The checkpoint to start from: the last one of another run, or that of its middle."""
+        if variant.start is None:
+            return None
+        run = self.folder(variant.start, seed)
+        step = fork_step(self.steps(variant.start)) if variant.fork else self.steps(variant.start)
+        return run / "checkpoints" / f"ckpt-{step}"
+
+
+def save_interval(steps: int) -> int:
+    """Steps between checkpoints.
+
+    >>> save_interval(2000), save_interval(4)
+    (200, 1)
+    """
+    return -(-steps // SAVES)
+
+
+def fork_step(steps: int) -> int:
+    """The checkpoint in the middle of a run, which is still there at its end.
+
+    >>> fork_step(2000), fork_step(4)
+    (1000, 2)
+    """
+    return max(1, steps // 2 // save_interval(steps)) * save_interval(steps)
+
+
+def evaluations(run: Path) -> list[dict]:
+    """The lines of a run's metrics that are evaluations, in order."""
+    return [line for line in read_metrics(run) if "eval_masked_lm_accuracy" in line]
+
+
+def training_seconds(run: Path) -> float:
+    """How long the steps of a run took, without starts and evaluations."""
+    settings = json.loads((run / "settings.json").read_text(encoding="utf-8"))
+    tokens = settings["train_batch_size"] * settings["max_seq_length"]
+    lines = [line for line in read_metrics(run) if "tokens_per_second" in line]
+    # A run that forked begins in the middle.
+    before = [line["step"] for line in lines[:-1]]
+    first = fork_step(settings["num_train_steps"]) if settings["init_optimizer"] else 0
+    return sum(
+        (line["step"] - last) * tokens / line["tokens_per_second"]
+        for line, last in zip(lines, [first, *before], strict=True)
+    )
