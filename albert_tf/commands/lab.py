@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
+from albert_tf.commands import lab_reading
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.variants import with_starts
@@ -40,6 +41,8 @@ def list_() -> None:
     for experiment in EXPERIMENTS.values():
         variants = with_starts([row.variant for row in experiment.rows])
         table.add_row(experiment.name, experiment.paper, experiment.question, str(len(variants)))
+    for name, paper, question in lab_reading.READ:
+        table.add_row(name, paper, question, "none")
     console = Console()
     console.print(table)
     console.print(
@@ -92,3 +95,4 @@ def _command(experiment: Experiment) -> Callable:
 
 for _experiment in EXPERIMENTS.values():
     app.command(_command(_experiment), name=_experiment.name)
+lab_reading.register(app)

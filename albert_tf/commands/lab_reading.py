@@ -11,6 +11,13 @@ from rich.console import Console
 from albert_tf.commands.tensorflow_quietly import import_tensorflow
 from albert_tf.errors import InputError
 
+# What reads checkpoints and runs that are there: name, where in the paper, what it asks.
+READ = (
+    ("figure1", "Figure 1", "How far does each layer of checkpoints move its input?"),
+    ("table9", "Table 9", "What do fine-tuned runs and their ensemble come to on GLUE?"),
+    ("table10", "Table 10", "What do fine-tuned runs and their ensemble come to on SQuAD and RACE?"),
+)
+
 
 def figure1(
     *,

@@ -16,13 +16,13 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.preprocessor import make_tokenizer, read_vocabulary
-from albert_tf.lab.environment import environment
+from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.figure1_plot import plot_layers
 from albert_tf.lab.figure1_rows import COLUMNS, comparisons, finding, rows_of
 from albert_tf.lab.labels import Labelled, labelled
 from albert_tf.lab.layer_changes import layer_changes
-from albert_tf.lab.markdown import write_markdown
 from albert_tf.lab.results import Plot, Results
+from albert_tf.lab.running import write_results
 from albert_tf.parameters import count_parameters, distinct_layers
 from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
@@ -118,15 +118,14 @@ def figure1(
         seeds,
         command,
         settings,
-        environment(),
+        describe_environment(),
         COLUMNS,
         rows,
         [Plot(PLOT_FILE, _caption(len(checkpoints) > len(groups)))],
         found,
         [finding(rows, sharing, found), *_notes(windows.values())],
     )
-    results.write(folder)
-    write_markdown(results, folder)
+    write_results(folder, results)
     return results
 
 
@@ -243,8 +242,8 @@ def _notes(windows: Any) -> list[str]:
     tokens = " or ".join(dict.fromkeys(f"{ids[:, 1:-1].size:,}" for ids in windows))
     return [
         f"Averages over {tokens} tokens of text; [CLS] and [SEP] are read but not counted.",
-        "The rows without a layer's number are means over the layers. Roughness is how far a layer's value lies off "
-        "the mean of its two neighbours'.",
-        "The paper draws BERT-large and ALBERT-large and prints no numbers: with shared parameters the transitions are "
-        "smoother, both measures are lower, and they do not converge to 0.",
+        "The rows without a layer's number are means over the layers. Roughness is how far a layer's value lies "
+        "off the mean of its two neighbours'.",
+        "The paper draws BERT-large and ALBERT-large and prints no numbers; with shared parameters the "
+        "transitions are smoother, both measures are lower, and they do not converge to 0.",
     ]

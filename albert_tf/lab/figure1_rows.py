@@ -59,8 +59,8 @@ def finding(rows: Sequence[Row], sharing: Mapping[str, str], found: Sequence[Com
     if sentences:
         return " ".join(sentences)
     return (
-        "The paper's finding is about models that share all layers beside models that share none, of at least three "
-        f"layers. Here are: {', '.join(f'{name} ({kind})' for name, kind in sharing.items())}."
+        "The paper's finding is about models that share all layers beside models that share none, of at least "
+        f"three layers. Here are: {', '.join(f'{name} ({kind})' for name, kind in sharing.items())}."
     )
 
 
@@ -84,7 +84,7 @@ def _judgement(found: Sequence[Comparison]) -> str:
     else:
         verdict = "the transitions are not smoother where layers are shared, other than in the paper"
     if any(each.spread is None for each in found):
-        return f"of these checkpoints, {verdict}. Whether other seeds agree can't be told from one checkpoint of each."
+        return f"of these checkpoints, {verdict}. Whether other seeds agree can't be told from one of each."
     if any(each.verdict == "can't tell" for each in found):
         return "the spread over the seeds covers the difference, so can't tell."
     return f"{verdict}."

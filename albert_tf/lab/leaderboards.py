@@ -11,10 +11,10 @@ from typing import Any
 from albert_tf.errors import InputError
 from albert_tf.evaluation.averages import GLUE_TASKS, glue_average, task_score
 from albert_tf.lab import paper_leaderboards as paper
-from albert_tf.lab.environment import environment
+from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.finetuned_runs import FinetunedRun, TaskReport, gold_of, read_runs, task_report
-from albert_tf.lab.markdown import write_markdown
 from albert_tf.lab.results import Column, Results, Row
+from albert_tf.lab.running import write_results
 
 ENSEMBLE = "ensemble"
 _KEPT = ("init_checkpoint", "seed", "learning_rate", "train_batch_size", "num_train_steps", "max_seq_length")
@@ -145,16 +145,14 @@ def leaderboard(
         sorted({int(run.settings["seed"]) for run in read if run.settings.get("seed") is not None}),
         command,
         {"runs": [_described(run) for run in read]},
-        environment(),
+        describe_environment(),
         [column for column in board.columns if column.name in used],
         rows,
         notes=[*_findings(board, ours, whole), *notes],
         statistic="median",
     )
     folder = output / board.name
-    folder.mkdir(parents=True, exist_ok=True)
-    results.write(folder)
-    write_markdown(results, folder)
+    write_results(folder, results)
     return results
 
 

@@ -1,8 +1,7 @@
 """results.md: an experiment's table with the paper's numbers beside ours."""
 
-from collections.abc import Sequence
-
-from albert_tf.lab.results import Column, Comparison, Results, Row, mean_and_spread
+from albert_tf.lab.numbers import as_printed, difference, heading, number, summary
+from albert_tf.lab.results import Comparison, Results
 
 MARKDOWN_FILE = "results.md"
 
@@ -12,7 +11,7 @@ def markdown(results: Results) -> str:
     parts = [
         f"# {results.title} ({results.paper})",
         results.question,
-        f"    {results.command}",
+        f"    {results.command}" if results.command else "",
         _caption(results),
         table(results),
         *(f"![{plot.caption}]({plot.file})" for plot in results.plots),
@@ -27,17 +26,18 @@ def table(results: Results) -> str:
     """Rows with a column of the paper's and one of ours, where there are such numbers."""
     headings, cells = [""], [[row.title] for row in results.rows]
     for column in results.columns:
-        title = column.title + (f" ({column.unit})" if column.unit else "")
         if any(column.name in row.paper for row in results.rows):
-            headings.append(f"{title}, paper")
+            headings.append(f"{heading(column)}, paper")
             for row, line in zip(results.rows, cells, strict=True):
-                line.append(_printed(row.paper.get(column.name), column))
-        if any(column.name in row.ours for row in results.rows):
-            headings.append(f"{title}, ours")
+                line.append(as_printed(row.paper[column.name], column) if column.name in row.paper else "")
+        if any(row.ours.get(column.name) for row in results.rows):
+            headings.append(f"{heading(column)}, ours")
             for row, line in zip(results.rows, cells, strict=True):
-                line.append(_ours(row, column))
+                ours = row.ours.get(column.name)
+                line.append(summary(ours, column, results) if ours else "")
     rule = ["---", *("---:" for _ in headings[1:])]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *cells))
+    lines = ([cell.replace("|", "\\|") for cell in line] for line in (headings, rule, *cells))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def sentence(results: Results, comparison: Comparison) -> str:
@@ -47,35 +47,21 @@ def sentence(results: Results, comparison: Comparison) -> str:
         f"{results.row(comparison.row).title} against {results.row(comparison.than).title}, {column.title}"
     )
     paper = f"; the paper: {comparison.paper}" if comparison.paper else ""
+    size = difference(comparison.difference, column)
     if comparison.spread is None:
-        return f"{titles}: can't tell from one seed ({comparison.difference:+.{column.decimals}f}){paper}"
-    size = f"{comparison.difference:+.{column.decimals}f} ± {comparison.spread:.{column.decimals}f}"
-    return f"{titles}: {comparison.verdict} ({size}){paper}"
+        return f"{titles}: can't tell from one seed ({size}){paper}"
+    return f"{titles}: {comparison.verdict} ({size} ± {number(comparison.spread, column)}){paper}"
 
 
 def _caption(results: Results) -> str:
     if not results.seeds:
         return ""
-    number = len(results.seeds)
-    spread = "one seed" if number == 1 else f"mean ± standard deviation of {number} seeds"
-    return f"Scale {results.scale}; ours: {spread}. A difference is given with its standard error."
-
-
-def _ours(row: Row, column: Column) -> str:
-    values: Sequence[float] = row.ours.get(column.name, ())
-    if not values:
-        return ""
-    mean, spread = mean_and_spread(values)
-    return _number(mean, column) + (f" ± {_number(spread, column)}" if spread is not None else "")
-
-
-def _number(value: float | None, column: Column) -> str:
-    return "" if value is None else f"{value:,.{column.decimals}f}"
-
-
-def _printed(value: float | None, column: Column) -> str:
-    """As the paper has it: whole numbers, such as millions of parameters, stay whole."""
-    return f"{value:,}" if isinstance(value, int) else _number(value, column)
+    scale = f"Scale {results.scale}; ours" if results.scale else "Ours"
+    if results.statistic == "median":
+        return f"{scale}: median (minimum to maximum) of a row's runs."
+    seeds = len(results.seeds)
+    spread = "one seed" if seeds == 1 else f"mean ± standard deviation of {seeds} seeds"
+    return f"{scale}: {spread}. A difference is given with its standard error."
 
 
 def _environment(results: Results) -> str:

@@ -6,13 +6,27 @@ from collections.abc import Sequence
 from albert_tf.lab.results import Column, Results, mean_and_spread
 
 
+def heading(column: Column) -> str:
+    """A column's title with its unit."""
+    return f"{column.title} ({column.unit})" if column.unit else column.title
+
+
 def number(value: float, column: Column) -> str:
     """A value with the column's decimals.
 
-    >>> number(11683584, Column("parameters", "parameters", decimals=0))
+    >>> number(11683584.0, Column("parameters", "parameters", decimals=0))
     '11,683,584'
     """
     return f"{value:,.{column.decimals}f}"
+
+
+def as_printed(value: float, column: Column) -> str:
+    """A value of the paper's: whole numbers, such as millions of parameters, stay whole.
+
+    >>> as_printed(12, Column("millions", "parameters", "millions", decimals=1))
+    '12'
+    """
+    return f"{value:,}" if isinstance(value, int) else number(value, column)
 
 
 def difference(value: float, column: Column) -> str:
@@ -38,8 +52,3 @@ def summary(values: Sequence[float], column: Column, results: Results) -> str:
     mean, spread = mean_and_spread(values)
     assert spread is not None
     return f"{number(mean, column)} ± {number(spread, column)}"
-
-
-def heading(column: Column) -> str:
-    """A column's title with its unit."""
-    return f"{column.title} ({column.unit})" if column.unit else column.title

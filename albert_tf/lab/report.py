@@ -17,8 +17,7 @@ import jinja2
 
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
-from albert_tf.lab.markdown import claim
-from albert_tf.lab.numbers import heading, number, summary
+from albert_tf.lab.numbers import as_printed, difference, heading, number, summary
 from albert_tf.lab.results import RESULTS_FILE, Comparison, Results
 
 REPORT_FILE = "report.html"
@@ -136,7 +135,7 @@ def section(results: Results, folder: Path) -> Section:
             cells.append(
                 Cell(
                     summary(ours, column, results) if ours else "",
-                    "" if paper is None else number(paper, column),
+                    "" if paper is None else as_printed(paper, column),
                     ", ".join(number(value, column) for value in ours) if len(ours) > 1 else "",
                 )
             )
@@ -161,7 +160,7 @@ def section(results: Results, folder: Path) -> Section:
 
 
 def _claim(results: Results, comparison: Comparison) -> Claim:
-    text = claim(results, comparison)
+    text = _compared(results, comparison)
     if comparison.verdict == "can't tell":
         paper = f" (the paper: {comparison.paper})" if comparison.paper else ""
         return Claim(text, f"can't tell{paper}", OPEN)
@@ -170,6 +169,15 @@ def _claim(results: Results, comparison: Comparison) -> Claim:
     if comparison.paper == comparison.verdict:
         return Claim(text, f"{comparison.verdict}, as in the paper", AGREES)
     return Claim(text, f"{comparison.verdict}; the paper: {comparison.paper}", DIFFERS)
+
+
+def _compared(results: Results, comparison: Comparison) -> str:
+    """What was compared: "SOP against NSP in SOP (accuracy): +0.050 ± 0.010"."""
+    column = results.column(comparison.column)
+    row, than = results.row(comparison.row), results.row(comparison.than)
+    spread = "" if comparison.spread is None else f" ± {number(comparison.spread, column)}"
+    size = f"{difference(comparison.difference, column)}{spread}"
+    return f"{row.title} against {than.title} in {heading(column)}: {size}"
 
 
 def _verdicts(claims: Sequence[Claim]) -> str:

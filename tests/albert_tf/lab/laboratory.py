@@ -1,22 +1,17 @@
-"""`albert lab` with the commands of this piece, and experiments to report on."""
+"""`albert lab`, and experiments to report on."""
 
 import dataclasses
 from pathlib import Path
 
-from cyclopts import App
 from matplotlib.figure import Figure
 
 from albert_tf import cli
-from albert_tf.commands import lab_reading
 from albert_tf.lab.results import Column, Plot, Results, Row, compare
-
-LAB = App(name="lab", default_parameter=cli._FLAGS, suppress_keyboard_interrupt=False)
-lab_reading.register(LAB)
 
 
 def lab(*words) -> int:
     """Runs `albert lab ...`; returns the exit status."""
-    return cli.run(LAB, [str(word) for word in words])
+    return cli.main(["lab", *(str(word) for word in words)])
 
 
 COLUMNS = (
