@@ -1,7 +1,6 @@
 """What rows are called: `NAME=PATH` on the command line, or the folder's own name."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,12 +63,11 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     {'a/large': 'a/large', 'b/large': 'b/large'}
     """
     different = tuple(dict.fromkeys(paths))
-    short = {path: path for path in different}
-    for length in range(1, max((len(Path(path).parts) for path in different), default=0)):
+    for length in range(1, max((len(Path(path).parts) for path in different), default=0) + 1):
         short = {path: "/".join(Path(path).parts[-length:]).removesuffix(".tar.gz") for path in different}
-        if max(Counter(short.values()).values()) == 1:
+        if len(set(short.values())) == len(short):
             return short
-    return short if len(set(short.values())) == len(short) else {path: path for path in different}
+    return {path: path for path in different}
 
 
 def seed_of(path: str) -> int | None:

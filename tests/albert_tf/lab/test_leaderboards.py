@@ -12,6 +12,7 @@ from albert_tf import cli
 from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
 from albert_tf.evaluation.squad_files import write_answers
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
+from albert_tf.lab.labels import seed_of
 from albert_tf.lab.results import Results
 from data_prep.tasks.task import TASKS
 from tests.albert_tf.lab.laboratory import lab
@@ -23,8 +24,13 @@ def write_run(
 ) -> Path:
     """A run whose probability of the right answer of each example is given; the rest goes to one wrong class."""
     folder.mkdir(parents=True, exist_ok=True)
-    seed = int(folder.name.partition("_")[2] or 0)
-    kept = {"task": task, "seed": seed, "init_checkpoint": checkpoint, "learning_rate": 1e-5, **settings}
+    kept = {
+        "task": task,
+        "seed": seed_of(str(folder)),
+        "init_checkpoint": checkpoint,
+        "learning_rate": 1e-5,
+        **settings,
+    }
     (folder / "settings.json").write_text(json.dumps(kept))
     ids = tuple(str(i) for i in range(len(right)))
     if TASKS[task].kind == "regression":
