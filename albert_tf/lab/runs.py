@@ -6,7 +6,7 @@ from pathlib import Path
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import write_text
-from albert_tf.lab.text import LabText
+from albert_tf.lab.text import LabText, Part
 from albert_tf.lab.variants import Variant
 from albert_tf.training.metrics_file import read_metrics
 
@@ -62,7 +62,7 @@ class LabRuns:
         run, settings = self.folder(variant, seed), self.text.settings
         if self.is_trained(variant, seed):
             return run
-        part = "train" if variant.text == "all" else "part"
+        part: Part = "train" if variant.text == "all" else "part"
         files = {
             "input_file": self.text.examples(variant.objective, part),
             "eval_file": self.text.examples(variant.objective, "heldout"),
