@@ -137,7 +137,7 @@ def _table_3() -> Experiment:
         PlannedRow(
             f"{sharing}-{E}",
             f"E={E}, {_SHARING[sharing]}",
-            Variant("base", E, sharing),  # type: ignore[arg-type]
+            Variant("base", E, sharing),
             {"parameters": number, **paper.TABLE_3[sharing, E]},
         )
         for sharing in ("none", "all")
@@ -191,7 +191,7 @@ def _table_4() -> Experiment:
 
 
 def _table_5() -> Experiment:
-    titles = {"none": "None", "nsp": "NSP", "sop": "SOP"}
+    titles: dict[Objective, str] = {"none": "None", "nsp": "NSP", "sop": "SOP"}
     return Experiment(
         name="table5",
         title="Sentence objectives",
