@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from albert_tf.lab import paper
 from albert_tf.lab.results import Column
-from albert_tf.lab.variants import Variant
+from albert_tf.lab.variants import Objective, Variant
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ COLUMNS = {
         Column("average", "Avg", "of the five tasks", 1),
     )
 }
-PROBED = ("nsp", "sop")
+PROBED: tuple[Objective, ...] = ("nsp", "sop")
 _QUALITY = ("parameters", "masked_lm", "own_sentence")
 _SHARING = {"all": "all shared", "attention": "shared attention", "ffn": "shared FFN", "none": "not shared"}
 _E_NOTE = "E is the paper's; a smaller scale has a smaller one in its place, in the same order."
@@ -137,7 +137,7 @@ def _table_3() -> Experiment:
         PlannedRow(
             f"{sharing}-{E}",
             f"E={E}, {_SHARING[sharing]}",
-            Variant("base", E, sharing),  # type: ignore[arg-type]
+            Variant("base", E, sharing),
             {"parameters": number, **paper.TABLE_3[sharing, E]},
         )
         for sharing in ("none", "all")
@@ -191,7 +191,7 @@ def _table_4() -> Experiment:
 
 
 def _table_5() -> Experiment:
-    titles = {"none": "None", "nsp": "NSP", "sop": "SOP"}
+    titles: dict[Objective, str] = {"none": "None", "nsp": "NSP", "sop": "SOP"}
     return Experiment(
         name="table5",
         title="Sentence objectives",

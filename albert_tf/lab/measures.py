@@ -106,7 +106,7 @@ class Measures:
     def _probe(self, run: Path, seed: int) -> Mapping[str, Mapping[str, float]]:
         file, text = run / _PROBE_FILE, self.runs.text
         if not file.is_file():
-            examples = {
+            examples: dict[str, tuple[str, str]] = {
                 objective: (text.examples(objective, "train"), text.examples(objective, "heldout"))
                 for objective in PROBED
             }

@@ -5,12 +5,14 @@ itself.
 """
 
 import contextlib
+import dataclasses
 import shlex
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Console
 
@@ -44,15 +46,18 @@ class Programs:
         """Prints a line."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def albert(self, command: str, *switches: str, **flags) -> None:
-        """Runs `albert COMMAND`; a flag that is None is left out.
+    def albert(self, command: str, settings: Any) -> None:
+        """Runs an `albert` command.
+
+        Args:
+          command: its name.
+          settings: the dataclass that its flags derive from.
 
         Raises:
           InputError: it failed, and has said why.
           Preempted: there was a SIGTERM, to this process or that one.
         """
-        given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-        words = [command, *switches, *given]
+        words = [command, *flags_of(settings)]
         self._run("albert_tf.cli", words, f"albert {command}", f"albert {shlex.join(words)}")
 
     def module(self, module: str, *words: str) -> None:
@@ -100,6 +105,19 @@ class Programs:
         self.requested = True
         if self._running:
             self._running.terminate()
+
+
+def flags_of(settings: Any) -> list[str]:
+    """The flags of a dataclass that are not at their defaults.
+
+    >>> flags_of(VocabularySettings("text.txt", "vocabulary", vocab_size=100))
+    ['--input_file=text.txt', '--output_prefix=vocabulary', '--vocab_size=100']
+    """
+    return [
+        f"--{field.name}={value}"
+        for field in dataclasses.fields(settings)
+        if (value := getattr(settings, field.name)) != field.default
+    ]
 
 
 def _reason(status: int) -> str:

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from albert_tf.files import write_text
 from albert_tf.lab import pictures
 from albert_tf.lab.downstream import Downstream
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.experiments import COLUMNS, PROBED, Experiment, PlannedRow
+from albert_tf.lab.laboratory import fixed_settings, make_folder, open_laboratory
 from albert_tf.lab.markdown import MARKDOWN_FILE, markdown
 from albert_tf.lab.measures import Measures
 from albert_tf.lab.paper import TASKS
@@ -17,7 +19,7 @@ from albert_tf.lab.programs import Programs
 from albert_tf.lab.results import Plot, Results, Row, compare
 from albert_tf.lab.runs import LabRuns, evaluations, fork_step, training_seconds
 from albert_tf.lab.scales import SCALES, Scale
-from albert_tf.lab.settings import LabSettings, fixed_settings, open_laboratory
+from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.text import LabText
 from albert_tf.lab.variants import with_starts
 
@@ -43,17 +45,22 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
     given, settings = settings, settings.resolved(scale)
     with Programs() as programs:
         text = LabText(settings, scale, programs)
-        text.check()
-        open_laboratory(settings)
-        folder = settings.folder / experiment.name
-        folder.mkdir(parents=True, exist_ok=True)
         runs = LabRuns(text)
+        variants = with_starts([row.variant for row in experiment.rows])
+        is_part = any(variant.text == "part" for variant in variants)
+        text_hash = text.check({"train", "heldout", "part"} if is_part else {"train", "heldout"})
+        for variant in variants:
+            runs.check(variant)
+        open_laboratory(settings, text_hash)
+        folder = settings.folder / experiment.name
+        make_folder(folder)
         measures = Measures(runs, Downstream(settings, scale, programs))
-        table = Table(experiment, given.command(experiment.name), measures)
+        table = Table(
+            experiment, given.command(experiment.name), fixed_settings(settings, text_hash), measures
+        )
         if "speed" in experiment.measures and not settings.tpu:
             table.add_speeds()
         for seed in range(1, settings.seeds + 1):
-            variants = with_starts([row.variant for row in experiment.rows])
             for number, variant in enumerate(variants, 1):
                 programs.say(
                     f"{experiment.name}: seed {seed}, model {number} of {len(variants)}: {variant.name}"
@@ -73,6 +80,7 @@ class Table:
     Attributes:
       experiment: whose table it is.
       command: as it was typed.
+      settings: that fix the numbers.
       measures: of the laboratory.
       values: row -> column -> values.
       seeds: that have been measured.
@@ -81,6 +89,7 @@ class Table:
 
     experiment: Experiment
     command: str
+    settings: dict[str, Any]
     measures: Measures
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=list)
@@ -108,7 +117,7 @@ class Table:
 
     def results(self) -> Results:
         """As they are now."""
-        settings, experiment = self.measures.runs.text.settings, self.experiment
+        experiment = self.experiment
         rows = [Row(row.name, row.title, row.paper, self.values[row.name]) for row in experiment.rows]
         measured = {name for row in rows for name in row.ours}
         # The paper's average stands beside our own measures, for what it says of the models' order.
@@ -117,7 +126,7 @@ class Table:
         claims += [
             dataclasses.replace(claim, column="average", paper_column="average")
             for claim in experiment.claims
-            if "average" in measured
+            if "average" in measured and claim.paper_column == "average"
         ]
         comparisons = (
             compare(rows, claim.row, claim.than, claim.column, claim.paper_column)
@@ -128,10 +137,10 @@ class Table:
             title=experiment.title,
             paper=experiment.paper,
             question=experiment.question,
-            scale=settings.scale,
+            scale=self.settings["scale"],
             seeds=self.seeds,
             command=self.command,
-            settings={**fixed_settings(settings), "data": self.measures.runs.text.facts()},
+            settings={**self.settings, "data": self.measures.runs.text.facts()},
             environment=describe_environment(),
             columns=[COLUMNS[name] for name in shown],
             rows=rows,
@@ -176,6 +185,6 @@ def write_experiment(folder: Path, table: Table) -> None:
 
 def write_results(folder: Path, results: Results) -> None:
     """Writes results.md and results.json into a folder, which is made."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_text(folder / MARKDOWN_FILE, markdown(results))
     results.write(folder)

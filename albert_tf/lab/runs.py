@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_text
-from albert_tf.lab.text import LabText
+from albert_tf.lab.text import LabText, Part
 from albert_tf.lab.variants import Variant
 from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.settings import PretrainingSettings
+from data_prep.tokenizer import AlbertTokenizer
 
 SAVES = 10  # checkpoints, and evaluations, of a run
 _KEPT = 6  # from the middle of the run on, where another may fork
@@ -36,9 +37,7 @@ class LabRuns:
         assert settings.vocab_size and settings.max_seq_length, "they are resolved"
         size = settings.vocab_size
         if settings.spm_model_file:
-            import sentencepiece
-
-            size = sentencepiece.SentencePieceProcessor(model_file=settings.spm_model_file).get_piece_size()
+            size = AlbertTokenizer(settings.spm_model_file).vocab_size
         return variant.config(self.text.scale, size, settings.max_seq_length)
 
     def steps(self, variant: Variant) -> int:
@@ -57,56 +56,66 @@ class LabRuns:
         lines = evaluations(self.folder(variant, seed))
         return bool(lines) and lines[-1]["step"] == self.steps(variant)
 
+    def check(self, variant: Variant) -> None:
+        """Raises InputError where a flag is out of range, before anything is written."""
+        self.config(variant)
+        self._settings(variant, 1, 1, "examples", "heldout")
+
     def train(self, variant: Variant, seed: int) -> Path:
         """Starts a run or goes on with it, unless it is at its end. What it starts from must be trained."""
-        run, settings = self.folder(variant, seed), self.text.settings
+        run = self.folder(variant, seed)
         if self.is_trained(variant, seed):
             return run
-        part = "train" if variant.text == "all" else "part"
-        files = {
-            "input_file": self.text.examples(variant.objective, part),
-            "eval_file": self.text.examples(variant.objective, "heldout"),
-            "spm_model_file": self.text.vocabulary(),
-        }
+        part: Part = "train" if variant.text == "all" else "part"
+        examples = self.text.examples(variant.objective, part)
+        heldout = self.text.examples(variant.objective, "heldout")
         config = run.parent / CONFIG_FILE
         config.parent.mkdir(parents=True, exist_ok=True)
-        write_text(config, json.dumps(self.config(variant).to_dict(), indent=2) + "\n")
-        steps = self.steps(variant)
-        assert settings.num_train_steps and settings.num_warmup_steps is not None
-        start = self._start(variant, seed)
+        self.config(variant).to_json_file(config)
         self.text.programs.albert(
-            "pretrain",
-            "--do_train",
-            "--do_eval",
-            *(["--init_optimizer"] if variant.fork else []),
-            **files,
-            albert_config_file=config,
-            output_dir=run,
-            init_checkpoint=start,
+            "pretrain", self._settings(variant, seed, self.steps(variant), examples, heldout)
+        )
+        return run
+
+    def _settings(
+        self, variant: Variant, seed: int, steps: int, examples: str, heldout: str
+    ) -> PretrainingSettings:
+        of_lab, run = self.text.settings, self.folder(variant, seed)
+        assert of_lab.num_train_steps and of_lab.num_warmup_steps is not None, "they are resolved"
+        assert of_lab.train_batch_size, "it is resolved"
+        return PretrainingSettings(
+            examples,
+            str(run.parent / CONFIG_FILE),
+            str(run),
+            eval_file=heldout,
+            spm_model_file=str(self.text.vocabulary_file),
+            init_checkpoint=self._start(variant, seed),
+            init_optimizer=variant.fork,
+            do_train=True,
+            do_eval=True,
             seed=seed,
-            train_batch_size=settings.train_batch_size,
-            learning_rate=settings.learning_rate,
+            train_batch_size=of_lab.train_batch_size,
+            learning_rate=of_lab.learning_rate,
             num_train_steps=steps,
-            num_warmup_steps=round(settings.num_warmup_steps * steps / settings.num_train_steps),
+            num_warmup_steps=round(of_lab.num_warmup_steps * steps / of_lab.num_train_steps),
             save_checkpoints_steps=save_interval(steps),
             keep_checkpoint_max=_KEPT,
             log_steps=-(-steps // _LOGS),
             max_eval_steps=self.text.scale.max_eval_steps,
-            tpu=settings.tpu,
-            strategy=settings.strategy,
-            num_devices=settings.num_devices,
-            gradient_accumulation_steps=settings.gradient_accumulation_steps,
-            mixed_precision=settings.mixed_precision,
+            tpu=of_lab.tpu,
+            strategy=of_lab.strategy,
+            num_devices=of_lab.num_devices,
+            gradient_accumulation_steps=of_lab.gradient_accumulation_steps,
+            mixed_precision=of_lab.mixed_precision,
         )
-        return run
 
-    def _start(self, variant: Variant, seed: int) -> Path | None:
+    def _start(self, variant: Variant, seed: int) -> str | None:
         """The checkpoint to start from: the last one of another run, or that of its middle."""
         if variant.start is None:
             return None
         run = self.folder(variant.start, seed)
         step = fork_step(self.steps(variant.start)) if variant.fork else self.steps(variant.start)
-        return run / "checkpoints" / f"ckpt-{step}"
+        return str(run / "checkpoints" / f"ckpt-{step}")
 
 
 def save_interval(steps: int) -> int:

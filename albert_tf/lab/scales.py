@@ -89,6 +89,7 @@ TINY = Scale(
     num_train_steps=2000,
     num_warmup_steps=100,
     learning_rate=0.005,
+    dupe_factor=1,  # a run does not come to its text's end
     finetuning=_SMALL_ENCODER_TASKS,
 )
 SMALL = Scale(

@@ -1,18 +1,14 @@
 """The flags of an experiment."""
 
 import dataclasses
-import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.lab.scales import Scale
 from data_prep.documents import InputFormat
-
-LABORATORY_FILE = "laboratory.json"
 
 
 @dataclass(frozen=True)
@@ -115,53 +111,3 @@ class LabSettings:
             if getattr(self, field.name) != field.default
         ]
         return shlex.join(["albert", "lab", experiment, *flags])
-
-
-# With another value of these, runs and data that are there would be of another laboratory.
-_FIXED = (
-    "input_file",
-    "heldout_file",
-    "input_format",
-    "language",
-    "spm_model_file",
-    "scale",
-    "num_train_steps",
-    "num_warmup_steps",
-    "train_batch_size",
-    "learning_rate",
-    "max_seq_length",
-    "vocab_size",
-    "mixed_precision",
-)
-
-
-def open_laboratory(settings: LabSettings) -> None:
-    """Makes the folder, or checks that the one that is there is of the same settings.
-
-    Args:
-      settings: resolved.
-
-    Raises:
-      InputError: it is of others.
-    """
-    path = settings.folder / LABORATORY_FILE
-    if not path.exists():
-        settings.folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(fixed_settings(settings), indent=2) + "\n")
-        return
-    try:
-        there = json.loads(path.read_text(encoding="utf-8"))
-        different = [name for name in _FIXED if there.get(name) != getattr(settings, name)]
-    except (ValueError, AttributeError):
-        raise InputError(f"{path} is damaged. Remove it, or name another --output.") from None
-    if different:
-        name = different[0]
-        raise InputError(
-            f"{settings.output} is a laboratory with --{name}={there.get(name)}, for its runs are to be compared. "
-            f"Received {getattr(settings, name)}; use the same value, or another --output."
-        )
-
-
-def fixed_settings(settings: LabSettings) -> dict[str, Any]:
-    """What of the flags fixes the numbers, for results.json."""
-    return {name: getattr(settings, name) for name in _FIXED}

@@ -15,6 +15,8 @@ from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.variants import Objective
 from data_prep.documents import expand_files
 from data_prep.manifest import MANIFEST, file_sha256
+from data_prep.prepare_settings import PrepareSettings, check_settings
+from data_prep.vocabulary import VocabularySettings
 
 Part = Literal["train", "part", "heldout"]
 HELD_OUT = 20  # one file in so many
@@ -39,12 +41,13 @@ def by_hash(paths: list[Path]) -> list[Path]:
 
 
 def link_files(paths: list[Path], folder: Path) -> str:
-    """Links files into a folder; returns their glob."""
+    """Links files, and nothing else, into a folder; returns their glob."""
     folder.mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        link = folder / path.name.replace(",", "")  # a comma would separate two names
-        if not link.is_symlink():
-            link.symlink_to(path.absolute())
+    for link in folder.iterdir():
+        link.unlink()
+    for number, path in enumerate(paths):
+        name = path.name.replace(",", "")  # a comma would separate two names
+        (folder / f"{number:05d}-{name}").symlink_to(path.absolute())
     return f"{folder}/*"
 
 
@@ -64,58 +67,87 @@ class LabText:
 
     @property
     def folder(self) -> Path:
+        """Where they are."""
         return self.settings.folder / "data"
 
-    def check(self) -> None:
-        """Raises InputError where there is no text, or too little; nothing is written."""
-        self.paths("part")
-        self.paths("heldout")
+    @property
+    def vocabulary_file(self) -> Path:
+        """Where the SentencePiece model is or will be."""
+        return Path(self.settings.spm_model_file or self.folder / "vocabulary.model")
+
+    def check(self, parts: set[Part]) -> str:
+        """Checks what can be checked before anything is written.
+
+        Args:
+          parts: what is going to be asked for.
+
+        Returns:
+          A hash of the files' names and sizes.
+
+        Raises:
+          InputError: there is no text, or too little, or a flag is out of range.
+        """
+        paths = {part: self.paths(part) for part in parts}
+        if "part" in paths and len(self.paths("train")) < PART:
+            raise InputError(
+                "This experiment trains on a quarter of the files, too, so there must be at least "
+                f"{PART} to train on. Received {len(self.paths('train'))}; cut the text into more files."
+            )
+        vocabulary = self.settings.spm_model_file
+        if vocabulary and not Path(vocabulary).is_file():
+            raise InputError(
+                f"--spm_model_file must name a SentencePiece model. There is no file {vocabulary}."
+            )
+        check_settings(self._prepare_settings("sop", "train", "text", Path("vocabulary.model")))
+        files = [*paths["train"], *paths["heldout"]]
+        listed = "".join(f"{path.name} {path.stat().st_size}\n" for path in files)
+        return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
     def vocabulary(self) -> Path:
         """The SentencePiece model; trained on what is not held out, unless one was given."""
-        if self.settings.spm_model_file:
-            path = Path(self.settings.spm_model_file)
-            if not path.is_file():
-                raise InputError(
-                    f"--spm_model_file must name a SentencePiece model. There is no file {path}."
-                )
-            return path
-        model = self.folder / "vocabulary.model"
+        model = self.vocabulary_file
         if not model.is_file():
-            self.programs.albert(
-                "vocab",
-                input_file=self._linked("train"),
-                output_prefix=model.with_suffix(""),
+            assert self.settings.vocab_size, "it is resolved"
+            settings = VocabularySettings(
+                self._linked("train"),
+                str(model.with_suffix("")),
                 vocab_size=self.settings.vocab_size,
                 input_format=self.settings.input_format,
                 language=self.settings.language,
             )
+            self.programs.albert("vocab", settings)
         return model
 
     def examples(self, objective: Objective, part: Part) -> str:
         """The glob of the examples of an objective, prepared unless they are there."""
         folder = self.folder / objective / part
         if not (folder / MANIFEST).is_file():
-            held_out = part == "heldout"
-            self.programs.albert(
-                "prepare",
-                input_file=self._linked(part),
-                output_file=folder / "examples.tfrecord",
-                spm_model_file=self.vocabulary(),
-                input_format=self.settings.input_format,
-                language=self.settings.language,
-                max_seq_length=self.settings.max_seq_length,
-                sentence_objective=objective,
-                # Other pairs in each pass over the text, masks new in each epoch; held-out masks never change.
-                dupe_factor=1 if held_out else self.scale.dupe_factor,
-                masking="static" if held_out else "dynamic",
-            )
+            vocabulary, text = self.vocabulary(), self._linked(part)
+            self.programs.albert("prepare", self._prepare_settings(objective, part, text, vocabulary))
         return f"{folder}/examples.tfrecord*"
 
     def facts(self) -> dict[str, str]:
         """What identifies the data that have been made: a hash of each manifest, which has those of its files."""
         manifests = sorted(self.folder.glob(f"*/*/{MANIFEST}"))
         return {str(path.parent.relative_to(self.folder)): file_sha256(path)[:16] for path in manifests}
+
+    def _prepare_settings(
+        self, objective: Objective, part: Part, text: str, vocabulary: Path
+    ) -> PrepareSettings:
+        assert self.settings.max_seq_length, "it is resolved"
+        held_out = part == "heldout"
+        return PrepareSettings(
+            text,
+            str(self.folder / objective / part / "examples.tfrecord"),
+            str(vocabulary),
+            input_format=self.settings.input_format,
+            language=self.settings.language,
+            max_seq_length=self.settings.max_seq_length,
+            sentence_objective=objective,
+            # Other pairs in each pass over the text, masks new in each epoch; held-out masks never change.
+            dupe_factor=1 if held_out else self.scale.dupe_factor,
+            masking="static" if held_out else "dynamic",
+        )
 
     def _linked(self, part: Part) -> str:
         return link_files(self.paths(part), self.folder / "text" / part)
@@ -124,7 +156,7 @@ class LabText:
         """The files of a part of the text."""
         if not self.settings.input_file:
             raise InputError("This experiment trains models, so --input_file must name text. Received none.")
-        paths = expand_files(self.settings.input_file)
+        paths = [path for path in expand_files(self.settings.input_file) if path.is_file()]
         if not self.settings.heldout_file:
             train, heldout = split_files(paths)
         else:

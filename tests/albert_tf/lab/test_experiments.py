@@ -10,8 +10,8 @@ from albert_tf.lab.scales import PAPER, SCALES
 from albert_tf.lab.variants import Variant, with_starts
 from albert_tf.parameters import counted_as_in_the_paper
 
-# Table 1 and Table 12 print these otherwise than every implementation counts.
-PRINTED = {58: 60, 59: 60, 222: 235, 223: 235, 493: 499}
+# What Tables 1 and 12 print for these counts, which every implementation has.
+PRINTED = {59: {60}, 223: {235, 225}}
 
 
 def rows():
@@ -31,7 +31,7 @@ def test_parameters_at_the_papers_scale_are_the_papers(experiment, row):
     if "parameters" not in row.paper:
         return
     count = round(counted_as_in_the_paper(config(row.variant, PAPER)) / 1e6)
-    assert PRINTED.get(count, count) == row.paper["parameters"]
+    assert row.paper["parameters"] in PRINTED.get(count, {count})
 
 
 @pytest.mark.parametrize(

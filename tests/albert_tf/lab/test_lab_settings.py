@@ -1,11 +1,8 @@
-import dataclasses
-import json
-
 import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.lab.scales import PAPER, SCALES, TINY
-from albert_tf.lab.settings import LabSettings, open_laboratory
+from albert_tf.lab.settings import LabSettings
 
 
 def test_what_is_not_said_is_the_scales():
@@ -31,19 +28,6 @@ def test_the_command_can_be_typed_again():
         settings.command("table5")
         == "albert lab table5 '--output=my lab' '--input_file=books/*.txt' --seeds=5"
     )
-
-
-def test_a_laboratory_is_of_one_kind(tmp_path):
-    settings = LabSettings(str(tmp_path / "lab"), "books/*.txt").resolved(TINY)
-    open_laboratory(settings)
-    open_laboratory(dataclasses.replace(settings, seeds=5, glue_dir="glue"))  # more of the same
-    with pytest.raises(InputError, match="laboratory with --num_train_steps=2000.*Received 7; use the same"):
-        open_laboratory(dataclasses.replace(settings, num_train_steps=7))
-    file = tmp_path / "lab" / "laboratory.json"
-    assert json.loads(file.read_text())["num_train_steps"] == 2000
-    file.write_text("[")
-    with pytest.raises(InputError, match="laboratory.json is damaged"):
-        open_laboratory(settings)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.lab.programs import Programs
+from albert_tf.lab.programs import Programs, flags_of
+from albert_tf.training.settings import PretrainingSettings
+from data_prep.prepare_settings import PrepareSettings
 
 ROOT = Path(__file__).parents[3]
 # A laboratory's process, which runs one program that says that it has begun, and waits.
 LABORATORY = """
 import sys
 from albert_tf.errors import Preempted
-from albert_tf.lab.programs import Programs
+from albert_tf.lab.programs import Programs, flags_of
+from albert_tf.training.settings import PretrainingSettings
+from data_prep.prepare_settings import PrepareSettings
 try:
     with Programs() as programs:
         programs.module("waiting", sys.argv[1])
@@ -54,8 +58,14 @@ def test_the_users_mistake_stays_one(capfd):
         Programs() as programs,
         pytest.raises(InputError, match="albert prepare failed: it says above what to do"),
     ):
-        programs.albert("prepare", input_file="nowhere.txt", output_file="x", spm_model_file="y", seed=None)
+        programs.albert("prepare", PrepareSettings("nowhere.txt", "x", "y", ngram=2))
     assert "nowhere.txt" in capfd.readouterr().err
+
+
+def test_flags_are_those_that_say_something():
+    settings = PretrainingSettings("a b", "config", "run", do_train=True, learning_rate=0.1, seed=0)
+    flags = ["--input_file=a b", "--albert_config_file=config", "--output_dir=run", "--do_train=True"]
+    assert flags_of(settings) == [*flags, "--learning_rate=0.1"]
 
 
 @pytest.mark.parametrize(

@@ -167,8 +167,17 @@ def test_downstream_tasks_have_columns_where_their_files_are(laboratory, ran, tm
         assert "average" not in row.ours  # which needs all five tasks
 
 
-def test_a_run_that_fails_is_named(laboratory, ran):
-    """A batch that the examples cannot fill is the pretraining program's mistake to tell."""
-    settings = dataclasses.replace(laboratory, output=f"{laboratory.output}-2", max_seq_length=3)
-    with pytest.raises(InputError, match="--max_seq_length=3"):
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"max_seq_length": 3}, "`max_seq_length` must be at least 5"),
+        ({"learning_rate": -1.0}, "--learning_rate must be a number above 0"),
+        ({"tpu": "local", "num_devices": 2}, "--num_devices is for several devices of one machine"),
+    ],
+)
+def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, message):
+    settings = dataclasses.replace(laboratory, output=f"{laboratory.output}-2", **flags)
+    with pytest.raises(InputError, match=message):
         run_experiment(first_rows("table5", 1), settings, ABSURD)
+    assert not Path(settings.output).exists()
+    assert ran == []

@@ -53,14 +53,30 @@ def test_a_held_out_text_of_ones_own(books, tmp_path):
     assert len(of_lab.paths("train")) == 45
 
 
-def test_links_say_what_they_are_and_have_no_commas(books, tmp_path):
-    paths = sorted(books.iterdir())[:3]
-    glob = link_files(paths, tmp_path / "links")
-    assert glob == f"{tmp_path}/links/*"
-    assert link_files(paths, tmp_path / "links") == glob
+def test_links_are_of_these_files_and_have_no_commas(books, tmp_path):
+    link_files(sorted(books.iterdir())[5:9], tmp_path / "links")  # of an earlier command
+    namesake = tmp_path / "book, 1.txt"
+    namesake.write_text("Another one of that name.\n")
+    paths = [*sorted(books.iterdir())[:3], namesake]
+    assert link_files(paths, tmp_path / "links") == f"{tmp_path}/links/*"
     links = sorted((tmp_path / "links").iterdir())
     assert [link.resolve() for link in links] == [path.resolve() for path in paths]
     assert not any("," in link.name for link in links)
+
+
+def test_the_hash_is_of_the_files(books, tmp_path):
+    of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt"))
+    before = of_lab.check({"train", "heldout"})
+    assert of_lab.check({"train", "heldout", "part"}) == before
+    (books / "book, 7.txt").write_text("Book number 7, second edition.\n")
+    assert of_lab.check({"train", "heldout"}) != before
+
+
+def test_a_quarter_of_three_files_is_none(books, tmp_path):
+    glob = link_files(sorted(books.iterdir())[:4], tmp_path / "few")  # of which one is held out
+    of_lab = text(LabSettings(str(tmp_path / "lab"), glob))
+    with pytest.raises(InputError, match="must be at least 4 to train on. Received 3"):
+        of_lab.check({"train", "heldout", "part"})
 
 
 @pytest.mark.parametrize(
@@ -68,9 +84,12 @@ def test_links_say_what_they_are_and_have_no_commas(books, tmp_path):
     [
         ({}, "--input_file must name text. Received none."),
         ({"input_file": "nowhere/*.txt"}, "nowhere"),
+        ({"input_file": "books/*", "spm_model_file": "no.model"}, "There is no file no.model"),
+        ({"input_file": "books/*", "max_seq_length": 3}, "`max_seq_length` must be at least 5"),
     ],
 )
-def test_no_text_is_told_before_anything_is_written(tmp_path, flags, message):
-    with pytest.raises(InputError, match=message.replace("*", ".")):
-        text(LabSettings(str(tmp_path / "lab"), **flags)).check()
-    assert not list(tmp_path.iterdir())
+def test_mistakes_are_told_before_anything_is_written(books, monkeypatch, flags, message):
+    monkeypatch.chdir(books.parent)
+    with pytest.raises(InputError, match=message):
+        text(LabSettings("lab", **flags)).check({"train", "heldout"})
+    assert list(books.parent.iterdir()) == [books]
