@@ -133,7 +133,7 @@ def leaderboard(
         *_paper_rows(board.single, "dev"),
         *(Row(f"single/{name}", f"{name} (ours, dev)", {}, values) for name, values in ours.items()),
         *_paper_rows(board.ensembles, "ensemble, test"),
-        *([Row(ENSEMBLE, f"All {len(read)} runs (ours, ensemble, dev)", {}, whole)] if whole else []),
+        *([Row(ENSEMBLE, "Each task's runs together (ours, ensemble, dev)", {}, whole)] if whole else []),
     ]
     used = {column for row in rows for column in (*row.paper, *row.ours)}
     results = Results(
@@ -243,7 +243,7 @@ def _findings(
         f"{words} {', '.join(names)}"
         for words, names in (
             ("above all of its members in", above),
-            ("within their range in", within),
+            ("within its members' range in", within),
             ("below all of them in", below),
         )
         if names

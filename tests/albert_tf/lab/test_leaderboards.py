@@ -78,8 +78,8 @@ def test_a_row_for_each_checkpoint_or_name(tmp_path, rte):
     results = run_table("table9", tmp_path, rte / "seed_0", rte / "seed_2", tmp_path / "rte_base")
     assert results.row("single/large").ours["rte"] == [50.0, 75.0]
     assert results.row("single/base").ours["rte"] == [100.0]
-    assert results.row("ensemble").title == "All 3 runs (ours, ensemble, dev)"
-    assert results.notes[0] == "The ensemble is within their range in RTE."
+    assert results.row("ensemble").title == "Each task's runs together (ours, ensemble, dev)"
+    assert results.notes[0] == "The ensemble is within its members' range in RTE."
     named = run_table("table9", tmp_path, f"first={rte}/seed_0", f"second={rte}/seed_2")
     assert named.row("single/first").ours["rte"] == [50.0]
     assert named.row("single/second").ours["rte"] == [75.0]
