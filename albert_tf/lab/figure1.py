@@ -3,45 +3,29 @@
 checkpoints --read--> stored models --windows--> ids (S,T) --layer_changes--> (L,3) a checkpoint --> rows
 """
 
-import dataclasses
 import hashlib
-import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.preprocessor import make_tokenizer, read_vocabulary
+from albert_tf.lab.checkpoints import described, read_checkpoints, sharing_of
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.figure1_plot import plot_layers
 from albert_tf.lab.figure1_rows import COLUMNS, comparisons, finding, rows_of
-from albert_tf.lab.labels import Labelled, labelled
+from albert_tf.lab.laboratory import make_folder
 from albert_tf.lab.layer_changes import layer_changes
 from albert_tf.lab.results import Plot, Results
 from albert_tf.lab.running import write_results
-from albert_tf.parameters import count_parameters, distinct_layers
 from albert_tf.pretrained.own import build_model
-from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import StoredModel, Vocabulary, check_vocabulary
 from data_prep.documents import expand_files, read_documents
 from data_prep.tasks.features import Tokenizer
 
 NAME = "figure1"
 PLOT_FILE = "figure1.png"
-# What may differ between seeds of one row.
-_FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """One of the checkpoints to measure, as it was named and as it was read."""
-
-    label: Labelled
-    stored: StoredModel
 
 
 def figure1(
@@ -76,38 +60,34 @@ def figure1(
     """
     _check_numbers(models, max_seq_length, num_sequences)
     fallback = read_vocabulary(vocab_file, do_lower_case) if vocab_file else None
-    checkpoints = [
-        Checkpoint(label, _with_vocabulary(read(label.path), fallback, label.path))
-        for label in labelled(models)
-    ]
-    groups = _grouped(checkpoints)
+    groups = read_checkpoints(models, fallback)
+    checkpoints = [each for group in groups.values() for each in group]
     length = min(max_seq_length, *(each.stored.config.max_position_embeddings for each in checkpoints))
     files = expand_files(text)
     sentences = [sentence for document in read_documents(files, "prose") for sentence in document.sentences]
 
-    windows: dict[Vocabulary, np.ndarray] = {}
-    measured: dict[str, list[np.ndarray]] = {name: [] for name in groups}
-    for each in itertools.chain.from_iterable(groups.values()):
-        vocabulary = each.stored.vocabulary
-        assert vocabulary is not None
-        if vocabulary not in windows:
-            windows[vocabulary] = make_windows(sentences, make_tokenizer(vocabulary), length, num_sequences)
-        ids = windows[vocabulary]
+    windows = {
+        vocabulary: make_windows(sentences, make_tokenizer(vocabulary), length, num_sequences)
+        for vocabulary in dict.fromkeys(each.vocabulary for each in checkpoints)
+    }
+    folder = output / NAME
+    make_folder(folder)
+    measured: dict[str, list[np.ndarray]] = {}
+    for each in checkpoints:
+        ids = windows[each.vocabulary]
         say(f"{each.label.name}: {each.label.path}, {len(ids)} sequences of {ids.shape[1]} tokens")
-        measured[each.label.name].append(layer_changes(build_model(each.stored).encoder, ids))
+        changes = layer_changes(build_model(each.stored).encoder, ids)
+        measured.setdefault(each.label.name, []).append(changes)
 
     sharing = {name: sharing_of(group[0].stored.config) for name, group in groups.items()}
     rows = rows_of(measured, sharing)
     found = comparisons(rows, sharing)
-    seeds = sorted({each.label.seed for each in checkpoints if each.label.seed is not None})
     settings = {
         "max_seq_length": length,
         "num_sequences": num_sequences,
         "texts": {file.name: _digest(file) for file in files if file.is_file()},
-        "models": {name: _described(group) for name, group in groups.items()},
+        "models": {name: described(group) for name, group in groups.items()},
     }
-    folder = output / NAME
-    folder.mkdir(parents=True, exist_ok=True)
     plot_layers(measured, sharing, folder / PLOT_FILE)
     results = Results(
         NAME,
@@ -115,7 +95,7 @@ def figure1(
         "Figure 1",
         "Are the transitions from layer to layer smoother where layers share their parameters?",
         "",
-        seeds,
+        sorted({each.label.seed for each in checkpoints if each.label.seed is not None}),
         command,
         settings,
         describe_environment(),
@@ -127,20 +107,6 @@ def figure1(
     )
     write_results(folder, results)
     return results
-
-
-def sharing_of(config: AlbertConfig) -> str:
-    """What the layers have in common, in words.
-
-    >>> sharing_of(AlbertConfig(num_hidden_layers=4, num_hidden_groups=4))
-    'nothing shared'
-    """
-    attentions, ffns = distinct_layers(config)
-    if attentions == ffns == config.num_hidden_layers:
-        return "nothing shared" if config.num_hidden_layers > 1 else "a single layer"
-    if attentions == ffns:
-        return "all shared" if attentions == 1 else f"shared in {attentions} groups"
-    return "attention shared" if attentions == 1 else "feed-forward shared"
 
 
 def make_windows(
@@ -176,54 +142,6 @@ def _check_numbers(models: Sequence[str], max_seq_length: int, num_sequences: in
             "--max_seq_length must be at least 3 and --num_sequences at least 1. Received "
             f"{max_seq_length} and {num_sequences}."
         )
-
-
-def _with_vocabulary(stored: StoredModel, fallback: Vocabulary | None, path: str) -> StoredModel:
-    """The model with its own vocabulary, or else with the one that was named."""
-    if stored.vocabulary is not None:
-        return stored
-    if fallback is None:
-        raise InputError(
-            f"The text becomes tokens by the checkpoint's vocabulary, and {path} comes without one. Name the "
-            "SentencePiece model with --spm_model_file or the WordPiece vocab.txt with --vocab_file."
-        )
-    with_fallback = dataclasses.replace(stored, vocabulary=fallback)
-    check_vocabulary(with_fallback)
-    return with_fallback
-
-
-def _grouped(checkpoints: Sequence[Checkpoint]) -> dict[str, list[Checkpoint]]:
-    """By name, in the order of the command line; checkpoints of one name must be of one shape."""
-    groups: dict[str, list[Checkpoint]] = {}
-    for each in checkpoints:
-        groups.setdefault(each.label.name, []).append(each)
-    for name, (first, *others) in groups.items():
-        for other in others:
-            shapes = [
-                {key: value for key, value in one.stored.config.to_dict().items() if key not in _FREE}
-                for one in (first, other)
-            ]
-            different = [key for key in shapes[0] if shapes[0][key] != shapes[1][key]]
-            if different:
-                raise InputError(
-                    f"Checkpoints of one name, here {name}, are seeds of one model. Received "
-                    f"{first.label.path} and {other.label.path}, whose {', '.join(different)} differ; give "
-                    "them names, as in --model=NAME=PATH."
-                )
-    return groups
-
-
-def _described(group: Sequence[Checkpoint]) -> dict[str, Any]:
-    config = group[0].stored.config
-    return {
-        "paths": [each.label.path for each in group],
-        "format": group[0].stored.format,
-        "sharing": sharing_of(config),
-        "layers": config.num_hidden_layers,
-        "hidden_size": config.hidden_size,
-        "embedding_size": config.embedding_size,
-        "parameters": count_parameters(config).encoder,
-    }
 
 
 def _digest(file: Path) -> str:

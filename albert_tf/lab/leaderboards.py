@@ -13,6 +13,7 @@ from albert_tf.evaluation.averages import GLUE_TASKS, glue_average, task_score
 from albert_tf.lab import paper_leaderboards as paper
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.finetuned_runs import FinetunedRun, TaskReport, gold_of, read_runs, task_report
+from albert_tf.lab.laboratory import make_folder
 from albert_tf.lab.results import Column, Results, Row
 from albert_tf.lab.running import write_results
 
@@ -152,6 +153,7 @@ def leaderboard(
         statistic="median",
     )
     folder = output / board.name
+    make_folder(folder)
     write_results(folder, results)
     return results
 

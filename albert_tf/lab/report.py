@@ -90,7 +90,12 @@ def write_report(folder: Path) -> Path:
         today=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
     path = folder / REPORT_FILE
-    write_text(path, page)
+    try:
+        write_text(path, page)
+    except OSError as error:
+        raise InputError(
+            f"The page is written into the laboratory. Received {folder}: {error.strerror}."
+        ) from None
     return path
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.figure1 import make_windows, sharing_of
+from albert_tf.lab.checkpoints import sharing_of
+from albert_tf.lab.figure1 import make_windows
 from albert_tf.lab.figure1_rows import comparisons, finding, rows_of
 from albert_tf.lab.results import Results
 from albert_tf.pretrained import huggingface, own, tf1
