@@ -233,23 +233,20 @@ def _findings(
     whole: Mapping[str, Sequence[float]],
 ) -> list[str]:
     """Where the ensemble stands among its members, in a sentence."""
-    above, within, below = [], [], []
+    above, within, below = (
+        "above all of its members in",
+        "within its members' range in",
+        "below all of them in",
+    )
+    places: dict[str, list[str]] = {above: [], within: [], below: []}
     for column in board.columns:
         members = [value for values in single.values() for value in values.get(column.name, ())]
         if column.name not in whole or not members:
             continue
         (value,) = whole[column.name]
         place = above if value > max(members) else below if value < min(members) else within
-        place.append(f"{column.title} {column.unit}".strip())
-    parts = [
-        f"{words} {', '.join(names)}"
-        for words, names in (
-            ("above all of its members in", above),
-            ("within its members' range in", within),
-            ("below all of them in", below),
-        )
-        if names
-    ]
+        places[place].append(f"{column.title} {column.unit}".strip())
+    parts = [f"{words} {', '.join(titles)}" for words, titles in places.items() if titles]
     return [f"The ensemble is {'; '.join(parts)}."] if parts else []
 
 
