@@ -4,13 +4,15 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.console import Console
 
 from albert_tf.commands.tensorflow_quietly import import_tensorflow
 from albert_tf.errors import InputError
 
+_SEVERAL = Parameter(negative="")  # no --empty-model
 # What reads checkpoints and runs that are there: name, where in the paper, what it asks.
 READ = (
     ("figure1", "Figure 1", "How far does each layer of checkpoints move its input?"),
@@ -21,7 +23,7 @@ READ = (
 
 def figure1(
     *,
-    model: list[str],
+    model: Annotated[list[str], _SEVERAL],
     text: str,
     output: str,
     spm_model_file: str | None = None,
@@ -83,7 +85,7 @@ def table9(*runs: str, output: str) -> None:
     _leaderboard("table9", runs, output, [])
 
 
-def table10(*runs: str, output: str, gold: list[str] | None = None) -> None:
+def table10(*runs: str, output: str, gold: Annotated[list[str] | None, _SEVERAL] = None) -> None:
     """Tabulate fine-tuned models and their ensemble on SQuAD and RACE beside the paper, from what they predicted.
 
     For example:
