@@ -99,6 +99,7 @@ def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  #
     assert lab("report", tmp_path / "lab") == 0
 
 
+@pytest.mark.slow
 def test_our_runs_and_their_seeds(pretraining_files, tmp_path, text):
     from albert_tf import cli
 
