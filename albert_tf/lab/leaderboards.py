@@ -39,8 +39,9 @@ class Leaderboard:
       title: one line.
       tasks: whose runs it takes.
       columns: of the table.
-      single: the paper's single models: name -> values in the order of `single_columns`.
+      single: the paper's single models: name -> values by column.
       ensembles: the paper's ensembles, likewise.
+      ensemble_title: of their rows, with {} for the name.
       notes: sentences on what the columns are.
     """
 
@@ -50,6 +51,7 @@ class Leaderboard:
     columns: tuple[Column, ...]
     single: Mapping[str, Mapping[str, float]]
     ensembles: Mapping[str, Mapping[str, float]]
+    ensemble_title: str
     notes: tuple[str, ...]
 
 
@@ -71,6 +73,7 @@ TABLE_9 = Leaderboard(
     ),
     _named(paper.GLUE_SINGLE, paper.GLUE),
     _named(paper.GLUE_ENSEMBLES, paper.GLUE_TEST),
+    "{} ensemble, test (paper)",
     (
         "Accuracy in percent where no other metric is named; MNLI is the mean of matched and mismatched.",
         "Ours are on the dev sets, as the paper's single models; the paper's ensembles are on the test sets, by "
@@ -96,6 +99,7 @@ TABLE_10 = Leaderboard(
     ),
     _named(paper.READING_SINGLE, paper.READING),
     _named(paper.READING_ENSEMBLES, paper.READING),
+    "{} ensemble (paper)",
     (
         "RACE is accuracy in percent; SQuAD 2.0 is at its best threshold of null odds, as in the original.",
         "Ours are of RACE's test set where all runs have predicted it, else of its dev set.",
@@ -131,10 +135,10 @@ def leaderboard(
     ours = {name: _single(name, found) for name in dict.fromkeys(run.row for run in read)}
     whole = _ensemble(found)
     rows = [
-        *_paper_rows(board.single, "dev"),
-        *(Row(f"single/{name}", f"{name} (ours, dev)", {}, values) for name, values in ours.items()),
-        *_paper_rows(board.ensembles, "ensemble, test"),
-        *([Row(ENSEMBLE, "Each task's runs together (ours, ensemble, dev)", {}, whole)] if whole else []),
+        *_paper_rows(board.single, "single", "{} (paper)"),
+        *(Row(f"single/{name}", f"{name} (ours)", {}, values) for name, values in ours.items()),
+        *_paper_rows(board.ensembles, "ensemble", board.ensemble_title),
+        *([Row(ENSEMBLE, "Ensemble of each task's runs (ours)", {}, whole)] if whole else []),
     ]
     used = {column for row in rows for column in (*row.paper, *row.ours)}
     results = Results(
@@ -250,10 +254,8 @@ def _findings(
     return [f"The ensemble is {'; '.join(parts)}."] if parts else []
 
 
-def _paper_rows(rows: Mapping[str, Mapping[str, float]], what: str) -> list[Row]:
-    return [
-        Row(f"paper/{what}/{name}", f"{name} (the paper, {what})", values) for name, values in rows.items()
-    ]
+def _paper_rows(rows: Mapping[str, Mapping[str, float]], kind: str, title: str) -> list[Row]:
+    return [Row(f"paper/{kind}/{name}", title.format(name), values) for name, values in rows.items()]
 
 
 def _described(run: FinetunedRun) -> dict[str, Any]:

@@ -41,13 +41,15 @@ class Claim:
     """A comparison in words.
 
     Attributes:
-      text: what was compared, and by how much it differs.
+      text: what was compared.
+      size: by how much it differs.
       label: what can be said.
       kind: AGREES or DIFFERS from the paper, OPEN if the spread covers the difference, ALONE where the paper
         says nothing.
     """
 
     text: str
+    size: str
     label: str
     kind: str
 
@@ -165,24 +167,26 @@ def section(results: Results, folder: Path) -> Section:
 
 
 def _claim(results: Results, comparison: Comparison) -> Claim:
-    text = _compared(results, comparison)
-    if comparison.verdict == "can't tell":
-        paper = f" (the paper: {comparison.paper})" if comparison.paper else ""
-        return Claim(text, f"can't tell{paper}", OPEN)
-    if comparison.paper is None or comparison.paper == "can't tell":
-        return Claim(text, comparison.verdict, ALONE)
-    if comparison.paper == comparison.verdict:
-        return Claim(text, f"{comparison.verdict}, as in the paper", AGREES)
-    return Claim(text, f"{comparison.verdict}; the paper: {comparison.paper}", DIFFERS)
-
-
-def _compared(results: Results, comparison: Comparison) -> str:
-    """What was compared: "SOP against NSP in SOP (accuracy): +0.050 ± 0.010"."""
     column = results.column(comparison.column)
     row, than = results.row(comparison.row), results.row(comparison.than)
     spread = "" if comparison.spread is None else f" ± {number(comparison.spread, column)}"
-    size = f"{difference(comparison.difference, column)}{spread}"
-    return f"{row.title} against {than.title} in {heading(column)}: {size}"
+    return Claim(
+        f"{row.title} against {than.title} in {heading(column)}:",
+        f"{difference(comparison.difference, column)}{spread}",
+        *_label(comparison),
+    )
+
+
+def _label(comparison: Comparison) -> tuple[str, str]:
+    """What can be said, and its kind."""
+    if comparison.verdict == "can't tell":
+        paper = f" (the paper: {comparison.paper})" if comparison.paper else ""
+        return f"can't tell{paper}", OPEN
+    if comparison.paper is None or comparison.paper == "can't tell":
+        return comparison.verdict, ALONE
+    if comparison.paper == comparison.verdict:
+        return f"{comparison.verdict}, as in the paper", AGREES
+    return f"{comparison.verdict}; the paper: {comparison.paper}", DIFFERS
 
 
 def _verdicts(claims: Sequence[Claim]) -> str:

@@ -68,8 +68,8 @@ def test_medians_and_the_ensemble(tmp_path, rte):
     assert results.notes[0] == "The ensemble is above all of its members in RTE."
     page = (tmp_path / "lab" / "table9" / "results.md").read_text()
     assert "| 50.0 (50.0 to 75.0) |" in page
-    assert results.row("paper/dev/ALBERT (1.5M)").paper["rte"] == 89.2
-    assert results.row("paper/ensemble, test/ALBERT").paper["average"] == 89.4
+    assert results.row("paper/single/ALBERT (1.5M)").paper["rte"] == 89.2
+    assert results.row("paper/ensemble/ALBERT").paper["average"] == 89.4
     assert lab("report", tmp_path / "lab") == 0
 
 
@@ -78,7 +78,7 @@ def test_a_row_for_each_checkpoint_or_name(tmp_path, rte):
     results = run_table("table9", tmp_path, rte / "seed_0", rte / "seed_2", tmp_path / "rte_base")
     assert results.row("single/large").ours["rte"] == [50.0, 75.0]
     assert results.row("single/base").ours["rte"] == [100.0]
-    assert results.row("ensemble").title == "Each task's runs together (ours, ensemble, dev)"
+    assert results.row("ensemble").title == "Ensemble of each task's runs (ours)"
     assert results.notes[0] == "The ensemble is within its members' range in RTE."
     named = run_table("table9", tmp_path, f"first={rte}/seed_0", f"second={rte}/seed_2")
     assert named.row("single/first").ours["rte"] == [50.0]
@@ -143,7 +143,7 @@ def test_questions_by_the_file_that_the_runs_name(tmp_path, squad):
     results = run_table("table10", tmp_path, squad)
     assert results.row("single/large").ours == {"squad2_f1": [50.0, 50.0], "squad2_em": [50.0, 50.0]}
     assert results.row("ensemble").ours == {"squad2_f1": [100.0], "squad2_em": [100.0]}
-    assert results.row("paper/ensemble, test/ALBERT").paper["squad2_f1"] == 91.4
+    assert results.row("paper/ensemble/ALBERT").paper["squad2_f1"] == 91.4
 
 
 def test_questions_without_that_file(tmp_path, squad):

@@ -124,8 +124,9 @@ def test_no_claim_beyond_the_verdict(tmp_path, verdict, paper, expected):
 
 
 def test_a_difference_is_shown_with_its_standard_error(report):
-    text = "SOP against NSP <b>& next</b> in SOP (accuracy): +0.195 ± 0.018"
-    assert text in Page(report).of("span")
+    spans = Page(report).of("span")
+    text = spans.index("SOP against NSP <b>& next</b> in SOP (accuracy):")
+    assert spans[text + 1] == "+0.195 ± 0.018"
 
 
 def test_medians(tmp_path):
