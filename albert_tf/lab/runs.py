@@ -130,10 +130,10 @@ def save_interval(steps: int) -> int:
 def fork_step(steps: int) -> int:
     """The checkpoint in the middle of a run, which is still there at its end.
 
-    >>> fork_step(2000), fork_step(4)
-    (1000, 2)
+    >>> fork_step(2000), fork_step(4), fork_step(19)
+    (1000, 2, 10)
     """
-    return max(1, steps // 2 // save_interval(steps)) * save_interval(steps)
+    return -(-steps // (2 * save_interval(steps))) * save_interval(steps)
 
 
 def evaluations(run: Path) -> list[dict]:

@@ -20,6 +20,7 @@ from albert_tf.files import write_text
 
 _BATCH = 64
 _PASSES = 100  # at most, through the training vectors; a tenth of them says when to stop
+_FEW = 5000
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,12 @@ def probe(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    examples, width = train[0].shape
     head = MLPClassifier(
-        (train[0].shape[1],),
+        (width,),
         activation="tanh",
-        early_stopping=len(train[1]) >= 100,  # fewer leave nothing to stop by
+        batch_size=min(examples, 32) if examples < _FEW else 200,
+        early_stopping=examples >= _FEW,  # fewer leave too little to stop by
         max_iter=_PASSES,
         random_state=seed,
     )

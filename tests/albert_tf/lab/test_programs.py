@@ -63,7 +63,7 @@ def test_the_users_mistake_stays_one(capfd):
 
 
 def test_flags_are_those_that_say_something():
-    settings = PretrainingSettings("a b", "config", "run", do_train=True, learning_rate=0.1, seed=0)
+    settings = PretrainingSettings("a b", "config", "run", do_train=True, learning_rate=0.1, seed=12345)
     flags = ["--input_file=a b", "--albert_config_file=config", "--output_dir=run", "--do_train=True"]
     assert flags_of(settings) == [*flags, "--learning_rate=0.1"]
 

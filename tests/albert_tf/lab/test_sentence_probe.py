@@ -18,8 +18,13 @@ def test_a_head_finds_what_is_in_the_vectors():
     assert (found["train_examples"], found["test_examples"]) == (600, 400)
 
 
+def test_of_many_examples_a_tenth_says_when_to_stop():
+    found = probe(vectors(5000, 1.0, 0), vectors(400, 1.0, 1), seed=1)
+    assert found["accuracy"] > 0.95
+
+
 def test_a_head_finds_nothing_where_there_is_nothing():
-    found = probe(vectors(600, 0.0, 0), vectors(4000, 0.0, 1), seed=1)
+    found = probe(vectors(5000, 0.0, 0), vectors(4000, 0.0, 1), seed=1)
     assert found["accuracy"] < found["chance"] + 0.03
 
 

@@ -1,6 +1,4 @@
-"""How the speed column is measured; the figures themselves are nobody's business here."""
-
-import json
+"""How the speed column is measured, beside what test_running.py measures."""
 
 import pytest
 
@@ -20,18 +18,6 @@ def configs(tiny_config) -> dict[str, AlbertConfig]:
 
 
 @pytest.mark.slow
-def test_ratios_are_measured_once_and_kept(configs, tmp_path):
-    with Programs() as programs:
-        ratios = measure_ratios(configs, "bert-large", SETTINGS, tmp_path, programs)
-        assert ratios["bert-large"] == [1.0]
-        assert len(ratios["other"]) == 2
-        assert all(0 < ratio < 1000 for ratio in ratios["other"])
-        kept = (tmp_path / "speed.json").read_text()
-        assert measure_ratios(configs, "bert-large", SETTINGS, tmp_path, programs) == ratios
-    assert (tmp_path / "speed.json").read_text() == kept
-    assert json.loads(kept)["settings"]["batch_size"] == 2
-
-
 def test_a_model_that_cannot_be_built_is_told(configs, tmp_path):
     broken = SpeedSettings(batch_size=2, max_seq_length=17, dtype="float32")  # one more than positions
     with Programs() as programs, pytest.raises(InputError, match="could not be measured.*bert-large.log"):
