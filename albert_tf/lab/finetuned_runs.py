@@ -118,15 +118,21 @@ def gold_of(runs: Sequence[FinetunedRun], given: Path | None) -> Path | None:
         return given
     for run in runs:
         for key in ("dev_file", "data_dir"):
-            path = Path(run.settings.get(key) or "")
-            if path.is_file():
-                return path
-            if path != Path() and path.is_dir():
-                try:
-                    return squad_file(run.task, path, "dev")
-                except InputError:
-                    continue
+            file = _dev_file(run.task, str(run.settings.get(key) or ""))
+            if file is not None:
+                return file
     return None
+
+
+def _dev_file(task: Task, path: str) -> Path | None:
+    """A plain JSON file at a path, or in the folder there."""
+    file = Path(path)
+    if path and file.is_dir():
+        try:
+            file = squad_file(task, file, "dev")
+        except InputError:
+            return None
+    return file if file.is_file() and file.suffix == ".json" else None
 
 
 def _settings(folder: Path) -> dict[str, Any]:
