@@ -8,6 +8,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
 from albert_tf.files import written_aside
@@ -27,7 +28,8 @@ class Curve:
 
     Attributes:
       title: for the legend.
-      seeds: of each seed the evaluations' lines of metrics.jsonl, each with its "hours" of training.
+      seeds: of each seed the evaluations' lines of metrics.jsonl, each with its "hours" of training; without
+        sentence accuracy where the model has not been asked.
     """
 
     title: str
@@ -38,31 +40,34 @@ def draw_curves(path: Path, curves: Sequence[Curve], *, over_time: bool) -> None
     """Draws the mean over seeds, and how far they spread as a pale band, against steps or hours."""
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     colors = list(matplotlib.color_sequences["tab10"])
-    handles = []
+    lines = [
+        Line2D([], [], color=color, ls=style, lw=1.5, label=curve.title)
+        for curve, (style, color) in zip(curves, itertools.product(("-", "--"), colors), strict=False)
+    ]
     for axis, (metric, title) in zip(figure.subplots(1, 2), _PANELS.items(), strict=True):
-        handles = [
-            _draw(axis, curve, metric, "hours" if over_time else "step", color, style)
-            for curve, (style, color) in zip(curves, itertools.product(("-", "--"), colors), strict=False)
-        ]
+        for curve, line in zip(curves, lines, strict=True):
+            _draw(axis, curve, metric, "hours" if over_time else "step", line)
         dress(axis, title, "share right")
         axis.set_xlabel("hours of training" if over_time else "step", fontsize=9)
         if not over_time:
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), frameon=False)
+    chance = axis.axhline(0.5, color="gray", ls=":", label="chance")
+    handles = [*lines, chance]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
     _save(figure, path)
 
 
-def _draw(axis, curve: Curve, metric: str, x: str, color, style: str):
+def _draw(axis, curve: Curve, metric: str, x: str, line: Line2D) -> None:
     # Evaluations that all seeds have had; hours differ a little between seeds.
-    points = list(zip(*curve.seeds, strict=False))
-    across = [statistics.fmean(line[x] for line in point) for point in points]
-    values = [[line[metric] for line in point] for point in points]
+    points = [point for point in zip(*curve.seeds, strict=False) if all(metric in each for each in point)]
+    across = [statistics.fmean(each[x] for each in point) for point in points]
+    values = [[each[metric] for each in point] for point in points]
     means = [statistics.fmean(value) for value in values]
-    (handle,) = axis.plot(across, means, style, color=color, lw=1.5, marker="o", ms=3, label=curve.title)
-    if len(curve.seeds) > 1:
+    color = line.get_color()
+    axis.plot(across, means, line.get_linestyle(), color=color, lw=1.5, marker="o", ms=3)
+    if len(curve.seeds) > 1 and points:
         low, high = [min(value) for value in values], [max(value) for value in values]
         axis.fill_between(across, low, high, color=color, alpha=0.15, lw=0)
-    return handle
 
 
 def draw_scores(path: Path, results: Results, columns: Sequence[str]) -> None:

@@ -164,6 +164,8 @@ class Table:
             fork = fork_step(runs.steps(variant.start))
             lines = [line for line in before if line["step"] == fork] + lines
         hours = training_seconds(runs.folder(variant, seed)) / 3600
+        if variant.objective == "none":  # a model without pairs of sentences
+            lines = [{k: v for k, v in line.items() if "sentence_order" not in k} for line in lines]
         return [{**line, "hours": hours * line["step"] / lines[-1]["step"]} for line in lines]
 
 
