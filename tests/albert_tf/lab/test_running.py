@@ -85,12 +85,12 @@ def first_rows(name: str, number: int) -> Experiment:
     ("name", "rows"),
     [
         ("table2", 2),
-        ("table3", 2),
-        ("table4", 2),
+        ("table3", 1),
+        ("table4", 1),
         ("table5", 3),
         ("table6", 3),
         ("table11", 2),
-        ("table12", 2),
+        ("table12", 1),
         ("figure2", 2),
     ],
 )
