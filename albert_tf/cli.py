@@ -10,7 +10,7 @@ import cyclopts
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from albert_tf.commands import data, formats, predictions, training
+from albert_tf.commands import data, formats, lab, predictions, training
 from albert_tf.errors import InputError, Preempted
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
@@ -19,7 +19,7 @@ _FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_en
 app = App(
     name="albert",
     help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, finetune, "
-    "predict, evaluate, ensemble, submission, plot, convert, export.",
+    "predict, evaluate, ensemble, submission, plot, convert, export, lab.",
     default_parameter=_FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
@@ -43,6 +43,7 @@ COMMANDS = (
 )
 for command in COMMANDS:
     app.command(command)
+app.command(lab.app)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -51,6 +51,16 @@ def _dense(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs
 
 
+def counted_as_in_the_paper(config: AlbertConfig) -> int:
+    """Parameters with the pooler where a model shares any, without it where it shares nothing.
+
+    No single rule gives all of the paper's figures: 108 and 334 for BERT come out only without the pooler, 12
+    and 18 for ALBERT only with it.
+    """
+    count = count_parameters(config)
+    return count.encoder - (count.pooler if config.parameter_sharing == "none" else 0)
+
+
 @dataclass(frozen=True)
 class PaperRow:
     """A row of one of the paper's tables.
@@ -69,13 +79,8 @@ class PaperRow:
 
     @property
     def parameters(self) -> int:
-        """What the paper counts: with the pooler in rows that share, without it in rows that share nothing.
-
-        No single rule gives all of the paper's figures: 108 and 334 for BERT come out only without the
-        pooler, 12 and 18 for ALBERT only with it.
-        """
-        count = count_parameters(self.config)
-        return count.encoder - (count.pooler if self.config.parameter_sharing == "none" else 0)
+        """What the paper counts."""
+        return counted_as_in_the_paper(self.config)
 
     @property
     def with_heads(self) -> int:

@@ -106,7 +106,9 @@ def split_by_article(squad: Path, output: Path) -> dict[str, str]:
 def start_of(name: str, settings: DownstreamSettings) -> str:
     """What a task's encoder is at first."""
     earlier = settings.output / STARTS.get(name, name)
-    return str(earlier) if name in STARTS and (earlier / "results.json").exists() else settings.init_checkpoint
+    return (
+        str(earlier) if name in STARTS and (earlier / "results.json").exists() else settings.init_checkpoint
+    )
 
 
 def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) -> dict:

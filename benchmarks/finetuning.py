@@ -26,9 +26,9 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
+from albert_tf.lab.turns import Peer, processor
 from benchmarks import program
 from benchmarks.finetuning_peers import PEERS, Examples
-from benchmarks.turns import Peer, processor
 
 OURS = "albert_tf"
 _POOL = 64  # batches; as many as `bucketed_batches` sorts together

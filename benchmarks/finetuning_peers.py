@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from benchmarks.turns import answer, replies_to
+from albert_tf.lab.turns import answer, replies_to
 
 RATE, WARMUP, STEPS = 1e-5, 1256, 20935  # SST-2 in the paper's Table 14
 SEED = 0

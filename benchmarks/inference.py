@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
+from albert_tf.lab.turns import Peer, processor
 from benchmarks.inference_peers import PEERS, SAME_WEIGHTS
 from benchmarks.task_data import make_features
-from benchmarks.turns import Peer, processor
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task

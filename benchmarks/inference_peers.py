@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.turns import answer, replies_to
+from albert_tf.lab.turns import answer, replies_to
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 # From ids and mask, int32 (B, T), to `sequence_output` as a NumPy array.

@@ -8,7 +8,6 @@ are drawn anew in every epoch. All of it through the `albert` command, on two de
 command goes on with what was stopped.
 """
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -16,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.files import write_text
-from albert_tf.training.run_log import read_metrics
+from albert_tf.lab.runs import evaluations, training_seconds
+from albert_tf.lab.text import link_files, split_files
 from benchmarks import program
 from data_prep.documents import expand_files
 
@@ -82,22 +81,11 @@ def main(settings: CurveSettings) -> None:
 
 
 def link_books(paths: list[Path], folder: Path) -> dict[str, str]:
-    """Links the books to train on and those to hold out into folders; returns the globs of both.
-
-    Every 20th is held out, in an order that depends on the names alone.
-    """
-    if len(paths) < 2:
-        raise InputError(f"--input_file must name at least two books. Received {len(paths)}.")
-    hashed = sorted(paths, key=lambda path: hashlib.sha256(path.name.encode()).digest())
-    number = max(1, len(paths) // 20)
-    parts = {"train": hashed[number:], "heldout": hashed[:number]}
-    for part, books in parts.items():
-        (folder / part).mkdir(parents=True, exist_ok=True)
-        for book in books:
-            link = folder / part / book.name.replace(",", "")  # a comma would separate two names
-            if not link.is_symlink():
-                link.symlink_to(book.absolute())
-    return {part: f"{folder}/{part}/*" for part in parts}
+    """Links the books to train on and those to hold out, every 20th, into folders; returns the globs of both."""
+    train, heldout = split_files(paths)
+    return {
+        part: link_files(books, folder / part) for part, books in (("train", train), ("heldout", heldout))
+    }
 
 
 def model_config(settings: CurveSettings) -> AlbertConfig:
@@ -156,28 +144,18 @@ def pretrain(settings: CurveSettings, config: Path, files: dict[str, str], run: 
 
 def summary(run: Path) -> dict:
     """The last evaluation, and how long the training took."""
-    lines = read_metrics(run)
-    seconds = sum(
-        (line["step"] - before["step"]) * _tokens_per_step(run) / line["tokens_per_second"]
-        for before, line in zip([{"step": 0}, *_trained(lines)], _trained(lines), strict=False)
-    )
-    last = [line for line in lines if "eval_masked_lm_accuracy" in line][-1]
+    last = evaluations(run)[-1]
     names = (
         "eval_masked_lm_loss",
         "eval_masked_lm_accuracy",
         "eval_sentence_order_accuracy",
         "eval_examples",
     )
-    return {"step": last["step"], "minutes": round(seconds / 60, 1), **{name: last[name] for name in names}}
-
-
-def _trained(lines: list[dict]) -> list[dict]:
-    return [line for line in lines if "tokens_per_second" in line]
-
-
-def _tokens_per_step(run: Path) -> int:
-    settings = json.loads((run / "settings.json").read_text(encoding="utf-8"))
-    return settings["train_batch_size"] * settings["max_seq_length"]
+    return {
+        "step": last["step"],
+        "minutes": round(training_seconds(run) / 60, 1),
+        **{name: last[name] for name in names},
+    }
 
 
 def albert(command: str, *arguments, **flags) -> None:

@@ -14,8 +14,8 @@ import statistics
 import sys
 from pathlib import Path
 
+from albert_tf.lab.turns import Peer, processor
 from benchmarks.train_step_peers import PEERS, E, F, H, L, V
-from benchmarks.turns import Peer, processor
 
 DEFAULT = ("albert_tf", "albert_tf_remat", "keras_hub", "hugging_face", "hugging_face_compiled")
 SHAPES = ("8,128,20", "2,512,77")

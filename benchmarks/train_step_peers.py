@@ -13,7 +13,8 @@ from types import ModuleType
 
 import numpy as np
 
-from benchmarks.turns import answer, replies_to
+from albert_tf.lab.training_step import make_training_step, random_batch
+from albert_tf.lab.turns import answer, replies_to
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 RATE = 1e-4
@@ -21,37 +22,15 @@ RATE = 1e-4
 
 def batch(B: int, T: int, P: int) -> dict[str, np.ndarray]:
     """Full-length examples of random pieces, every prediction used."""
-    rng = np.random.default_rng(0)
-    positions = [np.sort(rng.choice(T, P, replace=False)) for _ in range(B)]
-    return {
-        "input_ids": rng.integers(5, V, (B, T)).astype("int32"),
-        "input_mask": np.ones((B, T), "int32"),
-        "token_type_ids": np.repeat((np.arange(T) > T // 2)[None].astype("int32"), B, 0),
-        "masked_lm_positions": np.array(positions, "int32"),
-        "masked_lm_ids": rng.integers(5, V, (B, P)).astype("int32"),
-        "masked_lm_weights": np.ones((B, P), "float32"),
-        "sentence_order": rng.integers(0, 2, B).astype("int32"),
-        "sentence_order_weights": np.ones(B, "float32"),
-    }
+    return random_batch(B, T, P, V)
 
 
 def albert_tf(data: dict, dtype: str, dropout: float, remat: bool = False) -> Callable[[], float]:
     """This library, through the function that `albert pretrain` calls; LAMB and clipping as there."""
-    import keras
-    import tensorflow as tf
+    from albert_tf import AlbertConfig
 
-    from albert_tf import AlbertConfig, AlbertPretrainer, Lamb
-    from albert_tf.models import pretraining_metrics
-    from albert_tf.training.steps import make_train_function, zero_sums
-
-    policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
-    model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
-    optimizer = Lamb(RATE)
-    optimizer.build(model.trainable_variables)
-    train = make_train_function(model, optimizer, tf.distribute.get_strategy())
-    batches, one = iter(tf.data.Dataset.from_tensors(data).repeat()), tf.constant(1)
-    return lambda: float(pretraining_metrics(train(batches, one, zero_sums()))["loss"])
+    return make_training_step(config, data, dtype, remat=remat)
 
 
 def albert_tf_remat(data: dict, dtype: str, dropout: float) -> Callable[[], float]:

@@ -59,6 +59,7 @@ FLOORS = {  # longest prefix wins
     "data_prep.verification": 2,
     "data_prep.wordpiece_graph": 2,
     "data_prep.writer": 2,
+    "albert_tf.lab": 3,
     "export": 3,
     "albert_tf.cli": 4,
     "albert_tf.commands": 4,

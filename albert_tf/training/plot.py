@@ -55,12 +55,7 @@ def plot_runs(runs: list[Path], path: Path) -> None:
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     for axis, (title, unit) in zip(axes.flat, panels.values(), strict=False):
-        axis.set_title(title, fontsize=11, loc="left")
-        axis.set_ylabel(unit, fontsize=9)
-        axis.tick_params(labelsize=9)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.margins(x=0.02)
+        dress(axis, title, unit)
     for axis in axes[1]:
         axis.set_xlabel("step", fontsize=9)
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -84,6 +79,16 @@ def plot_runs(runs: list[Path], path: Path) -> None:
         raise InputError(
             f"--output must name a PNG in a folder that is there. Received {path}: {error.strerror}."
         ) from None
+
+
+def dress(axis, title: str, unit: str) -> None:
+    """Gives a panel its title, what its vertical axis is in, and the look of all our pictures."""
+    axis.set_title(title, fontsize=11, loc="left")
+    axis.set_ylabel(unit, fontsize=9)
+    axis.tick_params(labelsize=9)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.margins(x=0.02)
 
 
 def _read(runs: list[Path]) -> list[list[dict]]:

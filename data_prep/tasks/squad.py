@@ -27,7 +27,7 @@ def read_squad(task: Task, path: Path, split: str, problems: Problems) -> list[Q
     Raises:
       InputError: there is no such file, or it is no JSON of that form.
     """
-    file = path if not path.is_dir() else _file_of(task, path, split)
+    file = path if not path.is_dir() else squad_file(task, path, split)
     try:
         content = parse_json(read_text(file))
     except InputError:
@@ -70,7 +70,12 @@ def checked_question(
     return example
 
 
-def _file_of(task: Task, folder: Path, split: str) -> Path:
+def squad_file(task: Task, folder: Path, split: str) -> Path:
+    """The file of a split in the folder of a download.
+
+    Raises:
+      InputError: there is none.
+    """
     version = _VERSIONS.get(task.name, "v1.1")
     name = f"{split}-{version}.json"
     for file in (folder / name, folder / f"{split}.json", folder / f"{name}.gz"):

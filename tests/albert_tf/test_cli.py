@@ -17,6 +17,7 @@ COMMANDS = (
     "ensemble",
     "submission",
     "params",
+    "lab",
 )
 
 

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
+from albert_tf.lab.turns import Peer
 from benchmarks.inference import Cell, cells, summary, table
 from benchmarks.inference_peers import batch
-from benchmarks.turns import Peer
 from data_prep.tokenizer import AlbertTokenizer
 from tests.data_prep.conftest import model_file, story
 

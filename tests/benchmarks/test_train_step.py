@@ -4,9 +4,9 @@ import sys
 import numpy as np
 import pytest
 
+from albert_tf.lab.turns import Peer
 from benchmarks.train_step import model_flops, summary, table
 from benchmarks.train_step_peers import batch
-from benchmarks.turns import Peer
 
 
 def finished(name: str, steps: list[tuple[float, float]], loss: float = 1.0) -> Peer:

@@ -43,6 +43,7 @@ class Peer:
             )
         peer = cls(name, process)
         if not peer.step(request):
+            peer.stop()
             print(f"{name} does not run here: see {log.name}", flush=True)
             return None
         peer.first_step_seconds = time.perf_counter() - began

@@ -1,0 +1,88 @@
+"""What rows are called: `NAME=PATH` on the command line, or the folder's own name."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert_tf.errors import InputError
+
+_SEED = re.compile(r"seed[-_](\d+)")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A path on the command line.
+
+    Attributes:
+      name: of its row; several paths of one name are seeds of one row.
+      path: as it was given, without the name.
+      seed: as the folder's name has it, for instance seed-3; None where it has none.
+    """
+
+    name: str
+    path: str
+    seed: int | None = None
+
+
+def labelled(arguments: Sequence[str]) -> list[Labelled]:
+    """Reads arguments of the form PATH or NAME=PATH; a path without a name is called after its folder.
+
+    Raises:
+      InputError: NAME= without a path.
+
+    >>> labelled(["BERT=runs/none/seed-1", "albert_large.tar.gz"])
+    [Labelled('BERT', 'runs/none/seed-1', 1), Labelled('albert_large', 'albert_large.tar.gz', None)]
+    """
+    given = named(arguments)
+    short = short_names(_without_seed(path) for name, path in given if not name)
+    return [Labelled(name or short[_without_seed(path)], path, seed_of(path)) for name, path in given]
+
+
+def named(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Names ("" where there is none) and paths; a folder of seed-1, seed-2, ... becomes all of them.
+
+    Raises:
+      InputError: NAME= without a path.
+    """
+    given = []
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if not equals or Path(argument).exists():
+            name, path = "", argument
+        if not path:
+            raise InputError(f"A folder is given as PATH or NAME=PATH. Received {argument!r}.")
+        given += [(name, each) for each in _seeds(path)]
+    return given
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """For each path its last part without an archive's ending, or as many parts as tell all of them apart.
+
+    >>> short_names(["a/large", "b/large"])
+    {'a/large': 'a/large', 'b/large': 'b/large'}
+    """
+    different = tuple(dict.fromkeys(paths))
+    for length in range(1, max((len(Path(path).parts) for path in different), default=0) + 1):
+        short = {path: "/".join(Path(path).parts[-length:]).removesuffix(".tar.gz") for path in different}
+        if len(set(short.values())) == len(short):
+            return short
+    return {path: path for path in different}
+
+
+def seed_of(path: str) -> int | None:
+    """The seed in the name of a folder such as seed-3 or seed_3."""
+    match = _SEED.fullmatch(Path(path).name)
+    return int(match[1]) if match else None
+
+
+def _seeds(path: str) -> list[str]:
+    """The folder's seeds in their order, or itself."""
+    folder = Path(path)
+    found = [str(each) for each in folder.glob("seed[-_]*")] if folder.is_dir() else []
+    seeds = {each: seed for each in found if (seed := seed_of(each)) is not None}
+    return sorted(seeds, key=lambda each: seeds[each]) or [path]
+
+
+def _without_seed(path: str) -> str:
+    return path.rstrip("/") if seed_of(path) is None else str(Path(path).parent)

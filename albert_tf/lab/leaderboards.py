@@ -1,0 +1,263 @@
+"""Tables 9 and 10 from finished fine-tuning runs: medians of single models, and the ensemble.
+
+folders --read_runs--> runs --task_report--> metrics of each task --> a row a checkpoint, and one of all
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.evaluation.averages import GLUE_TASKS, glue_average, task_score
+from albert_tf.lab import paper_leaderboards as paper
+from albert_tf.lab.environment import describe_environment
+from albert_tf.lab.finetuned_runs import FinetunedRun, TaskReport, gold_of, read_runs, task_report
+from albert_tf.lab.laboratory import make_folder
+from albert_tf.lab.results import Column, Results, Row
+from albert_tf.lab.running import write_results
+
+ENSEMBLE = "ensemble"
+_KEPT = ("init_checkpoint", "seed", "learning_rate", "train_batch_size", "num_train_steps", "max_seq_length")
+_GLUE_UNITS = {"cola": "Matthews", "sts-b": "Pearson"}
+_GLUE_TITLES = {"sst-2": "SST", "sts-b": "STS", "cola": "CoLA", "average": "Avg"}
+_NUMBERS: dict[str, Callable[[Mapping[str, float]], dict[str, float]]] = {
+    "cola": lambda metrics: {"cola": 100 * metrics["matthews"]},
+    "sts-b": lambda metrics: {"sts-b": 100 * metrics["pearson"]},
+    "mnli": lambda metrics: {"mnli": task_score("mnli", metrics)},
+    "squad1.1": lambda metrics: {"squad1_f1": metrics["f1"], "squad1_em": metrics["exact_match"]},
+    "squad2.0": lambda metrics: {"squad2_f1": metrics["best_f1"], "squad2_em": metrics["best_exact"]},
+}
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """One of the two tables.
+
+    Attributes:
+      name: table9 or table10.
+      title: one line.
+      tasks: whose runs it takes.
+      columns: of the table.
+      single: the paper's single models: name -> values by column.
+      ensembles: the paper's ensembles, likewise.
+      ensemble_title: of their rows, with {} for the name.
+      notes: sentences on what the columns are.
+    """
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    columns: tuple[Column, ...]
+    single: Mapping[str, Mapping[str, float]]
+    ensembles: Mapping[str, Mapping[str, float]]
+    ensemble_title: str
+    notes: tuple[str, ...]
+
+
+def _percent(name: str, title: str, unit: str = "") -> Column:
+    return Column(name, title, unit, decimals=1)
+
+
+def _named(rows: Mapping[str, Sequence[float]], columns: Sequence[str]) -> dict[str, dict[str, float]]:
+    return {name: dict(zip(columns, values, strict=True)) for name, values in rows.items()}
+
+
+TABLE_9 = Leaderboard(
+    "table9",
+    "GLUE",
+    GLUE_TASKS,
+    tuple(
+        _percent(name, _GLUE_TITLES.get(name, name.upper()), _GLUE_UNITS.get(name, ""))
+        for name in paper.GLUE_TEST
+    ),
+    _named(paper.GLUE_SINGLE, paper.GLUE),
+    _named(paper.GLUE_ENSEMBLES, paper.GLUE_TEST),
+    "{} ensemble, test (paper)",
+    (
+        "Accuracy in percent where no other metric is named; MNLI is the mean of matched and mismatched.",
+        "Ours are on the dev sets, as the paper's single models; the paper's ensembles are on the test sets, by "
+        "GLUE's server.",
+        "Avg is GLUE's score: of tasks with two metrics their mean counts.",
+    ),
+)
+TABLE_10 = Leaderboard(
+    "table10",
+    "SQuAD and RACE",
+    ("squad1.1", "squad2.0", "race"),
+    (
+        _percent("squad1_f1", "SQuAD 1.1 dev", "F1"),
+        _percent("squad1_em", "SQuAD 1.1 dev", "EM"),
+        _percent("squad2_f1", "SQuAD 2.0 dev", "F1"),
+        _percent("squad2_em", "SQuAD 2.0 dev", "EM"),
+        _percent("race", "RACE test"),
+        _percent("race_middle", "RACE test", "middle"),
+        _percent("race_high", "RACE test", "high"),
+        _percent("race_dev", "RACE dev"),
+        _percent("race_dev_middle", "RACE dev", "middle"),
+        _percent("race_dev_high", "RACE dev", "high"),
+    ),
+    _named(paper.READING_SINGLE, paper.READING),
+    _named(paper.READING_ENSEMBLES, paper.READING),
+    "{} ensemble (paper)",
+    (
+        "RACE is accuracy in percent; SQuAD 2.0 is at its best threshold of null odds, as in the original.",
+        "Ours are of RACE's test set where all runs have predicted it, else of its dev set.",
+    ),
+)
+
+
+def leaderboard(
+    board: Leaderboard,
+    runs: Sequence[str],
+    output: Path,
+    *,
+    gold: Mapping[str, Path] | None = None,
+    command: str = "",
+) -> Results:
+    """Writes OUTPUT/NAME with results.json and results.md; needs no model, only what the runs predicted.
+
+    Args:
+      board: TABLE_9 or TABLE_10.
+      runs: PATH or NAME=PATH of folders of `albert finetune`. Runs from one checkpoint, or of one name, are a row.
+      output: the laboratory's folder.
+      gold: task -> SQuAD's file with the right answers. Default: what the runs were evaluated on, if it is there.
+      command: as it was typed.
+
+    Raises:
+      InputError: a folder is no finished run of these tasks, or runs of one task predicted different examples;
+        then nothing has been written.
+    """
+    read = read_runs(runs, board.tasks)
+    notes = list(board.notes)
+    reports = [_report(task, read, dict(gold or {}), notes) for task in board.tasks]
+    found = [report for report in reports if report is not None]
+    ours = {name: _single(name, found) for name in dict.fromkeys(run.row for run in read)}
+    whole = _ensemble(found)
+    rows = [
+        *_paper_rows(board.single, "single", "{} (paper)"),
+        *(Row(f"single/{name}", f"{name} (ours)", {}, values) for name, values in ours.items()),
+        *_paper_rows(board.ensembles, "ensemble", board.ensemble_title),
+        *([Row(ENSEMBLE, "Ensemble of each task's runs (ours)", {}, whole)] if whole else []),
+    ]
+    used = {column for row in rows for column in (*row.paper, *row.ours)}
+    results = Results(
+        board.name,
+        board.title,
+        board.name.replace("table", "Table "),
+        "What do fine-tuned models come to, by themselves (median of the runs) and together?",
+        "",
+        sorted({int(run.settings["seed"]) for run in read if run.settings.get("seed") is not None}),
+        command,
+        {"runs": [_described(run) for run in read]},
+        describe_environment(),
+        [column for column in board.columns if column.name in used],
+        rows,
+        notes=[*_findings(board, ours, whole), *notes],
+        statistic="median",
+    )
+    folder = output / board.name
+    make_folder(folder)
+    write_results(folder, results)
+    return results
+
+
+def parse_gold(arguments: Sequence[str]) -> dict[str, Path]:
+    """TASK=FILE as on the command line.
+
+    Raises:
+      InputError: another form, or no such file.
+    """
+    gold = {}
+    for argument in arguments:
+        task, _, file = argument.partition("=")
+        if task not in ("squad1.1", "squad2.0") or not Path(file).is_file():
+            raise InputError(
+                "--gold is squad1.1=FILE or squad2.0=FILE, SQuAD's JSON file with the right answers. Received "
+                f"{argument!r}."
+            )
+        gold[task] = Path(file)
+    return gold
+
+
+def _report(
+    task: str, read: Sequence[FinetunedRun], gold: dict[str, Path], notes: list[str]
+) -> TaskReport | None:
+    """The report on a task's runs, None without any; what is missing is noted."""
+    runs = [run for run in read if run.task.name == task]
+    if not runs:
+        return None
+    answers = gold_of(runs, gold.get(task)) if task.startswith("squad") else None
+    report = task_report(runs, answers, test_is_known=task == "race")
+    if not report.ensemble:
+        notes.append(
+            f"The file that the runs of {task} were evaluated on is not there any more: single models have what "
+            f"they noted themselves, and there is no ensemble. --gold={task}=FILE names it."
+        )
+    return report
+
+
+def _single(name: str, reports: Sequence[TaskReport]) -> dict[str, list[float]]:
+    """Column -> a value a run of that row."""
+    values: dict[str, list[float]] = {}
+    for report in reports:
+        for metrics in report.members.get(name, ()):
+            for column, value in _numbers(report, metrics).items():
+                values.setdefault(column, []).append(value)
+    return values
+
+
+def _ensemble(reports: Sequence[TaskReport]) -> dict[str, list[float]]:
+    """Column -> the ensemble's value, of tasks of which there are two runs or more."""
+    several = [report for report in reports if report.ensemble and sum(map(len, report.members.values())) > 1]
+    values = {
+        column: [value] for report in several for column, value in _numbers(report, report.ensemble).items()
+    }
+    if {report.task.name for report in several} >= set(GLUE_TASKS):
+        values["average"] = [glue_average({report.task.name: report.ensemble for report in several})]
+    return values
+
+
+def _numbers(report: TaskReport, metrics: Mapping[str, float]) -> dict[str, float]:
+    """A task's metrics as columns, in percent."""
+    task = report.task.name
+    if task == "race":
+        prefix = "race" if report.role == "test" else "race_dev"
+        return {
+            name.replace("accuracy", prefix): 100 * value
+            for name, value in metrics.items()
+            if name.startswith("accuracy")
+        }
+    return _NUMBERS.get(task, lambda metrics: {task: 100 * metrics["accuracy"]})(metrics)
+
+
+def _findings(
+    board: Leaderboard,
+    single: Mapping[str, Mapping[str, Sequence[float]]],
+    whole: Mapping[str, Sequence[float]],
+) -> list[str]:
+    """Where the ensemble stands among its members, in a sentence."""
+    above, within, below = (
+        "above all of its members in",
+        "within its members' range in",
+        "below all of them in",
+    )
+    places: dict[str, list[str]] = {above: [], within: [], below: []}
+    for column in board.columns:
+        members = [value for values in single.values() for value in values.get(column.name, ())]
+        if column.name not in whole or not members:
+            continue
+        (value,) = whole[column.name]
+        place = above if value > max(members) else below if value < min(members) else within
+        places[place].append(f"{column.title} {column.unit}".strip())
+    parts = [f"{words} {', '.join(titles)}" for words, titles in places.items() if titles]
+    return [f"The ensemble is {'; '.join(parts)}."] if parts else []
+
+
+def _paper_rows(rows: Mapping[str, Mapping[str, float]], kind: str, title: str) -> list[Row]:
+    return [Row(f"paper/{kind}/{name}", title.format(name), values) for name, values in rows.items()]
+
+
+def _described(run: FinetunedRun) -> dict[str, Any]:
+    kept = {key: run.settings[key] for key in _KEPT if run.settings.get(key) is not None}
+    return {"row": run.row, "folder": str(run.folder), "task": run.task.name, **kept}

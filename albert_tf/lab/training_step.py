@@ -1,0 +1,103 @@
+"""One step of pretraining on a random batch, as `albert pretrain` takes it, to measure how long it takes.
+
+As a program (`python -m albert_tf.lab.training_step REQUEST`) it takes a step for every line of standard input, as
+turns.py says. REQUEST is the JSON of `StepRequest`.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.lab.turns import answer, replies_to
+
+RATE = 1e-4
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """Of which model and batch.
+
+    Attributes:
+      config: fields of `AlbertConfig`.
+      batch_size: examples.
+      max_seq_length: T; .15 T tokens are predicted.
+      dtype: float32 or bfloat16.
+      steps: in a turn.
+    """
+
+    config: dict[str, Any]
+    batch_size: int
+    max_seq_length: int
+    dtype: str
+    steps: int = 1
+
+
+def random_batch(B: int, T: int, P: int, V: int) -> dict[str, np.ndarray]:
+    """Full-length examples of random pieces, every prediction used."""
+    rng = np.random.default_rng(0)
+    positions = [np.sort(rng.choice(T, P, replace=False)) for _ in range(B)]
+    return {
+        "input_ids": rng.integers(5, V, (B, T)).astype("int32"),
+        "input_mask": np.ones((B, T), "int32"),
+        "token_type_ids": np.repeat((np.arange(T) > T // 2)[None].astype("int32"), B, 0),
+        "masked_lm_positions": np.array(positions, "int32"),
+        "masked_lm_ids": rng.integers(5, V, (B, P)).astype("int32"),
+        "masked_lm_weights": np.ones((B, P), "float32"),
+        "sentence_order": rng.integers(0, 2, B).astype("int32"),
+        "sentence_order_weights": np.ones(B, "float32"),
+    }
+
+
+def make_training_step(
+    config: AlbertConfig,
+    data: dict[str, np.ndarray],
+    dtype: str,
+    *,
+    remat: bool = False,
+    jit_compile: bool = False,
+) -> Callable[[], float]:
+    """A function that takes one step with LAMB and clipping and returns the loss.
+
+    Args:
+      config: the model.
+      data: a batch, always the same.
+      dtype: float32 or bfloat16.
+      remat: as `--remat`.
+      jit_compile: as `--jit_compile`.
+    """
+    import keras
+    import tensorflow as tf
+
+    from albert_tf.models import AlbertPretrainer, pretraining_metrics
+    from albert_tf.optimizers import Lamb
+    from albert_tf.training.steps import make_train_function, zero_sums
+
+    policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
+    model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
+    optimizer = Lamb(RATE)
+    optimizer.build(model.trainable_variables)
+    train = make_train_function(model, optimizer, tf.distribute.get_strategy(), jit_compile=jit_compile)
+    batches, one = iter(tf.data.Dataset.from_tensors(data).repeat()), tf.constant(1)
+    return lambda: float(pretraining_metrics(train(batches, one, zero_sums()))["loss"])
+
+
+def main(request: StepRequest) -> None:
+    """Answers the lines of standard input."""
+    replies = replies_to()
+    import tensorflow as tf
+
+    config = AlbertConfig.from_dict(request.config)
+    T = request.max_seq_length
+    data = random_batch(request.batch_size, T, max(1, round(0.15 * T)), config.vocab_size)
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    step = make_training_step(config, data, request.dtype, jit_compile=has_gpu)
+    answer(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})
+
+
+if __name__ == "__main__":
+    main(StepRequest(**json.loads(sys.argv[1])))

@@ -1,0 +1,217 @@
+"""`albert lab figure1` on tiny checkpoints of several formats; its numbers against plain NumPy."""
+
+import dataclasses
+import json
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.lab.checkpoints import sharing_of
+from albert_tf.lab.figure1 import make_windows
+from albert_tf.lab.figure1_rows import comparisons, finding, rows_of
+from albert_tf.lab.results import Results
+from albert_tf.pretrained import huggingface, own, tf1
+from albert_tf.pretrained.stored import StoredModel, Vocabulary
+from data_prep.tokenizer import AlbertTokenizer
+from tests.albert_tf.lab.laboratory import lab
+from tests.albert_tf.pretrained.random_models import random_weights
+from tests.data_prep.conftest import model_file, story  # noqa: F401 - fixtures
+from tests.reference import albert
+from tests.reference import layer_changes as reference
+
+SHARED = AlbertConfig(
+    vocab_size=100,
+    embedding_size=10,
+    hidden_size=24,
+    num_hidden_layers=4,
+    num_attention_heads=3,
+    intermediate_size=36,
+    max_position_embeddings=16,
+)
+NOT_SHARED = dataclasses.replace(SHARED, parameter_sharing="none")
+
+
+def write(writer, folder, config, vocabulary=None, seed=0) -> dict[str, np.ndarray]:
+    """A checkpoint with random weights, which it returns."""
+    folder.mkdir(parents=True)
+    weights = random_weights(config, seed=seed)
+    kept = Vocabulary("sentencepiece", vocabulary.read_bytes()) if vocabulary else None
+    writer(StoredModel("run", folder, config, weights, kept), folder)
+    return weights
+
+
+def expected(config, weights, ids) -> np.ndarray:
+    """(L, 3) in plain NumPy, of one sequence."""
+    states = albert.encoder(config, weights, ids, np.ones(len(ids)), np.zeros(len(ids), int))[0]
+    return reference.layer_changes([state[1:-1] for state in states])
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The captain sailed past the lighthouse. Nobody noticed the apples!\n")
+    return path
+
+
+def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  # noqa: F811
+    shared = write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
+    grouped = dataclasses.replace(SHARED, num_hidden_groups=4)
+    write(huggingface.write_huggingface, tmp_path / "hf", grouped, seed=1)
+    write(own.write_keras, tmp_path / "keras", NOT_SHARED, model_file, seed=2)
+    models = [
+        "--model=ALBERT=" + str(tmp_path / "tf1"),
+        *(f"--model={tmp_path / name}" for name in ("hf", "keras")),
+    ]
+    arguments = [*models, f"--text={text}", f"--output={tmp_path / 'lab'}"]
+    # Before anything is written: one of them has no vocabulary.
+    assert lab("figure1", *arguments) == 2
+    assert "hf comes without one. Name the SentencePiece model" in capfd.readouterr().err
+    assert not (tmp_path / "lab").exists()
+
+    assert lab("figure1", *arguments, f"--spm_model_file={model_file}", "--num_sequences=1") == 0
+    results = Results.read(tmp_path / "lab" / "figure1")
+    titles = [row.title for row in results.rows if "/" not in row.name]
+    assert titles == ["ALBERT (all shared)", "hf (nothing shared)", "keras (nothing shared)"]
+    tokenizer = AlbertTokenizer(model_file)
+    ids = [tokenizer.cls_id, *tokenizer.encode(text.read_text())[:14], tokenizer.sep_id]
+    oracle = expected(SHARED, shared, ids)
+    for layer in range(4):
+        ours = results.row(f"ALBERT/{layer + 1}").ours
+        np.testing.assert_allclose(
+            [ours[name][0] for name in ("l2", "cosine", "degrees")], oracle[layer], 1e-4
+        )
+    off = [abs(oracle[i, 2] - (oracle[i - 1, 2] + oracle[i + 1, 2]) / 2) for i in (1, 2)]
+    assert results.row("ALBERT").ours["degrees_roughness"] == pytest.approx([np.mean(off)], rel=1e-3)
+    assert "degrees_roughness" not in results.row("ALBERT/1").ours
+    assert {each.verdict for each in results.comparisons} == {"can't tell"}
+    assert results.notes[0].count("off the mean of its neighbours' in ALBERT") == 2
+    assert results.settings["models"]["hf"]["format"] == "huggingface"
+    assert {path.name for path in (tmp_path / "lab" / "figure1").iterdir()} == {
+        "results.json",
+        "results.md",
+        "figure1.png",
+    }
+    picture = matplotlib.image.imread(tmp_path / "lab" / "figure1" / "figure1.png")
+    colors = set(map(tuple, (picture[..., :3] * 255).round().astype(int).reshape(-1, 3)))
+    assert {(31, 119, 180), (255, 127, 14), (44, 160, 44)} < colors  # a line for each of three models
+    assert lab("report", tmp_path / "lab") == 0
+
+
+@pytest.mark.slow
+def test_our_runs_and_their_seeds(pretraining_files, tmp_path, text):
+    from albert_tf import cli
+
+    flags = {"num_train_steps": 1, "save_checkpoints_steps": 1, "do_eval": False}
+    for seed in (1, 2):
+        run = tmp_path / "runs" / "all" / f"seed-{seed}"
+        assert cli.main(pretraining_files.flags(run, seed=seed, **flags)) == 0
+    arguments = [f"--model={tmp_path}/runs/all", f"--text={text}", f"--output={tmp_path}/lab"]
+    assert lab("figure1", *arguments, f"--spm_model_file={pretraining_files.spm_model_file}") == 0
+    results = Results.read(tmp_path / "lab" / "figure1")
+    assert results.seeds == [1, 2]
+    first, second = results.row("all").ours["degrees"]
+    assert first != second
+    assert results.notes[0].startswith("The paper's finding is about models that share all layers beside")
+    assert len(results.settings["models"]["all"]["paths"]) == 2
+
+
+def measured(*curves) -> list[np.ndarray]:
+    """Seeds whose L2 distance and angle go as the curves do."""
+    return [
+        np.stack([np.array(curve), np.full(len(curve), 0.5), np.array(curve)], axis=1) for curve in curves
+    ]
+
+
+SMOOTH = ((9.0, 7.0, 5.0, 3.0), (9.1, 7.0, 5.0, 3.0), (9.2, 7.0, 5.0, 3.1))
+ROUGH = ((9.0, 3.0, 9.0, 3.0), (9.0, 3.1, 9.0, 3.0), (9.0, 3.2, 9.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("shared", "other", "verdict", "words"),
+    [
+        (SMOOTH, ROUGH, "lower", "smoother where layers are shared, as in the paper."),
+        (ROUGH, SMOOTH, "higher", "not smoother where layers are shared, other than in the paper."),
+        (
+            SMOOTH,
+            ((9.0, 7.0, 5.1, 3.0), (9.0, 7.0, 5.0, 3.0), (9.3, 7.0, 5.0, 3.1)),
+            "can't tell",
+            "so can't tell.",
+        ),
+        (SMOOTH[:1], ROUGH[:1], "can't tell", "Whether other seeds agree can't be told from one of each."),
+    ],
+)
+def test_the_finding_follows_from_the_numbers(shared, other, verdict, words):
+    sharing = {"A": "all shared", "B": "nothing shared"}
+    rows = rows_of({"A": measured(*shared), "B": measured(*other)}, sharing)
+    found = comparisons(rows, sharing)
+    assert {each.verdict for each in found if each.column.endswith("roughness")} == {verdict}
+    assert {each.paper for each in found} == {"lower"}
+    assert finding(rows, sharing, found).endswith(words)
+
+
+def test_a_model_of_two_layers_has_no_roughness():
+    sharing = {"A": "all shared", "B": "nothing shared"}
+    rows = rows_of({"A": measured((2.0, 1.0)), "B": measured((2.0, 1.5))}, sharing)
+    assert [sorted(row.ours) for row in rows] == [["cosine", "degrees", "l2"]] * 6
+    assert rows[0].ours["l2"] == [1.5]
+    assert finding(rows, sharing, comparisons(rows, sharing)).startswith("The paper's finding is about")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "all shared"),
+        ({"num_hidden_groups": 2}, "shared in 2 groups"),
+        ({"num_hidden_groups": 4}, "nothing shared"),
+        ({"parameter_sharing": "none"}, "nothing shared"),
+        ({"parameter_sharing": "attention"}, "attention shared"),
+        ({"parameter_sharing": "ffn"}, "feed-forward shared"),
+        ({"num_hidden_layers": 1}, "a single layer"),
+    ],
+)
+def test_sharing_in_words(changes, words):
+    assert sharing_of(dataclasses.replace(SHARED, **changes)) == words
+
+
+def test_windows_are_spread_over_the_text(model_file):  # noqa: F811
+    tokenizer = AlbertTokenizer(model_file)
+    sentences = [f"{word} sailed" for word in ("apples", "bottles", "clocks", "letters") for _ in range(30)]
+    windows = make_windows(sentences, tokenizer, 12, 4)
+    assert windows.shape == (4, 12)
+    assert (windows[:, 0] == tokenizer.cls_id).all()
+    assert (windows[:, -1] == tokenizer.sep_id).all()
+    texts = [tokenizer.decode(row[1:-1]) for row in windows]
+    assert ["apple" in texts[0], "lett" in texts[3]] == [True, True]
+    assert make_windows(["a"], tokenizer, 12, 4).shape[0] == 1  # shorter than one sequence
+    assert len(make_windows(sentences[:4], tokenizer, 12, 100)) < 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model=nowhere"], "There is no checkpoint at nowhere"),
+        (["--model=A="], "PATH or NAME=PATH. Received 'A='"),
+        (["--model=tf1", "--text=none.txt"], "none.txt"),
+        (["--model=tf1", "--max_seq_length=2"], "--max_seq_length must be at least 3"),
+        (["--model=A=tf1", "--model=A=keras"], "whose parameter_sharing differ; give them names"),
+        (["--model=tf1", "--spm_model_file=a", "--vocab_file=b"], "two vocabularies"),
+    ],
+)
+def test_mistakes_are_a_sentence(tmp_path, text, model_file, monkeypatch, capfd, arguments, message):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
+    write(own.write_keras, tmp_path / "keras", NOT_SHARED, model_file)
+    texts = [] if any(word.startswith("--text") for word in arguments) else [f"--text={text}"]
+    assert lab("figure1", *arguments, *texts, "--output=lab") == 2
+    assert message in capfd.readouterr().err.replace("\n", " ")
+    assert not (tmp_path / "lab").exists()
+
+
+def test_settings_are_json(tmp_path, text, model_file):  # noqa: F811
+    write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
+    assert lab("figure1", f"--model={tmp_path}/tf1", f"--text={text}", f"--output={tmp_path}/lab") == 0
+    content = json.loads((tmp_path / "lab" / "figure1" / "results.json").read_text())
+    assert content["settings"]["texts"][text.name].startswith("sha256:")
+    assert content["settings"]["max_seq_length"] == 16  # the model's, not the 512 that were asked for

@@ -1,0 +1,102 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from albert_tf.errors import InputError
+from albert_tf.lab.results import Column, Comparison, Plot, Results, Row, compare, mean_and_spread
+
+
+def some_results() -> Results:
+    rows = [
+        Row("nsp", "NSP", {"sop": 0.52}, {"sop": [0.50, 0.52, 0.51]}),
+        Row("sop", "SOP", {"sop": 0.865}, {"sop": [0.61, 0.62, 0.60]}),
+    ]
+    return Results(
+        experiment="table5",
+        title="Sentence objectives",
+        paper="Table 5",
+        question="Does SOP solve NSP – and NSP SOP?",
+        scale="tiny",
+        seeds=[1, 2, 3],
+        command="albert lab table5 --output=lab",
+        settings={"num_train_steps": 10},
+        environment={"python": "3.11"},
+        columns=[Column("sop", "SOP", "accuracy")],
+        rows=rows,
+        plots=[Plot("curves.png", "Curves.")],
+        comparisons=[compare(rows, "sop", "nsp", "sop")],
+        notes=["Chance is 0.5."],
+    )
+
+
+def test_what_was_written_is_read(tmp_path):
+    results = some_results()
+    path = results.write(tmp_path)
+    assert Results.read(path) == Results.read(tmp_path) == results
+    assert json.loads(path.read_text(encoding="utf-8"))["rows"][1]["ours"]["sop"] == [0.61, 0.62, 0.60]
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
+    assert results.row("sop").title == results.column("sop").title == "SOP"
+
+
+def test_a_number_that_is_none_is_not_written(tmp_path):
+    results = some_results()
+    bad = Results(**{**vars(results), "rows": [Row("sop", "SOP", {}, {"sop": [float("nan")]})]})
+    with pytest.raises(ValueError, match="Out of range float"):
+        bad.write(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"experiment": "table5"}', '{"seed": 1, "dev": {}}'])
+def test_other_files_are_refused(tmp_path, text):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(InputError, match="must be the results.json of an experiment"):
+        Results.read(tmp_path)
+
+
+def test_no_file_is_told(tmp_path):
+    with pytest.raises(InputError, match="There is no"):
+        Results.read(tmp_path)
+
+
+def test_mean_and_spread():
+    values = np.random.default_rng(0).normal(size=7)
+    mean, spread = mean_and_spread(list(values))
+    assert mean == pytest.approx(values.mean())
+    assert spread == pytest.approx(values.std(ddof=1))
+    assert mean_and_spread([2.5]) == (2.5, None)
+
+
+def test_the_standard_error_is_welchs():
+    draws = np.random.default_rng(1)
+    ours, others = list(draws.normal(0, 1, 5)), list(draws.normal(1, 3, 4))
+    found = compare([Row("a", "A", {}, {"x": ours}), Row("b", "B", {}, {"x": others})], "a", "b", "x")
+    t = stats.ttest_ind(ours, others, equal_var=False).statistic
+    assert found.difference / found.spread == pytest.approx(t)
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "verdict"),
+    [
+        ([0.61, 0.62, 0.60], [0.50, 0.52, 0.51], "higher"),
+        ([0.50, 0.52, 0.51], [0.61, 0.62, 0.60], "lower"),
+        ([0.5, 0.6, 0.7], [0.5, 0.55, 0.65], "can't tell"),
+        ([0.9], [0.1], "can't tell"),
+        ([0.9, 0.9], [0.1], "can't tell"),
+        ([0.9, 0.9], [0.1, 0.1], "higher"),
+        ([0.9, 0.9], [0.9, 0.9], "can't tell"),
+    ],
+)
+def test_only_what_is_beyond_the_spread_is_claimed(ours, others, verdict):
+    rows = [Row("a", "A", {"x": 2.0}, {"x": ours}), Row("b", "B", {"x": 1.0}, {"x": others})]
+    found = compare(rows, "a", "b", "x")
+    assert (found.verdict, found.paper) == (verdict, "higher")
+    assert (found.spread is None) == (len(ours) == 1 or len(others) == 1)
+
+
+def test_what_is_not_there_is_not_compared():
+    rows = [Row("a", "A", {}, {"x": [1.0]}), Row("b", "B", {"x": 1.0})]
+    assert compare(rows, "a", "b", "x") is None
+    with_ours = [rows[0], Row("b", "B", {"x": 1.0}, {"x": [1.0]})]
+    assert compare(with_ours, "a", "b", "x") == Comparison("a", "b", "x", 0.0, None, "can't tell", None)

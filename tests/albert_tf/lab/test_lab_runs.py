@@ -1,0 +1,48 @@
+"""The arithmetic of runs; training itself is in test_running.py."""
+
+import json
+
+import pytest
+
+from albert_tf.lab.runs import evaluations, fork_step, save_interval, training_seconds
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 9, 10, 11, 19, 95, 2000, 125_000])
+def test_a_fork_starts_from_a_checkpoint_that_is_kept(steps):
+    interval = save_interval(steps)
+    saved = [step for step in range(1, steps + 1) if step % interval == 0 or step == steps]
+    assert fork_step(steps) in saved[-6:]
+    assert len(saved) <= 11
+
+
+def run(folder, lines, **settings):
+    folder.mkdir()
+    settings = {
+        "train_batch_size": 4,
+        "max_seq_length": 8,
+        "num_train_steps": 40,
+        "init_optimizer": False,
+        **settings,
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_the_time_of_a_run_is_that_of_its_steps(tmp_path):
+    lines = [
+        {"step": 10, "tokens_per_second": 32.0},  # a step of 32 tokens a second
+        {"step": 10, "eval_masked_lm_accuracy": 0.1},
+        {"step": 30, "tokens_per_second": 64.0},
+        {"step": 40, "tokens_per_second": 16.0},
+        {"step": 40, "eval_masked_lm_accuracy": 0.2},
+    ]
+    one = run(tmp_path / "one", lines)
+    assert training_seconds(one) == pytest.approx(10 + 10 + 20)
+    assert [line["step"] for line in evaluations(one)] == [10, 40]
+    forked = run(tmp_path / "forked", lines[2:], init_optimizer=True)  # which began at step 20
+    assert training_seconds(forked) == pytest.approx(5 + 20)
+
+
+def test_a_run_that_is_not_there_has_no_evaluations(tmp_path):
+    assert evaluations(tmp_path / "nowhere") == []

@@ -1,0 +1,54 @@
+from albert_tf.lab.markdown import markdown, table
+from albert_tf.lab.results import Column, Plot, Results, Row, compare
+
+
+def results(seeds: int) -> Results:
+    rows = [
+        Row("nsp", "NSP", {"sop": 52.0, "size": 12}, {"sop": [50.0, 52.0, 51.0][:seeds], "size": [0.5]}),
+        Row("sop", "SOP", {"sop": 86.5, "avg": 80.1}, {"sop": [61.0, 62.0, 60.0][:seeds]}),
+    ]
+    return Results(
+        experiment="table5",
+        title="Sentence objectives",
+        paper="Table 5",
+        question="Does it?",
+        scale="tiny",
+        seeds=list(range(1, seeds + 1)),
+        command="albert lab table5",
+        settings={},
+        environment={"cores": 2},
+        columns=[
+            Column("size", "Size", "millions", 2),
+            Column("sop", "SOP", "%", 1),
+            Column("avg", "Avg", "", 1),
+        ],
+        rows=rows,
+        plots=[Plot("curves.png", "Curves.")],
+        comparisons=[compare(rows, "sop", "nsp", "sop")],
+        notes=["By chance 50."],
+    )
+
+
+def test_the_papers_numbers_stand_beside_ours():
+    assert table(results(3)).split("\n") == [
+        "|  | Size (millions), paper | Size (millions), ours | SOP (%), paper | SOP (%), ours | Avg, paper |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| NSP | 12 | 0.50 | 52.0 | 51.0 ± 1.0 |  |",
+        "| SOP |  |  | 86.5 | 61.0 ± 1.0 | 80.1 |",
+    ]
+
+
+def test_a_page_says_what_was_found_and_how():
+    page = markdown(results(3))
+    assert "# Sentence objectives (Table 5)" in page
+    assert "mean ± standard deviation of 3 seeds" in page
+    assert "- SOP against NSP, SOP: higher (+10.0 ± 0.8); the paper: higher" in page
+    assert "![Curves.](curves.png)" in page
+    assert page.endswith("- By chance 50.\n\ncores 2\n")
+
+
+def test_one_seed_claims_nothing():
+    page = markdown(results(1))
+    assert "ours: one seed" in page
+    assert "SOP against NSP, SOP: can't tell from one seed (+11.0); the paper: higher" in page
+    assert "±" not in page.split("|")[20]

@@ -1,0 +1,101 @@
+"""Programs that run in processes of their own: what they say by their exit status, and signals on their way."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.lab.programs import Programs, flags_of
+from albert_tf.training.settings import PretrainingSettings
+from data_prep.prepare_settings import PrepareSettings
+
+ROOT = Path(__file__).parents[3]
+# A laboratory's process, which runs one program that says that it has begun, and waits.
+LABORATORY = """
+import sys
+from albert_tf.errors import Preempted
+from albert_tf.lab.programs import Programs, flags_of
+from albert_tf.training.settings import PretrainingSettings
+from data_prep.prepare_settings import PrepareSettings
+try:
+    with Programs() as programs:
+        programs.module("waiting", sys.argv[1])
+except Preempted:
+    sys.exit(143)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+WAITING = """
+import pathlib, signal, sys, time
+def stop(number, frame):
+    pathlib.Path(sys.argv[1]).with_name("told").write_text(signal.Signals(number).name)
+    sys.exit(128 + number)
+signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGINT, stop)
+pathlib.Path(sys.argv[1]).write_text("")
+time.sleep(60)
+"""
+
+
+def test_what_succeeds_is_quiet(tmp_path, capfd, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "fine.py").write_text("print(__import__('sys').argv[1])")
+    with Programs() as programs:
+        programs.module("fine", "two words")
+    out, err = capfd.readouterr()
+    assert out == "two words\n"
+    assert err == "$ python -m fine 'two words'\n"
+
+
+def test_the_users_mistake_stays_one(capfd):
+    with (
+        Programs() as programs,
+        pytest.raises(InputError, match="albert prepare failed: it says above what to do"),
+    ):
+        programs.albert("prepare", PrepareSettings("nowhere.txt", "x", "y", ngram=2))
+    assert "nowhere.txt" in capfd.readouterr().err
+
+
+def test_flags_are_those_that_say_something():
+    settings = PretrainingSettings("a b", "config", "run", do_train=True, learning_rate=0.1, seed=12345)
+    flags = ["--input_file=a b", "--albert_config_file=config", "--output_dir=run", "--do_train=True"]
+    assert flags_of(settings) == [*flags, "--learning_rate=0.1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "perhaps because memory ran out"),
+        ("import os; os.kill(os.getpid(), 6)", "it ended with SIGABRT"),
+        ("raise ZeroDivisionError", "it ended with status 1"),
+    ],
+)
+def test_a_crash_is_told(tmp_path, monkeypatch, source, message):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "crashing.py").write_text(source)
+    with Programs() as programs, pytest.raises(InputError, match=message):
+        programs.module("crashing")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_is_handed_on(tmp_path, number, status):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    begun, told = tmp_path / "begun", tmp_path / "told"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    laboratory = subprocess.Popen([sys.executable, "-c", LABORATORY, str(begun)], env=environment)
+    try:
+        deadline = time.monotonic() + 60
+        while not begun.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        laboratory.send_signal(number)
+        assert laboratory.wait(timeout=60) == status
+    finally:
+        laboratory.kill()
+        laboratory.wait()
+    assert told.read_text() == number.name

@@ -1,0 +1,184 @@
+"""Every experiment from text to results.json, with absurdly small models; and what a second command adds."""
+
+import dataclasses
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.errors import InputError
+from albert_tf.lab import running
+from albert_tf.lab.experiments import EXPERIMENTS, Experiment
+from albert_tf.lab.programs import Programs
+from albert_tf.lab.results import Results
+from albert_tf.lab.running import run_experiment
+from albert_tf.lab.scales import TINY, shape
+from albert_tf.lab.settings import LabSettings
+from albert_tf.training.metrics_file import read_metrics
+from tests.data_prep.conftest import write_story
+
+ABSURD = dataclasses.replace(
+    TINY,
+    sizes={size: shape(8 * number, 2, 4) for number, size in enumerate(TINY.sizes, 1)},
+    embeddings={64: 2, 128: 3, 256: 4},
+    widths={width: shape(4 * number, 2, 4) for number, width in enumerate(TINY.widths, 1)},
+    vocab_size=90,
+    max_seq_length=24,
+    train_batch_size=4,
+    num_train_steps=4,
+    num_warmup_steps=1,
+    dupe_factor=1,
+    max_eval_steps=1,
+    probe_examples=30,
+    speed_batch=(2, 24),
+)
+
+
+class InThisProcess(Programs):
+    """The same programs without a process for each, which would take seconds to import TensorFlow."""
+
+    ran: list[str]
+
+    def _run(self, module, words, name, line):
+        self.check()
+        self.ran.append(words[0] if module == "albert_tf.cli" else module)
+        if module == "albert_tf.cli":
+            status = cli.main(words)
+            if status:
+                raise InputError(f"{line}: {status}")
+        else:
+            program = importlib.import_module(module)
+            program.main(program.ProbeRequest(**json.loads(words[0])))
+
+
+@pytest.fixture
+def ran(monkeypatch) -> list[str]:
+    """The programs that were run."""
+    monkeypatch.setattr(InThisProcess, "ran", [], raising=False)
+    monkeypatch.setattr(running, "Programs", InThisProcess)
+    return InThisProcess.ran
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory) -> LabSettings:
+    """Flags of one laboratory for all tests of this file, which share its data and runs as experiments do."""
+    folder = tmp_path_factory.mktemp("laboratory")
+    for number in range(5):
+        write_story(folder / f"story{number}.txt", documents=6, seed=number)
+    return LabSettings(
+        str(folder / "lab"), f"{folder}/story*.txt", input_format="lines", seeds=1, speed_sizes="scale"
+    )
+
+
+def first_rows(name: str, number: int) -> Experiment:
+    """An experiment with as many of its rows as show how it works."""
+    rows = EXPERIMENTS[name].rows[:number]
+    names = {row.name for row in rows}
+    claims = [claim for claim in EXPERIMENTS[name].claims if {claim.row, claim.than} <= names]
+    return dataclasses.replace(EXPERIMENTS[name], rows=rows, claims=claims)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("table2", 2),
+        ("table3", 1),
+        ("table4", 1),
+        ("table5", 3),
+        ("table6", 3),
+        ("table11", 2),
+        ("table12", 1),
+        ("figure2", 2),
+    ],
+)
+def test_every_experiment_runs(laboratory, ran, name, rows):
+    folder = run_experiment(first_rows(name, rows), laboratory, ABSURD)
+    results = Results.read(folder)
+    assert results.experiment == name
+    assert {plot.file for plot in results.plots} == {"curves.png", "scores.png"}
+    assert {path.name for path in folder.iterdir()} >= {
+        "curves.png",
+        "scores.png",
+        "results.md",
+        "results.json",
+    }
+    for row in results.rows:
+        assert set(row.ours) == set(EXPERIMENTS[name].measures)
+        assert 0 <= row.ours["masked_lm"][0] <= 100
+        assert all(len(row.ours[column]) == 1 for column in row.ours if column != "speed")
+    assert {comparison.verdict for comparison in results.comparisons} <= {"can't tell"}  # of one seed
+    assert results.settings["num_train_steps"] == 4
+    assert "albert lab" in results.command
+    ran.clear()
+    run_experiment(first_rows(name, rows), laboratory, ABSURD)
+    assert ran == []  # all is there, the speed too
+    assert Results.read(folder) == results
+
+
+@pytest.mark.slow
+def test_more_seeds_are_added(laboratory, ran):
+    experiment = first_rows("table5", 1)
+    run_experiment(experiment, laboratory, ABSURD)
+    first = Results.read(Path(laboratory.output) / "table5")
+    ran.clear()
+    folder = run_experiment(experiment, dataclasses.replace(laboratory, seeds=2), ABSURD)
+    assert ran == ["pretrain", "albert_tf.lab.sentence_probe"]
+    both = Results.read(folder)
+    assert both.seeds == [1, 2]
+    for column, values in first.rows[0].ours.items():
+        assert both.rows[0].ours[column][0] == values[0]
+        assert len(both.rows[0].ours[column]) == 2
+
+
+@pytest.mark.slow
+def test_models_start_from_what_they_should(laboratory, ran):
+    """A fork goes on in the middle with the schedule; a deeper model begins anew with the shallower's weights."""
+    runs = Path(laboratory.output) / "runs"
+    run_experiment(first_rows("figure2", 2), laboratory, ABSURD)
+    forked = read_metrics(runs / "base-E128-share-all-sop-forked" / "seed-1")
+    whole = read_metrics(runs / "base-E128-share-all-sop-part-of-text" / "seed-1")
+    assert [line["step"] for line in forked if "loss" in line] == [3, 4]
+    rates = {line["step"]: line["learning_rate"] for line in whole if "learning_rate" in line}
+    assert all(line["learning_rate"] == rates[line["step"]] for line in forked if "learning_rate" in line)
+    run_experiment(first_rows("table11", 2), laboratory, ABSURD)
+    grown = runs / "large-H1024-L3-E128-share-all-sop-grown" / "seed-1"
+    settings = json.loads((grown / "settings.json").read_text())
+    assert settings["init_checkpoint"].endswith("large-H1024-L1-E128-share-all-sop/seed-1/checkpoints/ckpt-4")
+    assert [line["step"] for line in read_metrics(grown) if "loss" in line] == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+def test_downstream_tasks_have_columns_where_their_files_are(laboratory, ran, tmp_path):
+    sst = tmp_path / "SST-2"
+    sst.mkdir()
+    for part, number in (("train", 12), ("dev", 6)):
+        lines = "".join(f"the captain painted {word}\t{word}\n" for word in [0, 1] * (number // 2))
+        (sst / f"{part}.tsv").write_text("sentence\tlabel\n" + lines)
+    settings = dataclasses.replace(laboratory, glue_dir=str(tmp_path))
+    folder = run_experiment(first_rows("table5", 2), settings, ABSURD)
+    assert ran.count("finetune") == 2
+    results = Results.read(folder)
+    assert [column.name for column in results.columns] == ["masked_lm", "nsp", "sop", "sst-2", "average"]
+    for row in results.rows:
+        assert 0 <= row.ours["sst-2"][0] <= 100
+        assert "average" in row.paper
+        assert "average" not in row.ours  # which needs all five tasks
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"max_seq_length": 3}, "`max_seq_length` must be at least 5"),
+        ({"learning_rate": -1.0}, "--learning_rate must be a number above 0"),
+        ({"tpu": "local", "num_devices": 2}, "--num_devices is for several devices of one machine"),
+    ],
+)
+def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, message):
+    settings = dataclasses.replace(laboratory, output=f"{laboratory.output}-2", **flags)
+    with pytest.raises(InputError, match=message):
+        run_experiment(first_rows("table5", 1), settings, ABSURD)
+    assert not Path(settings.output).exists()
+    assert ran == []

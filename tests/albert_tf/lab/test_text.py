@@ -1,0 +1,95 @@
+"""Cutting text into parts; examples themselves are made in test_running.py."""
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.lab.programs import Programs
+from albert_tf.lab.scales import TINY
+from albert_tf.lab.settings import LabSettings
+from albert_tf.lab.text import LabText, link_files, split_files
+
+
+@pytest.fixture
+def books(tmp_path):
+    folder = tmp_path / "books"
+    folder.mkdir()
+    for number in range(45):
+        (folder / f"book, {number}.txt").write_text(f"Book number {number}.\n")
+    return folder
+
+
+def text(settings: LabSettings) -> LabText:
+    return LabText(settings.resolved(TINY), TINY, Programs())
+
+
+def test_one_file_in_twenty_is_held_out_and_always_the_same(books):
+    paths = sorted(books.iterdir())
+    train, heldout = split_files(paths)
+    assert (len(train), len(heldout)) == (43, 2)
+    assert {*train, *heldout} == set(paths)
+    assert split_files(paths[::-1]) == (train, heldout)
+    assert {len(part) for part in split_files(paths[:2])} == {1}
+
+
+def test_one_file_cannot_be_cut(books):
+    with pytest.raises(InputError, match="at least two files, of which one is held out"):
+        split_files(sorted(books.iterdir())[:1])
+
+
+def test_part_of_the_text_is_a_quarter_of_what_is_trained_on(books, tmp_path):
+    of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt"))
+    part, train, heldout = (set(of_lab.paths(name)) for name in ("part", "train", "heldout"))
+    assert part < train
+    assert (len(part), len(train)) == (11, 43)
+    assert not train & heldout
+    assert not (tmp_path / "lab").exists()
+
+
+def test_a_held_out_text_of_ones_own(books, tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text("Held out.\n")
+    of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt", heldout_file=str(own)))
+    assert of_lab.paths("heldout") == [own]
+    assert len(of_lab.paths("train")) == 45
+
+
+def test_links_are_of_these_files_and_have_no_commas(books, tmp_path):
+    link_files(sorted(books.iterdir())[5:9], tmp_path / "links")  # of an earlier command
+    namesake = tmp_path / "book, 1.txt"
+    namesake.write_text("Another one of that name.\n")
+    paths = [*sorted(books.iterdir())[:3], namesake]
+    assert link_files(paths, tmp_path / "links") == f"{tmp_path}/links/*"
+    links = sorted((tmp_path / "links").iterdir())
+    assert [link.resolve() for link in links] == [path.resolve() for path in paths]
+    assert not any("," in link.name for link in links)
+
+
+def test_the_hash_is_of_the_files(books, tmp_path):
+    of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt"))
+    before = of_lab.check({"train", "heldout"})
+    assert of_lab.check({"train", "heldout", "part"}) == before
+    (books / "book, 7.txt").write_text("Book number 7, second edition.\n")
+    assert of_lab.check({"train", "heldout"}) != before
+
+
+def test_a_quarter_of_three_files_is_none(books, tmp_path):
+    glob = link_files(sorted(books.iterdir())[:4], tmp_path / "few")  # of which one is held out
+    of_lab = text(LabSettings(str(tmp_path / "lab"), glob))
+    with pytest.raises(InputError, match="must be at least 4 to train on. Received 3"):
+        of_lab.check({"train", "heldout", "part"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({}, "--input_file must name text. Received none."),
+        ({"input_file": "nowhere/*.txt"}, "nowhere"),
+        ({"input_file": "books/*", "spm_model_file": "no.model"}, "There is no file no.model"),
+        ({"input_file": "books/*", "max_seq_length": 3}, "`max_seq_length` must be at least 5"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(books, monkeypatch, flags, message):
+    monkeypatch.chdir(books.parent)
+    with pytest.raises(InputError, match=message):
+        text(LabSettings("lab", **flags)).check({"train", "heldout"})
+    assert list(books.parent.iterdir()) == [books]
