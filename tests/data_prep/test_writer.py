@@ -207,7 +207,7 @@ def test_bad_settings(story, model_file, tmp_path, changes, message):
 
 def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
     """Whole words are masked, the manifest names the vocabulary, and `albert inspect` finds it there."""
-    text = "".join(f"我喜欢北京{i}。\nTransformers unaffable cafes {i}!\n" for i in range(60))
+    text = "".join(f"我喜欢北京{c}。\nTransformers unaffable cafes {c}!\n" for c in "abcdefghij" * 6)
     letters = "".join(text.lower().split())
     (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     flags = {"spm_model_file": None, "vocab_file": str(vocab_file), "max_seq_length": 64}
