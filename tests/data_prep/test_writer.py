@@ -207,7 +207,7 @@ def test_bad_settings(story, model_file, tmp_path, changes, message):
 
 def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
     """Whole words are masked, the manifest names the vocabulary, and `albert inspect` finds it there."""
-    text = "".join(f"我喜欢北京{i}。\nTransformers unaffable cafes {i}!\n" for i in range(60))
+    text = "".join(f"我喜欢北京{c}。\nTransformers unaffable cafes {c}!\n" for c in "abcdefghij" * 6)
     letters = "".join(text.lower().split())
     (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     flags = {"spm_model_file": None, "vocab_file": str(vocab_file), "max_seq_length": 64}
@@ -221,7 +221,8 @@ def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
         weights = example["masked_lm_weights"] > 0
         predicted = example["masked_lm_positions"][weights]
         ids[predicted] = example["masked_lm_ids"][weights]
-        words = np.cumsum(tokenizer.starts_word[ids])
+        # A segment may begin inside a word.
+        words = np.cumsum(tokenizer.starts_word[ids] | np.append(True, tokenizer.is_special[ids[:-1]]))
         assert set(np.flatnonzero(np.isin(words, words[predicted]))) == set(predicted)
         assert "".join(tokenizer.pieces[i].removeprefix("##") for i in ids[1:6]) in letters
         masked += len(predicted)

@@ -1,5 +1,9 @@
 """Exports of fine-tuned models: strings in, everything in the graph."""
 
+import json
+import zipfile
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -158,4 +162,30 @@ def test_another_tasks_model(model_file, tmp_path):
         export_model(tmp_path / "nowhere", tmp_path / "saved", "classifier")
     with pytest.raises(InputError, match="--max_answer_length belongs to --kind=question-answering"):
         export_model(file, tmp_path / "saved", "classifier", max_answer_length=3)
+    assert not (tmp_path / "saved").exists()
+
+
+def test_files_that_claim_too_much_or_hold_code(model_file, tmp_path):
+    _, file = saved("text", model_file, tmp_path)
+    with zipfile.ZipFile(file) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    canary = tmp_path / "canary"
+
+    def refused(description, message):
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, content in {**files, "config.json": json.dumps(description).encode()}.items():
+                archive.writestr(name, content)
+        with pytest.raises(InputError, match=message):
+            export_model(file, tmp_path / "saved", "classifier")
+
+    described = json.loads(files["config.json"])
+    with pytest.warns(UserWarning, match="This is unsafe"):
+        code = keras.saving.serialize_keras_object(lambda path=str(canary): __import__("os").mkdir(path))
+    described["config"]["preprocessor"] = code
+    refused(described, "is not a whole fine-tuned model: .*lambda")
+    described["config"]["encoder"]["config"]["vocab_size"] = 5 * 10**12
+    refused(described, r"does not fit its configuration: it has [\d,]+ bytes for 50,0")
+    described["registered_name"] = "keras>Functional"
+    refused(described, "is of a TextClassifier or TextRegressor")
+    assert not canary.exists()
     assert not (tmp_path / "saved").exists()
