@@ -131,10 +131,37 @@ def keras_hub(files: Path, dtype: str) -> Encoder:
     return encode
 
 
+def tensorflow_products(files: Path, dtype: str) -> Encoder:
+    """The layers' products with weights and nothing else, in TensorFlow: what bounds `albert_tf` from below."""
+    import tensorflow as tf
+
+    shapes = {"query": (H, H), "key": (H, H), "value": (H, H), "output": (H, H), "up": (H, F), "down": (F, H)}
+    weights = {
+        name: tf.Variable(tf.cast(tf.random.stateless_normal(shape, (0, 0), stddev=0.02), dtype))
+        for name, shape in shapes.items()
+    }
+
+    @tf.function(input_signature=[tf.TensorSpec((None, H), dtype)])
+    def products(x):
+        for _ in range(L):
+            heads = [tf.matmul(x, weights[name]) for name in ("query", "key", "value")]
+            x = tf.matmul(
+                tf.matmul(tf.matmul(tf.add_n(heads), weights["output"]), weights["up"]), weights["down"]
+            )
+        return tf.cast(x, tf.float32)
+
+    def encode(ids, mask):
+        tokens = tf.cast(tf.ones((int(mask.sum()), H)), dtype)  # padding is left out, as by albert_tf
+        return products(tokens).numpy()[np.newaxis]
+
+    return encode
+
+
 PEERS = {
     function.__name__: function
     for function in (
         albert_tf,
+        tensorflow_products,
         onnx_runtime,
         openvino,
         litert,
