@@ -160,8 +160,8 @@ def _notes(windows: Any) -> list[str]:
     tokens = " or ".join(dict.fromkeys(f"{ids[:, 1:-1].size:,}" for ids in windows))
     return [
         f"Averages over {tokens} tokens of text; [CLS] and [SEP] are read but not counted.",
-        "The rows without a layer's number are means over the layers. Roughness is how far a layer's value lies "
-        "off the mean of its two neighbours'.",
+        "The rows without a layer's number are means over the layers. Zigzag is how far a layer's value lies "
+        "outside the range of its two neighbours': 0 where a curve only rises or only falls.",
         "The paper draws BERT-large and ALBERT-large and prints no numbers; with shared parameters the "
         "transitions are smoother, both measures are lower, and they do not converge to 0.",
     ]

@@ -20,8 +20,8 @@ from albert_tf.lab.results import Plot, Results, Row, compare
 from albert_tf.lab.runs import LabRuns, evaluations, fork_step, training_seconds
 from albert_tf.lab.scales import SCALES, Scale
 from albert_tf.lab.settings import LabSettings
-from albert_tf.lab.text import LabText
-from albert_tf.lab.variants import with_starts
+from albert_tf.lab.text import LabText, Part
+from albert_tf.lab.variants import Objective, Variant, with_starts
 
 _SCORES = ("masked_lm", "nsp", "sop", "own_sentence", "speed", "average")
 
@@ -47,8 +47,7 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
         text = LabText(settings, scale, programs)
         runs = LabRuns(text)
         variants = with_starts([row.variant for row in experiment.rows])
-        is_part = any(variant.text == "part" for variant in variants)
-        text_hash = text.check({"train", "heldout", "part"} if is_part else {"train", "heldout"})
+        text_hash = text.check(*_asked_of_text(experiment, variants))
         for variant in variants:
             runs.check(variant)
         open_laboratory(settings, text_hash)
@@ -71,6 +70,14 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
                 table.add_speeds()
             write_experiment(folder, table)
     return folder
+
+
+def _asked_of_text(experiment: Experiment, variants: list[Variant]) -> tuple[set[Part], set[Objective]]:
+    parts: set[Part] = {"train", "heldout"}
+    if any(variant.text == "part" for variant in variants):
+        parts.add("part")
+    probed = {objective for objective in PROBED if objective in experiment.measures}
+    return parts, {variant.objective for variant in variants} | probed
 
 
 @dataclass

@@ -19,7 +19,7 @@ class LabSettings:
       output: the laboratory's folder. Its data and runs serve all experiments in it; the same command goes on with
         what was stopped, and more seeds are added to those that are there.
       input_file: text to pretrain on; files, globs, commas. table1 needs none.
-      heldout_file: text to evaluate on. Default: every 20th of the files of --input_file, at least one.
+      heldout_file: text to evaluate on. Default: every 20th of the files of --input_file, at least two.
       input_format: "prose", a document a file, or "lines", as for `albert prepare`.
       language: of prose, for the sentence breaker.
       spm_model_file: a vocabulary. Default: one is trained on the text.

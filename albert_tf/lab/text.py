@@ -20,18 +20,19 @@ from data_prep.vocabulary import VocabularySettings
 
 Part = Literal["train", "part", "heldout"]
 HELD_OUT = 20  # one file in so many
+FEWEST_HELD_OUT = 2  # documents, for a next sentence comes from another one
 PART = 4  # a quarter of the files to train on, where an experiment wants less text
 
 
 def split_files(paths: list[Path]) -> tuple[list[Path], list[Path]]:
     """Cuts files into those to train on and those to hold out, in an order that depends on their names alone."""
-    if len(paths) < 2:
+    if len(paths) <= FEWEST_HELD_OUT:
         raise InputError(
-            "--input_file must name at least two files, of which one is held out, or --heldout_file another text. "
-            f"Received {len(paths)} file."
+            f"--input_file must name at least {FEWEST_HELD_OUT + 1} files, of which {FEWEST_HELD_OUT} are held "
+            f"out, or --heldout_file another text. Received {len(paths)}."
         )
     hashed = by_hash(paths)
-    number = max(1, len(paths) // HELD_OUT)
+    number = max(FEWEST_HELD_OUT, len(paths) // HELD_OUT)
     return hashed[number:], hashed[:number]
 
 
@@ -75,11 +76,12 @@ class LabText:
         """Where the SentencePiece model is or will be."""
         return Path(self.settings.spm_model_file or self.folder / "vocabulary.model")
 
-    def check(self, parts: set[Part]) -> str:
+    def check(self, parts: set[Part], objectives: set[Objective]) -> str:
         """Checks what can be checked before anything is written.
 
         Args:
-          parts: what is going to be asked for.
+          parts: what is going to be asked for, "train" and "heldout" among it.
+          objectives: likewise.
 
         Returns:
           A hash of the files' names and sizes.
@@ -92,6 +94,12 @@ class LabText:
             raise InputError(
                 "This experiment trains on a quarter of the files, too, so there must be at least "
                 f"{PART} to train on. Received {len(self.paths('train'))}; cut the text into more files."
+            )
+        fewest = min(len(files) for files in paths.values())
+        if "nsp" in objectives and self.settings.input_format == "prose" and fewest < 2:
+            raise InputError(
+                "A next sentence is drawn from another document, and in prose each file is one, so there must be "
+                f"two files at least to train on and to hold out. Received {fewest}."
             )
         vocabulary = self.settings.spm_model_file
         if vocabulary and not Path(vocabulary).is_file():

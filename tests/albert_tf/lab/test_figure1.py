@@ -82,11 +82,17 @@ def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  #
         np.testing.assert_allclose(
             [ours[name][0] for name in ("l2", "cosine", "degrees")], oracle[layer], 1e-4
         )
-    off = [abs(oracle[i, 2] - (oracle[i - 1, 2] + oracle[i + 1, 2]) / 2) for i in (1, 2)]
-    assert results.row("ALBERT").ours["degrees_roughness"] == pytest.approx([np.mean(off)], rel=1e-3)
-    assert "degrees_roughness" not in results.row("ALBERT/1").ours
+    angles = oracle[:, 2]
+    outside = [
+        max(0.0, angles[i] - max(angles[i - 1], angles[i + 1]), min(angles[i - 1], angles[i + 1]) - angles[i])
+        for i in (1, 2)
+    ]
+    assert results.row("ALBERT").ours["degrees_zigzag"] == pytest.approx(
+        [np.mean(outside)], rel=1e-3, abs=1e-6
+    )
+    assert "degrees_zigzag" not in results.row("ALBERT/1").ours
     assert {each.verdict for each in results.comparisons} == {"can't tell"}
-    assert results.notes[0].count("off the mean of its neighbours' in ALBERT") == 2
+    assert results.notes[0].count("outside the range of its neighbours' in ALBERT") == 2
     assert results.settings["models"]["hf"]["format"] == "huggingface"
     assert {path.name for path in (tmp_path / "lab" / "figure1").iterdir()} == {
         "results.json",
@@ -133,12 +139,8 @@ ROUGH = ((9.0, 3.0, 9.0, 3.0), (9.0, 3.1, 9.0, 3.0), (9.0, 3.2, 9.0, 3.0))
     [
         (SMOOTH, ROUGH, "lower", "smoother where layers are shared, as in the paper."),
         (ROUGH, SMOOTH, "higher", "not smoother where layers are shared, other than in the paper."),
-        (
-            SMOOTH,
-            ((9.0, 7.0, 5.1, 3.0), (9.0, 7.0, 5.0, 3.0), (9.3, 7.0, 5.0, 3.1)),
-            "can't tell",
-            "so can't tell.",
-        ),
+        (SMOOTH[:2], ((9.0, 7.0, 7.2, 3.0), (9.0, 7.0, 5.0, 3.0)), "can't tell", "so can't tell."),
+        (SMOOTH, SMOOTH, "can't tell", "equally smooth, so no finding."),
         (SMOOTH[:1], ROUGH[:1], "can't tell", "Whether other seeds agree can't be told from one of each."),
     ],
 )
@@ -146,12 +148,20 @@ def test_the_finding_follows_from_the_numbers(shared, other, verdict, words):
     sharing = {"A": "all shared", "B": "nothing shared"}
     rows = rows_of({"A": measured(*shared), "B": measured(*other)}, sharing)
     found = comparisons(rows, sharing)
-    assert {each.verdict for each in found if each.column.endswith("roughness")} == {verdict}
+    assert {each.verdict for each in found if each.column.endswith("zigzag")} == {verdict}
     assert {each.paper for each in found} == {"lower"}
     assert finding(rows, sharing, found).endswith(words)
 
 
-def test_a_model_of_two_layers_has_no_roughness():
+@pytest.mark.parametrize(
+    ("curve", "zigzag"), [((9.0, 2.0, 1.0, 0.9), [0.0, 0.0]), ((9.0, 2.0, 2.5, 1.0), [0.5, 0.5])]
+)
+def test_a_steep_fall_is_no_zigzag(curve, zigzag):
+    rows = rows_of({"A": measured(curve)}, {"A": "all shared"})
+    assert [row.ours.get("l2_zigzag") for row in rows] == [[zigzag[0]], None, *([z] for z in zigzag), None]
+
+
+def test_a_model_of_two_layers_has_no_zigzag():
     sharing = {"A": "all shared", "B": "nothing shared"}
     rows = rows_of({"A": measured((2.0, 1.0)), "B": measured((2.0, 1.5))}, sharing)
     assert [sorted(row.ours) for row in rows] == [["cosine", "degrees", "l2"]] * 6

@@ -59,4 +59,4 @@ def test_one_file_alone_is_told_before_anything_is_written(capfd, tmp_path):
     (tmp_path / "book.txt").write_text("One. Two.\n")
     status, _, error = run(capfd, "table3", f"--output={tmp_path}/lab", f"--input_file={tmp_path}/book.txt")
     assert (status, [path.name for path in tmp_path.iterdir()]) == (2, ["book.txt"])
-    assert "at least two files" in error
+    assert "at least 3 files" in error

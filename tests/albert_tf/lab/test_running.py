@@ -65,7 +65,7 @@ def ran(monkeypatch) -> list[str]:
 def laboratory(tmp_path_factory) -> LabSettings:
     """Flags of one laboratory for all tests of this file, which share its data and runs as experiments do."""
     folder = tmp_path_factory.mktemp("laboratory")
-    for number in range(5):
+    for number in range(6):
         write_story(folder / f"story{number}.txt", documents=6, seed=number)
     return LabSettings(
         str(folder / "lab"), f"{folder}/story*.txt", input_format="lines", seeds=1, speed_sizes="scale"

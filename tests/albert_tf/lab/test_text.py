@@ -1,5 +1,7 @@
 """Cutting text into parts; examples themselves are made in test_running.py."""
 
+import dataclasses
+
 import pytest
 
 from albert_tf.errors import InputError
@@ -28,12 +30,25 @@ def test_one_file_in_twenty_is_held_out_and_always_the_same(books):
     assert (len(train), len(heldout)) == (43, 2)
     assert {*train, *heldout} == set(paths)
     assert split_files(paths[::-1]) == (train, heldout)
-    assert {len(part) for part in split_files(paths[:2])} == {1}
+    assert [len(part) for part in split_files(paths[:3])] == [1, 2]
 
 
-def test_one_file_cannot_be_cut(books):
-    with pytest.raises(InputError, match="at least two files, of which one is held out"):
-        split_files(sorted(books.iterdir())[:1])
+def test_two_files_cannot_be_cut(books):
+    with pytest.raises(InputError, match="at least 3 files, of which 2 are held out"):
+        split_files(sorted(books.iterdir())[:2])
+
+
+def test_a_next_sentence_needs_another_document(books, tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text("Held out.\n")
+    of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt", heldout_file=str(own)))
+    of_lab.check({"train", "heldout"}, {"sop", "none"})
+    with pytest.raises(InputError, match="two files at least to train on and to hold out. Received 1"):
+        of_lab.check({"train", "heldout"}, {"sop", "nsp"})
+    lines = text(
+        dataclasses.replace(of_lab.settings, input_format="lines")
+    )  # where a file has many documents
+    lines.check({"train", "heldout"}, {"nsp"})
 
 
 def test_part_of_the_text_is_a_quarter_of_what_is_trained_on(books, tmp_path):
@@ -66,17 +81,17 @@ def test_links_are_of_these_files_and_have_no_commas(books, tmp_path):
 
 def test_the_hash_is_of_the_files(books, tmp_path):
     of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt"))
-    before = of_lab.check({"train", "heldout"})
-    assert of_lab.check({"train", "heldout", "part"}) == before
+    before = of_lab.check({"train", "heldout"}, {"sop"})
+    assert of_lab.check({"train", "heldout", "part"}, {"sop"}) == before
     (books / "book, 7.txt").write_text("Book number 7, second edition.\n")
-    assert of_lab.check({"train", "heldout"}) != before
+    assert of_lab.check({"train", "heldout"}, {"sop"}) != before
 
 
 def test_a_quarter_of_three_files_is_none(books, tmp_path):
-    glob = link_files(sorted(books.iterdir())[:4], tmp_path / "few")  # of which one is held out
+    glob = link_files(sorted(books.iterdir())[:5], tmp_path / "few")  # of which two are held out
     of_lab = text(LabSettings(str(tmp_path / "lab"), glob))
     with pytest.raises(InputError, match="must be at least 4 to train on. Received 3"):
-        of_lab.check({"train", "heldout", "part"})
+        of_lab.check({"train", "heldout", "part"}, {"sop"})
 
 
 @pytest.mark.parametrize(
@@ -91,5 +106,5 @@ def test_a_quarter_of_three_files_is_none(books, tmp_path):
 def test_mistakes_are_told_before_anything_is_written(books, monkeypatch, flags, message):
     monkeypatch.chdir(books.parent)
     with pytest.raises(InputError, match=message):
-        text(LabSettings("lab", **flags)).check({"train", "heldout"})
+        text(LabSettings("lab", **flags)).check({"train", "heldout"}, {"sop"})
     assert list(books.parent.iterdir()) == [books]
