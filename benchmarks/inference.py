@@ -49,6 +49,11 @@ class Cell:
         lengths = self.batches[turn % len(self.batches)]
         return json.dumps({"lengths": lengths, "T": max(lengths)})
 
+    @property
+    def filled(self) -> float:
+        """The share of tokens, the rest being padding."""
+        return sum(map(sum, self.batches)) / sum(len(rows) * max(rows) for rows in self.batches)
+
     def tokens(self, turns: int) -> list[int]:
         """Without padding, of each turn."""
         return [sum(self.batches[turn % len(self.batches)]) for turn in range(turns)]
@@ -134,7 +139,8 @@ def measure(dtype: str, columns: list[Cell], files: Path, flags: argparse.Namesp
         rows[cell.name] = summary(peers, cell.tokens(flags.turns), dtype)
     for peer in peers:
         peer.stop()
-    return {"dtype": dtype, "starts": starts, "cells": rows}
+    filled = {cell.name: round(cell.filled, 3) for cell in columns}
+    return {"dtype": dtype, "starts": starts, "filled": filled, "cells": rows}
 
 
 def summary(peers: list[Peer], tokens: list[int], dtype: str) -> dict[str, dict]:
@@ -185,7 +191,7 @@ def table(run: dict) -> str:
             else "died"
             for name in names
         ]
-        lines.append(f"| {cell} | " + " | ".join(shown) + " |")
+        lines.append(f"| {cell}, {run['filled'][cell]:.0%} tokens | " + " | ".join(shown) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -53,7 +53,8 @@ def test_cells_of_full_rows_and_of_real_lengths(tmp_path, model_file):
         spm_model_file=str(model_file),
     )
     full, mixed = cells(flags)
-    assert (full.name, full.batches) == ("2 x 16", ((16, 16),))
+    assert (full.name, full.batches, full.filled) == ("2 x 16", ((16, 16),), 1.0)
+    assert Cell("", ((3, 1), (2, 2))).filled == 0.8
     assert mixed.name == "sst-2, 2 rows"
     tokenizer = AlbertTokenizer(model_file)
     possible = {2 + len(tokenizer.encode(text)) for text in texts}
@@ -74,5 +75,6 @@ def test_summary_compares_with_ours_turn_by_turn():
     agreed = {name: row["agrees"] for name, row in rows.items()}
     assert agreed == {"albert_tf": True, "openvino": True, "onnx_runtime": False, "keras_hub": None}
     start = {"start_seconds": 3.0, "load_seconds": 1.0}
-    shown = table({"dtype": "float32", "starts": dict.fromkeys(rows, start), "cells": {cell.name: rows}})
-    assert "| 2 x 16 | 24 (1.00) | 12 (2.00) | 32 (1.00) differs | 32 (1.00) |" in shown
+    run = {"starts": dict.fromkeys(rows, start), "filled": {cell.name: 0.75}, "cells": {cell.name: rows}}
+    shown = table({"dtype": "float32", **run})
+    assert "| 2 x 16, 75% tokens | 24 (1.00) | 12 (2.00) | 32 (1.00) differs | 32 (1.00) |" in shown
