@@ -14,10 +14,11 @@ from albert_tf.finetuning.prediction_lines import (
     lines_of_predictions,
 )
 from albert_tf.finetuning.results import RESULTS_FILE
-from albert_tf.finetuning.run_folder import load_finetuned, seed_folder, seed_results
+from albert_tf.finetuning.run_folder import load_finetuned, seed_results
 from albert_tf.finetuning.task_data import as_split, prediction_batches
 from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import EVEN_ODDS, predictions_of
+from albert_tf.pretrained.own import best_seed
 from albert_tf.training.inference import Inference, by_row
 from data_prep.token_stream import batches_of_lines, decode_lines
 
@@ -33,9 +34,8 @@ def find_seed(model_dir: str | Path) -> Path:
     folder = Path(model_dir)
     if (folder / MODEL_FILE).exists():
         return folder
-    if (folder / RESULTS_FILE).exists():
-        best = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))["best_seed"]
-        return seed_folder(folder, best)
+    if seed := best_seed(folder):
+        return seed
     raise InputError(
         "--model_dir must be the folder of a fine-tuned model, what --output_dir was in `albert finetune`. "
         f"Received {folder}, which holds neither {RESULTS_FILE} nor {MODEL_FILE}."

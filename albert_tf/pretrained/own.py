@@ -118,8 +118,8 @@ def best_seed(folder: Path) -> Path | None:
     """The folder of the best seed of a fine-tuning run; None where `folder` is none."""
     if not (folder / RESULTS_FILE).is_file():
         return None
-    seed = folder / f"seed_{read_json(folder / RESULTS_FILE).get('best_seed')}"
-    return seed if (seed / MODEL_FILE).is_file() else None
+    best = read_json(folder / RESULTS_FILE).get("best_seed")
+    return None if best is None else folder / f"seed_{best}"
 
 
 def _of_parts(model: AlbertPretrainer, parts: Sequence[str]) -> dict[str, np.ndarray]:

@@ -80,7 +80,7 @@ def _read_local(path: Path) -> StoredModel:
 def _read_folder(folder: Path) -> StoredModel:
     if (folder / own.MODEL_FILE).exists():
         return own.read_keras(folder / own.MODEL_FILE)
-    if seed := own.best_seed(folder):
+    if (seed := own.best_seed(folder)) and (seed / own.MODEL_FILE).exists():
         return own.read_keras(seed / own.MODEL_FILE)
     if own.is_run(folder):
         return own.read_run(folder, folder)
