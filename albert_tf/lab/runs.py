@@ -96,6 +96,7 @@ class LabRuns:
             seed=seed,
             train_batch_size=of_lab.train_batch_size,
             learning_rate=of_lab.learning_rate,
+            optimizer=self.text.scale.optimizer,
             num_train_steps=steps,
             num_warmup_steps=round(of_lab.num_warmup_steps * steps / of_lab.num_train_steps),
             save_checkpoints_steps=save_interval(steps),
