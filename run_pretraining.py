@@ -152,7 +152,9 @@ def make_model(
 ) -> tuple[AlbertPretrainer, keras.optimizers.Optimizer]:
     """A fresh model and its optimizer."""
     dtype = dtype_policy(settings)
-    model = AlbertPretrainer(config, seed=settings.seed, remat=settings.remat, dtype=dtype)
+    model = AlbertPretrainer(
+        config, seed=settings.seed, remat=settings.remat, scan_layers=settings.scan_layers, dtype=dtype
+    )
     optimizer = make_optimizer(settings)
     optimizer.build(model.trainable_variables)
     return model, optimizer

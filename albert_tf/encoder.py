@@ -12,8 +12,10 @@ from keras import ops
 
 from albert_tf.activations import activation
 from albert_tf.config import AlbertConfig
+from albert_tf.layer_norm import layer_norm
 from albert_tf.padding import Unpadding, dropped, restored, zero_padded
 from albert_tf.parameters import distinct_layers
+from albert_tf.repetition import repeated
 
 # Added to the scores of masked keys, as in the original: large enough to vanish in the softmax, small
 # enough that a row in which every key is masked stays finite in any dtype.
@@ -33,46 +35,6 @@ def dense(
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer=initializer(config, seeds), name=name, dtype=dtype
     )
-
-
-def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":
-    """LayerNorm; its name is what excludes its parameters from weight decay and trust ratio."""
-    return LayerNorm(epsilon=config.layer_norm_epsilon, name="layer_norm", dtype=dtype)
-
-
-class LayerNorm(keras.layers.LayerNormalization):
-    """LayerNormalization of arrays (rows, width), in training with a backward pass of its own."""
-
-    def call(self, x, training=False):
-        return normalise(x, self.gamma, self.beta, self.epsilon) if training else super().call(x)
-
-
-def normalise(x, gamma, beta, epsilon: float):
-    """LayerNorm of x (rows, width), computed in float32.
-
-    It keeps the normalised array, in the dtype of x, and one number a row for the backward pass, where
-    automatic differentiation would keep four float32 arrays.
-    """
-
-    @ops.custom_gradient
-    def with_gradient(x, gamma, beta):
-        centred = ops.cast(x, "float32")
-        centred = centred - ops.mean(centred, axis=-1, keepdims=True)
-        scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)  # (rows, 1)
-        kept = ops.cast(centred * scale, x.dtype)
-
-        def backward(*upstreams, upstream=None):  # backends pass it either way
-            dy = ops.cast(upstreams[0] if upstream is None else upstream, "float32")
-            normal = ops.cast(kept, "float32")
-            dnormal = dy * gamma
-            along = normal * ops.mean(dnormal * normal, axis=-1, keepdims=True)
-            dx = (dnormal - ops.mean(dnormal, axis=-1, keepdims=True) - along) * scale
-            return ops.cast(dx, x.dtype), ops.sum(dy * normal, axis=0), ops.sum(dy, axis=0)
-
-        return ops.cast(centred * scale * gamma + beta, x.dtype), backward
-
-    # As values: a function with a gradient of its own must not read variables.
-    return with_gradient(x, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
 
 
 def compiling_pays() -> bool:
@@ -222,6 +184,8 @@ class AlbertEncoder(keras.Model):
       seed: seeds the initial weights and the dropout masks.
       remat: whether the backward pass recomputes the activations inside each layer instead of keeping
         them: the same gradients from less memory and about a third more computation.
+      scan_layers: whether layers that share their parameters are a loop, compiled once and run as often as there
+        are layers. For XLA, whose compilation takes as long as the code is; shapes must be known.
       unpad: whether to compute nothing for padding where `training` is off. The outputs there are 0. Shapes
         inside then depend on the mask, so not for TPUs and XLA.
 
@@ -245,6 +209,7 @@ class AlbertEncoder(keras.Model):
         *,
         seed: int | None = None,
         remat: bool = False,
+        scan_layers: bool = False,
         unpad: bool = False,
         **kwargs,
     ):
@@ -252,6 +217,7 @@ class AlbertEncoder(keras.Model):
         self.config = config
         self.seed = seed
         self.remat = remat
+        self.scan_layers = scan_layers
         self.unpad = unpad
         self.supports_jit = compiling_pays()
         self.seeds = seeds = keras.random.SeedGenerator(seed, name="seeds")
@@ -297,14 +263,19 @@ class AlbertEncoder(keras.Model):
         values = self._values()
         if positions is not None:
             positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)  # the pooler's
+        state = self.seeds.state * 1  # a copy, from which each layer's masks follow
         layer_outputs = [x]
-        for layer in range(L):
-            attentions = self.attentions[layer * len(self.attentions) // L]
-            ffns = self.ffns[layer * len(self.ffns) // L]
-            blocks = list(zip(attentions, ffns, strict=True))
-            wanted = positions if layer == L - 1 else None
-            x = self._layer(blocks, values, x, mask_scores, wanted, unpadding, training)
+        for layers in self._stretches(rolled=self.scan_layers and not intermediates):
+            blocks, wanted = self._blocks(layers[0]), positions if L - 1 in layers else None
+
+            def run(layer, x, blocks=blocks, wanted=wanted):
+                first_masks = state + ops.cast(self._masks_a_layer * layer, state.dtype)
+                return self._layer(blocks, values, x, mask_scores, wanted, unpadding, first_masks, training)
+
+            x = repeated(run, layers, x)
             layer_outputs.append(x)
+        if training:
+            self.seeds.state.assign(state + ops.cast(self._masks_a_layer * L, state.dtype))
 
         if positions is None:
             sequence_output = ops.reshape(zero_padded(x, unpadding), (-1, T, H))
@@ -330,13 +301,35 @@ class AlbertEncoder(keras.Model):
             for variable in variables
         }
 
-    def _layer(self, blocks, values, x, mask_scores, positions, unpadding, training):
+    @property
+    def _masks_a_layer(self):
+        """By how much a layer moves the state of the seeds."""
+        return ops.array([0, MASKS_PER_BLOCK * self.config.inner_group_num], "int32")
+
+    def _blocks(self, layer: int) -> list[tuple[SelfAttention, FeedForward]]:
+        """The attention and feed-forward parts that a layer is made of."""
+        L = self.config.num_hidden_layers
+        attentions = self.attentions[layer * len(self.attentions) // L]
+        ffns = self.ffns[layer * len(self.ffns) // L]
+        return list(zip(attentions, ffns, strict=True))
+
+    def _stretches(self, rolled: bool) -> list[range]:
+        """The layers in order, each by itself or, `rolled`, those together that are the same; the last one is
+        always by itself, since it may compute less."""
+        L = self.config.num_hidden_layers
+        starts = [
+            layer
+            for layer in range(L)
+            if not rolled or layer in (0, L - 1) or self._blocks(layer) != self._blocks(layer - 1)
+        ]
+        return [range(start, stop) for start, stop in itertools.pairwise([*starts, L])]
+
+    def _layer(self, blocks, values, x, mask_scores, positions, unpadding, state, training):
         """One layer, a pure function of its input and its variables' `values` that can be run again.
 
-        The masks follow from the state of the seeds before the layer, so running it again draws the same ones.
+        The masks follow from `state`, what the seeds' is before the layer, so running it again draws the same.
         """
         variables = [variable for block in blocks for part in block for variable in part.weights]
-        state = self.seeds.state * 1  # a copy: the variable moves on before the layer is run again
 
         def run(x, *values):
             with keras.StatelessScope([(self.seeds.state, state)]) as scope:
@@ -348,8 +341,6 @@ class AlbertEncoder(keras.Model):
                     x = ffn(x, training=training)
             return x
 
-        if training:
-            self.seeds.state.assign(state + ops.array([0, MASKS_PER_BLOCK * len(blocks)], state.dtype))
         # Everything else that `run` reads has no gradient, and keras.remat would compute one for an argument.
         return (keras.remat(run) if self.remat else run)(x, *(values[id(v)] for v in variables))
 
@@ -365,6 +356,7 @@ class AlbertEncoder(keras.Model):
             "config": self.config.to_dict(),
             "seed": self.seed,
             "remat": self.remat,
+            "scan_layers": self.scan_layers,
             "unpad": self.unpad,
             "name": self.name,
         }

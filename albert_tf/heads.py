@@ -5,7 +5,8 @@ from keras import ops
 
 from albert_tf.activations import activation
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import dense, gather_positions, layer_norm
+from albert_tf.encoder import dense, gather_positions
+from albert_tf.layer_norm import layer_norm
 
 
 class MaskedLMHead(keras.layers.Layer):

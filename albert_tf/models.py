@@ -17,6 +17,7 @@ class AlbertPretrainer(keras.Model):
       config: the model's shape.
       seed: seeds the initial weights and the dropout masks.
       remat: as in `AlbertEncoder`: less memory, more computation.
+      scan_layers: as in `AlbertEncoder`: shorter compilation with XLA.
 
     Call args:
       inputs: the encoder's dict of (B, T) arrays and `masked_lm_positions` (B, P); further keys, such as
@@ -26,12 +27,23 @@ class AlbertPretrainer(keras.Model):
       A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
     """
 
-    def __init__(self, config: AlbertConfig, *, seed: int | None = None, remat: bool = False, **kwargs):
+    def __init__(
+        self,
+        config: AlbertConfig,
+        *,
+        seed: int | None = None,
+        remat: bool = False,
+        scan_layers: bool = False,
+        **kwargs,
+    ):
         super().__init__(**{"name": "albert_pretrainer", **kwargs})
         self.config = config
         self.seed = seed
         self.remat = remat
-        self.encoder = AlbertEncoder(config, seed=seed, remat=remat, dtype=self.dtype_policy)
+        self.scan_layers = scan_layers
+        self.encoder = AlbertEncoder(
+            config, seed=seed, remat=remat, scan_layers=scan_layers, dtype=self.dtype_policy
+        )
         self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.build()
@@ -67,6 +79,7 @@ class AlbertPretrainer(keras.Model):
             "config": self.config.to_dict(),
             "seed": self.seed,
             "remat": self.remat,
+            "scan_layers": self.scan_layers,
             "name": self.name,
         }
 

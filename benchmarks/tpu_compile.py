@@ -50,6 +50,8 @@ class CompileSettings:
       max_seq_length: T.
       max_predictions_per_seq: P; default 15% of T.
       remat: recompute the layers' activations in the backward pass.
+      scan_layers: compile the shared layers once, as a loop. The FLOPs are then this library's count, for the
+        compiler counts a loop as one turn.
       mixed_precision: "bfloat16" or "float32".
       gradient_accumulation_steps: micro-batches a step.
       largest: look for the largest batch a chip holds, up to batch_size / chips.
@@ -62,6 +64,7 @@ class CompileSettings:
     max_seq_length: int = 512
     max_predictions_per_seq: int | None = None
     remat: bool = False
+    scan_layers: bool = False
     mixed_precision: str = "bfloat16"
     gradient_accumulation_steps: int = 1
     largest: bool = False
@@ -198,7 +201,9 @@ def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
     preset = settings.preset if settings.preset in PRESETS else f"{settings.preset}_v2"
     config = AlbertConfig.from_preset(preset)
     dtype = "mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"
-    model = AlbertPretrainer(config, seed=1, dtype=dtype, remat=settings.remat)
+    model = AlbertPretrainer(
+        config, seed=1, dtype=dtype, remat=settings.remat, scan_layers=settings.scan_layers
+    )
     optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
     optimizer.build(model.trainable_variables)
     step = tf.function(

@@ -46,6 +46,8 @@ class PretrainingSettings:
         2 seconds; 10 with several workers.
       remat: compute each layer's activations again in the backward pass instead of keeping them: much less memory
         (what xxlarge at 512 tokens needs), about a third more time.
+      scan_layers: compile layers that share their parameters once, as a loop: XLA, so TPUs, start many times
+        sooner.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
       jit_compile: compile the step with XLA. auto: on GPUs. TPUs always do.
       spike_factor: a logged loss above so many times the usual one (the median of the last 20) is a spike.
@@ -84,6 +86,7 @@ class PretrainingSettings:
     gradient_accumulation_steps: int = 1
     iterations_per_loop: int | None = None
     remat: bool = False
+    scan_layers: bool = False
     mixed_precision: Literal["bfloat16"] | None = None
     jit_compile: Literal["auto", "on", "off"] = "auto"
     spike_factor: float = 1.5

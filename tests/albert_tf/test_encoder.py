@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder, normalise
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.layer_norm import normalise
 from tests.reference import albert as reference
 
 B, T = 3, 9

@@ -51,6 +51,7 @@ def train(
     steps=20,
     dtype="float32",
     remat=False,
+    scan_layers=False,
     dropout=0.0,
     shape=None,
     same_example=False,
@@ -64,6 +65,7 @@ def train(
       steps: how many.
       dtype: the model's.
       remat: the model's.
+      scan_layers: the model's.
       dropout: rate in the hidden layers.
       shape: changes of `CONFIG`.
       same_example: every example is the first one, and a pair.
@@ -76,7 +78,7 @@ def train(
         data["sentence_order_weights"] = np.ones(N, "float32")
     config = AlbertConfig(**{**CONFIG.to_dict(), **(shape or {}), "hidden_dropout_prob": dropout})
     with strategy.scope():
-        model = AlbertPretrainer(config, seed=1, remat=remat, dtype=dtype)
+        model = AlbertPretrainer(config, seed=1, remat=remat, scan_layers=scan_layers, dtype=dtype)
         optimizer = Lamb(WarmupPolynomialDecay(peak, 30, 5))
         optimizer.build(model.trainable_variables)
 

@@ -63,7 +63,7 @@ def test_recomputed_activations_equal_kept_ones(one):
     assert_same(train(tf.distribute.get_strategy(), remat=True), one)
 
 
-ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
+ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True, "scan_layers": True}
 
 
 @pytest.mark.slow

@@ -1,0 +1,46 @@
+"""LayerNorm whose backward pass keeps one array."""
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+
+
+def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":
+    """LayerNorm; its name is what excludes its parameters from weight decay and trust ratio."""
+    return LayerNorm(epsilon=config.layer_norm_epsilon, name="layer_norm", dtype=dtype)
+
+
+class LayerNorm(keras.layers.LayerNormalization):
+    """LayerNormalization of arrays (rows, width), in training with a backward pass of its own."""
+
+    def call(self, x, training=False):
+        return normalise(x, self.gamma, self.beta, self.epsilon) if training else super().call(x)
+
+
+def normalise(x, gamma, beta, epsilon: float):
+    """LayerNorm of x (rows, width), computed in float32.
+
+    It keeps the normalised array, in the dtype of x, and one number a row for the backward pass, where
+    automatic differentiation would keep four float32 arrays.
+    """
+
+    @ops.custom_gradient
+    def with_gradient(x, gamma, beta):
+        centred = ops.cast(x, "float32")
+        centred = centred - ops.mean(centred, axis=-1, keepdims=True)
+        scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)  # (rows, 1)
+        kept = ops.cast(centred * scale, x.dtype)
+
+        def backward(*upstreams, upstream=None):  # backends pass it either way
+            dy = ops.cast(upstreams[0] if upstream is None else upstream, "float32")
+            normal = ops.cast(kept, "float32")
+            dnormal = dy * gamma
+            along = normal * ops.mean(dnormal * normal, axis=-1, keepdims=True)
+            dx = (dnormal - ops.mean(dnormal, axis=-1, keepdims=True) - along) * scale
+            return ops.cast(dx, x.dtype), ops.sum(dy * normal, axis=0), ops.sum(dy, axis=0)
+
+        return ops.cast(centred * scale * gamma + beta, x.dtype), backward
+
+    # As values: a function with a gradient of its own must not read variables.
+    return with_gradient(x, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
