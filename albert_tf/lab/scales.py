@@ -71,6 +71,7 @@ _SMALL_ENCODER_TASKS = {
     "race": (2.0, 3e-4),
 }
 
+
 def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
     """A shape with weights as far apart as narrow matrices need: at BERT's 0.02 they hardly learn at first."""
     return {

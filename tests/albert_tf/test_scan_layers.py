@@ -9,6 +9,7 @@ from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_
 from tests.albert_tf.test_models import random_batch
 from tests.albert_tf.test_remat import with_dropout
 
+
 def second_step(config, *, jit_compile: bool = False, **model_flags) -> list[np.ndarray]:
     """Gradients of all weights in the second of two steps, so that masks must follow each other alike too."""
     model, batch = AlbertPretrainer(config, seed=3, **model_flags), random_batch(config)
@@ -62,7 +63,9 @@ def test_the_graph_does_not_grow_with_the_layers(tiny_config):
         encoder = AlbertEncoder(with_dropout(tiny_config, num_hidden_layers=layers), **flags)
         function = tf.function(lambda ids: encoder({"input_ids": ids}, training=True)["pooled_output"])
         graph = function.get_concrete_function(tf.TensorSpec((2, 8), tf.int32)).graph
-        bodies = [node for name in graph._functions for node in graph._get_function(name).graph.as_graph_def().node]
+        bodies = [
+            node for name in graph._functions for node in graph._get_function(name).graph.as_graph_def().node
+        ]
         return len(graph.get_operations()) + len(bodies)
 
     assert operations(12) > operations(4) + 100
