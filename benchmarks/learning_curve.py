@@ -122,9 +122,7 @@ def model_config(settings: CurveSettings, T: int) -> AlbertConfig:
         max_position_embeddings=T,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        initializer_range=round(
-            0.8 * H**-0.5, 3
-        ),  # BERT's 0.02 is for its width; a narrow model hardly starts
+        initializer_range=round(0.8 * H**-0.5, 3),  # BERT's 0.02 is for its width
     )
 
 

@@ -73,7 +73,7 @@ _SMALL_ENCODER_TASKS = {
 
 
 def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
-    """A shape with weights as far apart as narrow matrices need: at BERT's 0.02 they hardly learn at first."""
+    """A shape with weights spread for its width; BERT's 0.02 is for 768, and narrow models start later from it."""
     return {
         **shape(hidden_size, num_hidden_layers, 32),
         "initializer_range": round(0.8 * hidden_size**-0.5, 3),
