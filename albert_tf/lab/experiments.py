@@ -94,7 +94,7 @@ _QUALITY = ("parameters", "masked_lm", "own_sentence")
 _SHARING = {"all": "all shared", "attention": "shared attention", "ffn": "shared FFN", "none": "not shared"}
 _E_NOTE = "E is the paper's; a smaller scale has a smaller one in its place, in the same order."
 _BERT_NOTE = (
-    "BERT is trained like ALBERT here, with sentence order, LAMB and the same batches, so that only the "
+    "BERT is trained like ALBERT here, with sentence order, the same optimizer and batches, so that only the "
     "architecture differs."
 )
 _BERT_LARGE, _XXLARGE = Variant("large", 1024, "none"), Variant("xxlarge")

@@ -22,9 +22,12 @@ def begin(settings: LabSettings) -> None:
 def test_a_laboratory_that_has_begun_stays_what_it_is(settings):
     begin(settings)
     open_laboratory(dataclasses.replace(settings, seeds=5, glue_dir="glue"), "abc")  # more of the same
-    with pytest.raises(InputError, match="laboratory with --num_train_steps 2400.*Received 7; use the same"):
+    with pytest.raises(InputError, match="laboratory with --num_train_steps 24000.*Received 7; use the same"):
         open_laboratory(dataclasses.replace(settings, num_train_steps=7), "abc")
-    assert json.loads((settings.folder / "laboratory.json").read_text())["num_train_steps"] == 2400
+    assert (
+        json.loads((settings.folder / "laboratory.json").read_text())["num_train_steps"]
+        == TINY.num_train_steps
+    )
 
 
 def test_another_text_is_told(settings):
