@@ -79,7 +79,8 @@ def test_metrics(finished):
     evaluation = [line for line in lines if "eval_loss" in line]
     assert [line["step"] for line in training] == [3, 4, 6, 8, 9, 12]
     assert [line["step"] for line in evaluation] == [4, 8, 12]
-    assert all(set(line) == {"step", "loss", "learning_rate", "examples_per_second"} for line in training)
+    names = {"step", "loss", "learning_rate", "gradient_norm", "examples_per_second"}
+    assert all(set(line) == names and line["gradient_norm"] > 0 for line in training)
     expected = {"step", "eval_loss", "eval_accuracy", "eval_macro_f1", "eval_examples"}
     assert all(set(line) == expected for line in evaluation)
     rates = {line["step"]: line["learning_rate"] for line in training}

@@ -103,7 +103,14 @@ class RunCallback(keras.callbacks.Callback):
         rate = float(self._learning_rate(self._step - 1))
         batch = self._settings.train_batch_size
         assert batch
-        values = {"loss": loss, "learning_rate": rate, "examples_per_second": steps * batch / seconds}
+        norm = self.model.optimizer.gradient_norm
+        values = {
+            "loss": loss,
+            "learning_rate": rate,
+            "gradient_norm": float(norm.result()),
+            "examples_per_second": steps * batch / seconds,
+        }
+        norm.reset_state()
         self._log.write(self._step, values)
         left = (self._settings.num_train_steps or 0) - self._step
         self._progress.update(self._step, values, left * seconds / steps)

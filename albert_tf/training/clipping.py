@@ -13,7 +13,14 @@ class ClippedAdamW(AdamW):
 
     Keras' own `global_clipnorm` clips what each replica has before the sum, so that several devices train
     another model than one.
+
+    Attributes:
+      gradient_norm: a metric, the mean norm before clipping of the steps since it was reset.
     """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
 
     def apply(self, grads, trainable_variables=None):
         pairs = [
@@ -28,5 +35,6 @@ class ClippedAdamW(AdamW):
         count = replicas.num_replicas_in_sync
         if count > 1:
             gradients = replicas.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        self.gradient_norm.update_state(norm)
         super().apply([gradient / count for gradient in gradients], variables)  # sums them again

@@ -18,6 +18,7 @@ def test_gradients_are_clipped_to_norm_1_together(scale):
     optimizer.apply_gradients(zip(gradients.values(), variables, strict=True))
     norm = np.sqrt(sum(np.sum(gradient**2) for gradient in gradients.values()))
     assert (norm > 1) == (scale == 100.0)
+    assert float(optimizer.gradient_norm.result()) == pytest.approx(norm, rel=1e-5)
     reference = ReferenceOptimizer(values, lambda step: 0.1, trust_ratio=False)
     reference.step({name: gradient / max(norm, 1.0) for name, gradient in gradients.items()})
     for variable, name in zip(variables, values, strict=True):
