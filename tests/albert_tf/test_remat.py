@@ -22,9 +22,9 @@ def with_dropout(config, **changes) -> AlbertConfig:
     return AlbertConfig.from_dict({**config.to_dict(), **rates, **changes})
 
 
-def gradients(config, *, remat: bool, jit_compile: bool = False, steps: int = 2) -> list[np.ndarray]:
+def gradients(config, *, jit_compile: bool = False, steps: int = 2, **model_flags) -> list[np.ndarray]:
     """Of the loss by every weight, in the second of two steps: masks must follow each other alike too."""
-    model, batch = AlbertPretrainer(config, seed=3, remat=remat), random_batch(config)
+    model, batch = AlbertPretrainer(config, seed=3, **model_flags), random_batch(config)
 
     @tf.function(jit_compile=jit_compile)
     def step():

@@ -5,25 +5,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.encoder import AlbertEncoder
-from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_sums
-from tests.albert_tf.test_models import random_batch
-from tests.albert_tf.test_remat import with_dropout
-
-
-def second_step(config, *, jit_compile: bool = False, **model_flags) -> list[np.ndarray]:
-    """Gradients of all weights in the second of two steps, so that masks must follow each other alike too."""
-    model, batch = AlbertPretrainer(config, seed=3, **model_flags), random_batch(config)
-
-    @tf.function(jit_compile=jit_compile)
-    def step():
-        with tf.GradientTape() as tape:
-            loss = pretraining_metrics(pretraining_sums(model(batch, training=True), batch))["loss"]
-        values = [variable.value for variable in model.trainable_variables]
-        return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, values)]
-
-    step()
-    return [gradient.numpy() for gradient in step()]
-
+from albert_tf.models import AlbertPretrainer
+from tests.albert_tf.test_remat import gradients, with_dropout
 
 GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
 
@@ -39,8 +22,8 @@ GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
 )
 def test_gradients_with_dropout_are_the_same(tiny_config, changes, remat, jit_compile):
     config = with_dropout(tiny_config, num_hidden_layers=5, **changes)
-    one_by_one = second_step(config, jit_compile=jit_compile)
-    looped = second_step(config, jit_compile=jit_compile, scan_layers=True, remat=remat)
+    one_by_one = gradients(config, jit_compile=jit_compile)
+    looped = gradients(config, jit_compile=jit_compile, scan_layers=True, remat=remat)
     assert max(np.abs(array).max() for array in one_by_one) > 0.01
     for one, other in zip(one_by_one, looped, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
