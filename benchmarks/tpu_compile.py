@@ -19,6 +19,7 @@ from pathlib import Path
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # nobody to ask what TPU this machine is
 os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
 os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # its lock is for chips, of which there is none
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf

@@ -253,9 +253,7 @@ def _check_fit(preprocessor: Preprocessor, config: AlbertConfig) -> None:
 def with_dropout(encoder: AlbertEncoder, rate: float) -> AlbertEncoder:
     """The same encoder with another dropout, on hidden values and on attention probabilities."""
     config = dataclasses.replace(encoder.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
-    changed = AlbertEncoder(
-        config, seed=encoder.seed, remat=encoder.remat, name=encoder.name, dtype=encoder.dtype_policy
-    )
+    changed = AlbertEncoder(**{**encoder.get_config(), "config": config}, dtype=encoder.dtype_policy)
     changed.set_weights(encoder.get_weights())
     return changed
 

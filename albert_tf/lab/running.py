@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.lab import pictures
 from albert_tf.lab.downstream import Downstream
@@ -41,6 +42,11 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
       InputError: flags or files are wrong; then nothing has been written. Or a run failed.
       Preempted: there was a SIGTERM.
     """
+    if not settings.seeds and ("speed" not in experiment.measures or settings.tpu):
+        raise InputError(
+            "--seeds must be at least 1; 0, which trains nothing, is for an experiment that measures speed, and "
+            f"on a TPU that is the runs' speed. Received {settings.seeds} for {experiment.name}."
+        )
     scale = scale or SCALES[settings.scale]
     given, settings = settings, settings.resolved(scale)
     with Programs() as programs:
@@ -59,6 +65,8 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
         )
         if "speed" in experiment.measures and not settings.tpu:
             table.add_speeds()
+        if not settings.seeds:
+            write_experiment(folder, table)
         for seed in range(1, settings.seeds + 1):
             for number, variant in enumerate(variants, 1):
                 programs.say(
@@ -68,6 +76,7 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
             table.add_seed(seed)
             if "speed" in experiment.measures and settings.tpu:
                 table.add_speeds()
+        if not settings.seeds:
             write_experiment(folder, table)
     return folder
 
@@ -180,15 +189,14 @@ def write_experiment(folder: Path, table: Table) -> None:
     """Writes pictures, then the page, then results.json, which names them."""
     results = table.results()
     columns: Sequence[str] = [name for name in _SCORES if any(name in row.ours for row in results.rows)]
-    pictures.draw_curves(folder / pictures.CURVES_FILE, table.curves(), over_time=table.experiment.over_time)
     pictures.draw_scores(folder / pictures.SCORES_FILE, results, columns)
-    plots = [
-        Plot(
-            pictures.CURVES_FILE,
-            "Learning curves: mean over seeds, the band from the lowest to the highest.",
-        ),
-        Plot(pictures.SCORES_FILE, "Ours with the spread over seeds, beside the paper's."),
-    ]
+    plots = [Plot(pictures.SCORES_FILE, "Ours with the spread over seeds, beside the paper's.")]
+    if table.seeds:
+        pictures.draw_curves(
+            folder / pictures.CURVES_FILE, table.curves(), over_time=table.experiment.over_time
+        )
+        caption = "Learning curves: mean over seeds, the band from the lowest to the highest."
+        plots.insert(0, Plot(pictures.CURVES_FILE, caption))
     write_results(folder, dataclasses.replace(results, plots=plots))
 
 

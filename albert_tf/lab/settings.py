@@ -25,7 +25,8 @@ class LabSettings:
       spm_model_file: a vocabulary. Default: one is trained on the text.
       scale: tiny takes minutes a run on two cores; small, hours on a GPU; paper, days on a TPU pod: the paper's
         own settings.
-      seeds: runs of each model, with the seeds 1, 2, ...
+      seeds: runs of each model, with the seeds 1, 2, ...; 0 trains nothing and measures the training speed alone,
+        where the experiment has it.
       glue_dir: GLUE's folders as downloaded, to fine-tune on SST-2 and MNLI.
       squad_dir: a folder with train-v1.1.json and dev-v1.1.json, and the same of v2.0, to fine-tune on.
       race_dir: RACE's folder, to fine-tune on.
@@ -69,9 +70,11 @@ class LabSettings:
     mixed_precision: Literal["bfloat16"] | None = None
 
     def __post_init__(self):
-        for name in ("seeds", "num_train_steps", "train_batch_size", "max_seq_length", "vocab_size"):
+        for name in ("num_train_steps", "train_batch_size", "max_seq_length", "vocab_size"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"--{name} must be at least 1. Received {getattr(self, name)}.")
+        if self.seeds < 0:
+            raise InputError(f"--seeds must not be negative. Received {self.seeds}.")
         if self.strategy == "multi_worker":
             raise InputError(
                 "An experiment runs on one machine or TPU. Received --strategy=multi_worker; train its runs with "

@@ -33,7 +33,7 @@ def test_the_command_can_be_typed_again():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"seeds": 0}, "--seeds must be at least 1. Received 0."),
+        ({"seeds": -1}, "--seeds must not be negative. Received -1."),
         ({"max_seq_length": -1}, "--max_seq_length must be at least 1"),
         ({"strategy": "multi_worker"}, "one machine or TPU"),
     ],

@@ -119,6 +119,19 @@ def test_every_experiment_runs(laboratory, ran, name, rows):
 
 
 @pytest.mark.slow
+def test_speed_alone(laboratory, ran, tmp_path):
+    """Without a seed nothing is trained, and the table has no other number of ours."""
+    settings = dataclasses.replace(laboratory, output=str(tmp_path / "lab"), seeds=0)
+    folder = run_experiment(first_rows("table2", 2), settings, ABSURD)
+    assert "pretrain" not in ran
+    results = Results.read(folder)
+    assert [set(row.ours) for row in results.rows] == [{"speed"}, {"speed"}]
+    assert results.seeds == []
+    assert [plot.file for plot in results.plots] == ["scores.png"]
+    assert "--seeds=0" in results.command
+
+
+@pytest.mark.slow
 def test_more_seeds_are_added(laboratory, ran):
     experiment = first_rows("table5", 1)
     run_experiment(experiment, laboratory, ABSURD)

@@ -63,7 +63,7 @@ def test_recomputed_activations_equal_kept_ones(one):
     assert_same(train(tf.distribute.get_strategy(), remat=True), one)
 
 
-ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True, "scan_layers": True}
+ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
 
 
 @pytest.mark.slow
@@ -79,6 +79,35 @@ def test_two_workers_equal_one(one, options):
     for worker in run_workers(command, command):
         assert worker.returncode == 0, worker.stderr
         assert_same(json.loads(worker.stdout), one)
+
+
+@pytest.fixture(scope="module")
+def four_layers() -> dict:
+    """On one device, layer after layer; of two layers none would be in a loop, as the last is by itself."""
+    return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
+
+
+FOUR_LAYERS = {"num_hidden_layers": 4}
+LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
+
+
+@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.slow)])
+def test_a_loop_over_the_layers_equals_one_after_the_other(four_layers, options):
+    assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, ALL])
+def test_a_loop_over_the_layers_on_two_mirrored_devices(four_layers, options):
+    assert_same(on_two_devices(**LOOP, **options), four_layers)
+
+
+@pytest.mark.slow
+def test_a_loop_over_the_layers_on_two_workers(four_layers):
+    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(LOOP | ALL)]
+    for worker in run_workers(command, command):
+        assert worker.returncode == 0, worker.stderr
+        assert_same(json.loads(worker.stdout), four_layers)
 
 
 def test_bfloat16_learns_as_float32_does(one):
