@@ -84,12 +84,12 @@ def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
 # least T, so that the vectors of all positions can be told apart; with fewer it takes several times as many steps.
 TINY = Scale(
     sizes={
-        "base": tiny_shape(64, 2),
-        "large": tiny_shape(96, 4),
-        "xlarge": tiny_shape(160, 4),
-        "xxlarge": tiny_shape(256, 2),
+        "base": tiny_shape(96, 2),
+        "large": tiny_shape(128, 4),
+        "xlarge": tiny_shape(192, 4),
+        "xxlarge": tiny_shape(320, 2),
     },
-    embeddings={64: 32, 128: 40, 256: 52},
+    embeddings={64: 48, 128: 64, 256: 80},
     widths={
         1024: tiny_shape(32, 4),
         2048: tiny_shape(64, 4),
@@ -99,8 +99,8 @@ TINY = Scale(
     vocab_size=8000,
     max_seq_length=32,
     train_batch_size=32,
-    num_train_steps=12_000,
-    num_warmup_steps=600,
+    num_train_steps=8000,
+    num_warmup_steps=400,
     learning_rate=0.002,
     optimizer="adamw",
     finetuning=_SMALL_ENCODER_TASKS,
