@@ -80,8 +80,8 @@ def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
     }
 
 
-# Many small steps: the first thousands find that neighbors tell a masked word, and the longer T, the more. E is at
-# least T, so that the vectors of all positions can be told apart; with fewer it takes several times as many steps.
+# Many small steps: the first thousands find that neighbors tell a masked word, sooner the shorter T is and the wider
+# E, which has to tell the positions apart.
 TINY = Scale(
     sizes={
         "base": tiny_shape(96, 2),
