@@ -76,7 +76,6 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
             table.add_seed(seed)
             if "speed" in experiment.measures and settings.tpu:
                 table.add_speeds()
-        if not settings.seeds:
             write_experiment(folder, table)
     return folder
 
