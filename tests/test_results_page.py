@@ -1,0 +1,45 @@
+"""docs/results.md says what the results files beside it say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from albert_tf.lab.markdown import sentence, table
+from albert_tf.lab.results import Results
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
+FILES = sorted((DOCS / "results").glob("*.json"))
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def section(results: Results) -> str:
+    """The part of the page under the experiment's heading."""
+    return PAGE.partition(f"\n## {results.paper}: {results.title}\n")[2].partition("\n## ")[0]
+
+
+def generated(results: Results) -> list[str]:
+    """What the page takes over as it is."""
+    return [table(results), *(f"- {sentence(results, comparison)}" for comparison in results.comparisons)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_tables_and_comparisons_are_those_of_the_results(file):
+    results = Results.read(file)
+    page = section(results)
+    for text in (*generated(results), f"    {results.command}\n"):
+        assert text in page
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_number_in_the_words_is_in_the_results(file):
+    results = Results.read(file)
+    known = {number for text in generated(results) for number in NUMBER.findall(text)}
+    assert set(NUMBER.findall(section(results))) <= known
+
+
+def test_every_section_has_its_results():
+    assert FILES
+    headings = re.findall(r"^## (.*)$", PAGE, re.M)
+    assert sorted(headings) == sorted(f"{r.paper}: {r.title}" for r in map(Results.read, FILES))
