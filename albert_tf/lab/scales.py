@@ -80,8 +80,8 @@ def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
     }
 
 
-# Many small steps: the first thousands find that neighbors tell a masked word; the sooner, the shorter T is and the
-# wider E, which has to tell the positions apart.
+# Many small steps: the first thousands find that neighbors tell a masked word; the sooner, the shorter T is and
+# the wider E, which has to tell the positions apart.
 TINY = Scale(
     sizes={
         "base": tiny_shape(96, 2),
