@@ -22,7 +22,7 @@ def begin(settings: LabSettings) -> None:
 def test_a_laboratory_that_has_begun_stays_what_it_is(settings):
     begin(settings)
     open_laboratory(dataclasses.replace(settings, seeds=5, glue_dir="glue"), "abc")  # more of the same
-    with pytest.raises(InputError, match="laboratory with --num_train_steps 24000.*Received 7; use the same"):
+    with pytest.raises(InputError, match="laboratory with --num_train_steps 8000.*Received 7; use the same"):
         open_laboratory(dataclasses.replace(settings, num_train_steps=7), "abc")
     assert (
         json.loads((settings.folder / "laboratory.json").read_text())["num_train_steps"]
