@@ -188,14 +188,15 @@ def write_experiment(folder: Path, table: Table) -> None:
     """Writes pictures, then the page, then results.json, which names them."""
     results = table.results()
     columns: Sequence[str] = [name for name in _SCORES if any(name in row.ours for row in results.rows)]
-    pictures.draw_scores(folder / pictures.SCORES_FILE, results, columns)
-    plots = [Plot(pictures.SCORES_FILE, "Ours with the spread over seeds, beside the paper's.")]
+    plots = []
     if table.seeds:
         pictures.draw_curves(
             folder / pictures.CURVES_FILE, table.curves(), over_time=table.experiment.over_time
         )
         caption = "Learning curves: mean over seeds, the band from the lowest to the highest."
-        plots.insert(0, Plot(pictures.CURVES_FILE, caption))
+        plots.append(Plot(pictures.CURVES_FILE, caption))
+    pictures.draw_scores(folder / pictures.SCORES_FILE, results, columns)
+    plots.append(Plot(pictures.SCORES_FILE, "Ours with the spread over seeds, beside the paper's."))
     write_results(folder, dataclasses.replace(results, plots=plots))
 
 

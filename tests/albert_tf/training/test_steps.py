@@ -28,6 +28,15 @@ def on_two_devices(**options) -> dict:
     return json.loads(run_python(*PROGRAM, flags, json.dumps(options)))
 
 
+def on_two_workers(**options) -> list[dict]:
+    """Of each worker what it came to."""
+    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(options)]
+    workers = run_workers(command, command)
+    for worker in workers:
+        assert worker.returncode == 0, worker.stderr
+    return [json.loads(worker.stdout) for worker in workers]
+
+
 def test_it_learns(one):
     assert one["trace"][-1] < one["trace"][0] - 0.1
     assert one["evaluation"]["eval_examples"] == 64
@@ -75,20 +84,18 @@ def test_two_mirrored_devices_equal_one(one, options):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, ALL])
 def test_two_workers_equal_one(one, options):
-    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(options)]
-    for worker in run_workers(command, command):
-        assert worker.returncode == 0, worker.stderr
-        assert_same(json.loads(worker.stdout), one)
+    for result in on_two_workers(**options):
+        assert_same(result, one)
+
+
+FOUR_LAYERS = {"num_hidden_layers": 4}
+LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
 
 
 @pytest.fixture(scope="module")
 def four_layers() -> dict:
     """On one device, layer after layer; of two layers none would be in a loop, as the last is by itself."""
     return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
-
-
-FOUR_LAYERS = {"num_hidden_layers": 4}
-LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
 
 
 @pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.slow)])
@@ -104,10 +111,8 @@ def test_a_loop_over_the_layers_on_two_mirrored_devices(four_layers, options):
 
 @pytest.mark.slow
 def test_a_loop_over_the_layers_on_two_workers(four_layers):
-    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(LOOP | ALL)]
-    for worker in run_workers(command, command):
-        assert worker.returncode == 0, worker.stderr
-        assert_same(json.loads(worker.stdout), four_layers)
+    for result in on_two_workers(**LOOP, **ALL):
+        assert_same(result, four_layers)
 
 
 def test_bfloat16_learns_as_float32_does(one):
