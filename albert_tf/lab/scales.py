@@ -91,8 +91,8 @@ TINY = Scale(
     },
     embeddings={64: 48, 128: 64, 256: 80},
     widths={
-        1024: tiny_shape(32, 4),
-        2048: tiny_shape(64, 4),
+        1024: tiny_shape(64, 4),
+        2048: tiny_shape(96, 4),
         4096: tiny_shape(128, 4),
         6144: tiny_shape(192, 4),
     },
