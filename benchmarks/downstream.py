@@ -11,8 +11,6 @@ the paper's.
 """
 
 import json
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,9 +130,7 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
             "doc_stride": settings.max_seq_length // 2,
         }
     began = time.monotonic()
-    words = [f"--{flag}={value}" for flag, value in flags.items()]
-    command = [sys.executable, "-m", "albert_tf.cli", "finetune", "--do_train", "--do_eval", *words]
-    subprocess.run(command, check=True)
+    program.albert("finetune", "--do_train", "--do_eval", **flags)
     results = json.loads((settings.output / name / "results.json").read_text(encoding="utf-8"))
     return {"results": results, "minutes": round((time.monotonic() - began) / 60, 1)}
 

@@ -2,16 +2,15 @@
 
     python -m benchmarks.learning_curve --input_file='books/*.md' --output=curves
 
-Every 20th book is held out. A small model first learns masked words alone on short sequences, where it finds much
-sooner that neighbors tell a word. From there the same model trains for the same number of steps with
-sentence-order prediction, with next-sentence prediction, and with masked words alone: the rows of the paper's
-Table 5. Masks are drawn anew in every epoch. All of it through the `albert` command, on two devices made of the
-CPU; the same command goes on with what was stopped.
+Every 20th book is held out. A small model first learns short sequences, where it finds much sooner that neighbors
+tell a word; in pairs, since two segments are shorter still (of order it learns nothing there). From there the same
+model trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with
+masked words alone: the rows of the paper's Table 5. Masks are drawn anew in every epoch. All of it through the
+`albert` command, on two devices made of the CPU, the short sequences on one, for their steps are too small to
+share; the same command goes on with what was stopped.
 """
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,14 +31,15 @@ class CurveSettings:
     Attributes:
       input_file: prose, a book a file; files, globs, commas.
       output: a folder for examples, runs, curves.png and learning_curve.json.
-      short_steps: of the run on short sequences.
+      short_steps: of the run on short sequences, which have a batch of half as many tokens.
       steps: of each run after it.
-      batch_size: examples a step; of short ones, as many as have as many tokens.
+      batch_size: examples a step.
       num_devices: devices made of the CPU.
       vocab_size: V.
       short_seq_length: T at first.
       max_seq_length: T.
-      hidden_size: H; heads are 64 wide.
+      embedding_size: E.
+      hidden_size: H; heads are 32 wide.
       num_hidden_layers: L.
       learning_rate: the peak, of AdamW.
     """
@@ -47,12 +47,13 @@ class CurveSettings:
     input_file: str
     output: Path
     short_steps: int = 12_000
-    steps: int = 10_000
+    steps: int = 6_000
     batch_size: int = 16
     num_devices: int = 2
     vocab_size: int = 8000
     short_seq_length: int = 32
     max_seq_length: int = 128
+    embedding_size: int = 128
     hidden_size: int = 128
     num_hidden_layers: int = 3
     learning_rate: float = 0.0015
@@ -63,17 +64,23 @@ def main(settings: CurveSettings) -> None:
     books = link_books(expand_files(settings.input_file), settings.output / "books")
     if not (settings.output / "vocabulary.model").is_file():
         flags = {"input_format": "prose", "vocab_size": settings.vocab_size}
-        albert("vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags)
+        program.albert(
+            "vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags
+        )
     first = settings.output / "short"
-    stages = {"short": Stage("none", settings.short_seq_length, settings.short_steps)}
-    stages |= {name: Stage(name, settings.max_seq_length, settings.steps, first) for name in OBJECTIVES}
+    T, S = settings.max_seq_length, settings.short_seq_length
+    B, devices = settings.batch_size, settings.num_devices
+    stages = {"short": Stage("sop", S, settings.short_steps, B * T // S // 2, 1)}
+    stages |= {name: Stage(name, T, settings.steps, B, devices, first) for name in OBJECTIVES}
     rows = {}
     for name, stage in stages.items():
         files = {part: prepare(settings, stage, part, books[part]) for part in books}
         pretrain(settings, stage, files, settings.output / name)
         rows[name] = summary(settings.output / name)
         print(name, json.dumps(rows[name]), flush=True)
-    albert("plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png")
+    program.albert(
+        "plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png"
+    )
     report = {
         "settings": {
             name: value for name, value in vars(settings).items() if name not in ("input_file", "output")
@@ -101,12 +108,16 @@ class Stage:
       objective: of sentences.
       max_seq_length: T.
       steps: of the run.
+      batch_size: examples a step.
+      num_devices: devices made of the CPU.
       start: the run that it goes on from.
     """
 
     objective: str
     max_seq_length: int
     steps: int
+    batch_size: int
+    num_devices: int
     start: Path | None = None
 
 
@@ -114,7 +125,7 @@ def model_config(settings: CurveSettings, T: int) -> AlbertConfig:
     H = settings.hidden_size
     return AlbertConfig(
         vocab_size=settings.vocab_size,
-        embedding_size=64,
+        embedding_size=settings.embedding_size,
         hidden_size=H,
         num_attention_heads=max(1, H // 32),
         intermediate_size=4 * H,
@@ -131,7 +142,7 @@ def prepare(settings: CurveSettings, stage: Stage, part: str, books: str) -> str
     folder = settings.output / f"{stage.objective}-{stage.max_seq_length}-examples" / part
     output = folder / f"{part}.tfrecord"
     if not (folder / "manifest.json").is_file():
-        albert(
+        program.albert(
             "prepare",
             input_file=books,
             input_format="prose",
@@ -152,7 +163,7 @@ def pretrain(settings: CurveSettings, stage: Stage, files: dict[str, str], run: 
     flags = ["--do_train", "--do_eval"]
     if stage.start:
         flags += [f"--init_checkpoint={stage.start}", "--resize_positions"]
-    albert(
+    program.albert(
         "pretrain",
         *flags,
         input_file=files["train"],
@@ -160,8 +171,8 @@ def pretrain(settings: CurveSettings, stage: Stage, files: dict[str, str], run: 
         albert_config_file=config,
         spm_model_file=settings.output / "vocabulary.model",
         output_dir=run,
-        num_devices=settings.num_devices,
-        train_batch_size=settings.batch_size * settings.max_seq_length // stage.max_seq_length,
+        num_devices=stage.num_devices,
+        train_batch_size=stage.batch_size,
         num_train_steps=stage.steps,
         num_warmup_steps=stage.steps // 20,
         optimizer="adamw",
@@ -186,13 +197,6 @@ def summary(run: Path) -> dict:
         "minutes": round(training_seconds(run) / 60, 1),
         **{name: last[name] for name in names},
     }
-
-
-def albert(command: str, *arguments, **flags) -> None:
-    """Runs a command and shows it."""
-    words = [command, *map(str, arguments), *(f"--{name}={value}" for name, value in flags.items())]
-    print("$ albert", " ".join(word if len(word) < 200 else word[:200] + "..." for word in words), flush=True)
-    subprocess.run([sys.executable, "-m", "albert_tf.cli", *words], check=True)
 
 
 if __name__ == "__main__":

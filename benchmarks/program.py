@@ -1,5 +1,7 @@
-"""A benchmark's settings class as a command line."""
+"""A benchmark's settings class as a command line, and the commands that it calls."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Annotated, Any
@@ -25,3 +27,12 @@ def run(main: Callable[[Any], Any], settings_class: type, help_text: str | None)
         program.__kwdefaults__ = {"settings": settings_class()}
     app.default(program)
     return cli.run(app)
+
+
+def albert(command: str, *arguments, **flags) -> None:
+    """Shows and runs an `albert` command; what it refuses, it says itself, and its status ends the benchmark."""
+    words = [command, *map(str, arguments), *(f"--{name}={value}" for name, value in flags.items())]
+    print("$ albert", " ".join(word if len(word) < 200 else word[:200] + "..." for word in words), flush=True)
+    status = subprocess.run([sys.executable, "-m", "albert_tf.cli", *words]).returncode
+    if status:
+        raise SystemExit(status)

@@ -227,6 +227,16 @@ def test_early_stop(finetuning_files, tmp_path):
     assert (facts["steps"], facts["best_step"]) == (12, 4)
 
 
+def test_longer_texts_than_the_checkpoint_was_trained_for(finetuning_files, tmp_path):
+    """Positions from 64 on are new, and the model is saved with them."""
+    longer = {"max_seq_length": 80, "resize_positions": True}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **longer)) == 0
+    model = load_finetuned(tmp_path / "run" / "seed_0")
+    assert model.encoder.config.max_position_embeddings == 80
+    padded = {"do_train": None, "max_seq_length": None, "pad_to_max_length": True}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **padded)) == 0
+
+
 def test_without_evaluation_the_last_weights_are_kept(finetuning_files, tmp_path):
     arguments = finetuning_files.flags(tmp_path / "run", do_eval=None, dev_file=None)
     assert cli.main(arguments) == 0

@@ -77,15 +77,30 @@ def build_model(
       seed: of the head's weights and of all dropout.
     """
     assert settings.dropout is not None and settings.classifier_dropout is not None
+    assert settings.max_seq_length is not None
     config = dataclasses.replace(
-        loaded.config, hidden_dropout_prob=settings.dropout, attention_probs_dropout_prob=settings.dropout
+        loaded.config,
+        hidden_dropout_prob=settings.dropout,
+        attention_probs_dropout_prob=settings.dropout,
+        max_position_embeddings=max(loaded.config.max_position_embeddings, settings.max_seq_length),
     )
     policy = keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32")
     encoder = AlbertEncoder(config, seed=seed, dtype=policy)
-    encoder.set_weights(loaded.encoder.get_weights())
+    take_weights(encoder, loaded.encoder)
     options: dict[str, Any] = {"classifier_dropout": settings.classifier_dropout, "seed": seed}
     if task.kind in ("classification", "token_classification"):
         options["labels"] = labels
     if task.kind == "question_answering":
         options["answerable"] = task.answerable
     return TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
+
+
+def take_weights(encoder: AlbertEncoder, other: AlbertEncoder) -> None:
+    """Sets an encoder's weights to another's; rows of the position table that only the first has stay."""
+    values = other.get_weights()
+    for i, variable in enumerate(encoder.weights):
+        if variable.shape != values[i].shape:
+            rows = variable.numpy()
+            rows[: len(values[i])] = values[i]
+            values[i] = rows
+    encoder.set_weights(values)

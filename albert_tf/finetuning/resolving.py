@@ -18,16 +18,18 @@ def with_length(settings: FinetuningSettings, task: Task, config: AlbertConfig) 
     """Settings with `max_seq_length`: the recipe's, or as long as the checkpoint's position table.
 
     Raises:
-      InputError: the user's is longer than that.
+      InputError: the user's is longer than that, and `resize_positions` is not set.
     """
     longest = config.max_position_embeddings
-    given = settings.max_seq_length
-    if given is not None and given > longest:
+    given = settings.max_seq_length or find_recipe(task.name, task.kind, without_dropout=True).max_seq_length
+    if given <= longest or settings.resize_positions:
+        return dataclasses.replace(settings, max_seq_length=given)
+    if settings.max_seq_length:
         raise InputError(
-            f"--max_seq_length must not exceed what the checkpoint was trained for, {longest}. Received {given}."
+            f"--max_seq_length must not exceed what the checkpoint was trained for, {longest}. Received {given}; "
+            "--resize_positions lets further positions begin as chance has them."
         )
-    recipe = find_recipe(task.name, task.kind, without_dropout=True)
-    return dataclasses.replace(settings, max_seq_length=given or min(recipe.max_seq_length, longest))
+    return dataclasses.replace(settings, max_seq_length=longest)
 
 
 def with_recipe(

@@ -40,6 +40,8 @@ class FinetuningSettings:
       dropout: of the encoder, on hidden vectors and attention probabilities.
       classifier_dropout: on what the task's head reads.
       max_seq_length: longer inputs are cut; contexts of questions slide instead.
+      resize_positions: for a longer --max_seq_length than the checkpoint was trained for; further rows of its
+        position table begin as chance has them.
       doc_stride: how far windows of a long context are apart, in tokens.
       max_query_length: tokens of a question that are read.
       max_answer_length: tokens of the longest answer.
@@ -79,6 +81,7 @@ class FinetuningSettings:
     dropout: float | None = None
     classifier_dropout: float | None = None
     max_seq_length: int | None = None
+    resize_positions: bool = False
     doc_stride: int = 128
     max_query_length: int = 64
     max_answer_length: int = 30
@@ -188,6 +191,7 @@ FIXED = (
     "dropout",
     "classifier_dropout",
     "max_seq_length",
+    "resize_positions",
     "doc_stride",
     "max_query_length",
     "save_checkpoints_steps",

@@ -95,6 +95,8 @@ def test_a_checkpoint_for_short_sequences():
         InputError, match="must not exceed what the checkpoint was trained for, 128. Received 129"
     ):
         resolved("rte", short, max_seq_length=129)
+    assert resolved("rte", short, max_seq_length=129, resize_positions=True).max_seq_length == 129
+    assert resolved("rte", short, resize_positions=True).max_seq_length == 512
 
 
 def test_columns_by_name():
