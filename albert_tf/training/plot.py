@@ -96,13 +96,20 @@ def _read(runs: list[Path]) -> list[list[dict]]:
         raise InputError("Name at least one run's folder, what --output_dir was. Received none.")
     lines = []
     for run in runs:
-        lines.append(read_metrics(run))
+        lines.append([_without_absent_pairs(line) for line in read_metrics(run)])
         if not lines[-1]:
             raise InputError(
                 f"A run's folder holds {METRICS_FILE} with a line or more. Received {run}, which does not; "
                 "name the --output_dir of a run."
             )
     return lines
+
+
+def _without_absent_pairs(line: dict) -> dict:
+    """No loss and no accuracy of pairs where there were none, for which both are 0; no pair's loss is."""
+    absent = [prefix for prefix in ("", "eval_") if line.get(f"{prefix}sentence_order_loss") == 0]
+    names = {f"{prefix}sentence_order_{what}" for prefix in absent for what in ("loss", "accuracy")}
+    return {name: value for name, value in line.items() if name not in names}
 
 
 def _seeds(run: Path) -> list[Path]:

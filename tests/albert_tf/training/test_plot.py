@@ -8,6 +8,7 @@ import matplotlib.image
 import pytest
 
 from albert_tf import cli
+from albert_tf.training.plot import _read
 from tests.processes import ROOT
 
 
@@ -46,6 +47,30 @@ def test_one_run_and_two(tmp_path, points):
     assert cli.main(["plot", f"{tmp_path}/a/run", f"{tmp_path}/b/run", f"--output={output}"]) == 0
     assert ORANGE in colors(output)
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "curves.png"}
+
+
+def test_no_curve_of_pairs_where_there_are_none(tmp_path):
+    """A run with masked words alone has pictures of those, and nothing at 0."""
+    nothing = {
+        f"{prefix}sentence_order_{what}": 0.0 for prefix in ("", "eval_") for what in ("loss", "accuracy")
+    }
+    make_run(tmp_path / "pairs", 5)
+    make_run(tmp_path / "none", 5, **nothing)
+    for runs, lowest in ((["pairs"], 0.5), (["pairs", "none"], 0.5), (["none"], None)):
+        lines = _read([tmp_path / run for run in runs])
+        drawn = [
+            line["sentence_order_accuracy"]
+            for run in lines
+            for line in run
+            if "sentence_order_accuracy" in line
+        ]
+        assert min(drawn, default=None) == pytest.approx(lowest, abs=0.06)
+        assert all(
+            "masked_lm_loss" in line or "eval_masked_lm_loss" in line for run in lines for line in run[:-1]
+        )
+    flags = [f"{tmp_path}/none", f"--output={tmp_path}/a.png"]
+    assert cli.main(["plot", *flags]) == 0
+    assert BLUE in colors(tmp_path / "a.png")
 
 
 def test_without_tensorflow(tmp_path):
