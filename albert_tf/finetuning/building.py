@@ -15,6 +15,7 @@ from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.stored import Vocabulary
+from albert_tf.training.growth import assign
 from data_prep.tasks.task import Task
 
 
@@ -97,10 +98,5 @@ def build_model(
 
 def take_weights(encoder: AlbertEncoder, other: AlbertEncoder) -> None:
     """Sets an encoder's weights to another's; rows of the position table that only the first has stay."""
-    values = other.get_weights()
-    for i, variable in enumerate(encoder.weights):
-        if variable.shape != values[i].shape:
-            rows = variable.numpy()
-            rows[: len(values[i])] = values[i]
-            values[i] = rows
-    encoder.set_weights(values)
+    for variable, value in zip(encoder.weights, other.get_weights(), strict=True):
+        assign(variable, value, None if variable.shape == value.shape else len(value))

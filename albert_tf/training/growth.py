@@ -75,9 +75,9 @@ def load_weights(
         states = {_name(variable): variable for variable in optimizer.variables}
         rows |= _check_fit(prefix, states, moments, resize_positions)
         for name, value in moments.items():
-            _assign(states[name], value, rows.get(name))
+            assign(states[name], value, rows.get(name))
     for name, value in weights.items():
-        _assign(ours[name], value, rows.get(name))
+        assign(ours[name], value, rows.get(name))
     return prefix
 
 
@@ -143,7 +143,8 @@ def _by(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one number"
 
 
-def _assign(variable: keras.Variable, value: np.ndarray, rows: int | None) -> None:
+def assign(variable: keras.Variable, value: np.ndarray, rows: int | None) -> None:
+    """Sets a variable; of a table of another length its first `rows` rows, and further ones stay."""
     if rows is not None:
         value = np.concatenate([value[:rows], keras.ops.convert_to_numpy(variable)[rows:]])
     variable.assign(value)
