@@ -3,7 +3,7 @@
     python -m benchmarks.downstream --init_checkpoint=curves/sop --glue_dir=glue --squad_file=squad/dev-v1.1.json \
         --race_dir=race --lookup_dir=lookup --output=downstream
 
-With what benchmarks/lookup_data.py made, RACE starts from a model that was taught to look words up in a passage.
+With what benchmarks/lookup_data.py made, tasks of two texts start from a model that was taught to look words up.
 SQuAD's dev set is cut by article (benchmarks/squad_split.py). A task whose files are not there is left out. The
 same command goes on with what was stopped. The baselines are those of benchmarks/trivial_baselines.py: the most
 frequent class; for STS-B the share of words that both texts have; for SQuAD the context's first sentence; for
@@ -34,8 +34,9 @@ TASKS = {
     "rte": (4, 2e-4),
     "wnli": (2, 1e-4),
     "squad1.1": (2, 5e-4),
-    "race": (4, 2e-5),
+    "race": (4, 1e-4),
 }
+ONE_TEXT = ("sst-2", "cola")
 LONG_TASKS = ("race",)  # their passages do not fit into what most tasks need
 
 
@@ -45,13 +46,15 @@ class Lesson:
 
     Attributes:
       task: of own data.
+      long: whether it has passages as long as those of LONG_TASKS.
       suffix: of its files.
       train_batch_size: examples a step.
       num_train_steps: of the run.
-      learning_rate: the peak. At 7e-4 and more the questions with options end at chance.
+      learning_rate: the peak.
     """
 
     task: str
+    long: bool
     suffix: str
     train_batch_size: int
     num_train_steps: int
@@ -59,9 +62,9 @@ class Lesson:
 
 
 LESSONS = {
-    "short": Lesson("token-classification", "conll", 64, 1500, 1e-3),
-    "long": Lesson("token-classification", "conll", 16, 1200, 1e-3),
-    "choices": Lesson("multiple-choice", "jsonl", 16, 800, 2e-4),
+    "short": Lesson("token-classification", False, "conll", 64, 1500, 1e-3),
+    "long": Lesson("token-classification", False, "conll", 16, 600, 1e-3),
+    "shared": Lesson("regression", True, "jsonl", 32, 2000, 5e-4),
 }
 
 
@@ -78,7 +81,7 @@ class DownstreamSettings:
       lookup_dir: what benchmarks/lookup_data.py made.
       tasks: which, by commas; all by default.
       max_seq_length: T, at most what the model has positions for.
-      long_seq_length: T of RACE; further positions begin as chance has them.
+      long_seq_length: T of passages; further positions begin as chance has them.
       train_batch_size: examples a step.
       seeds: runs a task.
     """
@@ -133,7 +136,7 @@ def split_by_article(squad: Path, output: Path) -> dict[str, str]:
 
 def start_of(name: str, settings: DownstreamSettings) -> str:
     """What a task's encoder is at first."""
-    if name in LONG_TASKS and settings.lookup_dir:
+    if settings.lookup_dir and name not in ONE_TEXT:
         return taught_to_look_up(settings.lookup_dir, settings)
     return settings.init_checkpoint
 
@@ -147,17 +150,26 @@ def taught_to_look_up(lessons: Path, settings: DownstreamSettings) -> str:
             "finetune",
             "--do_train",
             "--do_eval",
+            task=lesson.task,
             train_file=lessons / name / f"train.{lesson.suffix}",
             dev_file=lessons / name / f"dev.{lesson.suffix}",
             init_checkpoint=start,
             output_dir=run,
-            max_seq_length=settings.max_seq_length,
+            **lengths(lesson.long, settings),
+            train_batch_size=lesson.train_batch_size,
+            num_train_steps=lesson.num_train_steps,
+            learning_rate=lesson.learning_rate,
             dropout=0,
             classifier_dropout=0,
-            **{flag: value for flag, value in vars(lesson).items() if flag != "suffix"},
         )
         start = str(run)
     return start
+
+
+def lengths(long: bool, settings: DownstreamSettings) -> dict:
+    """The flags that say how long sequences are."""
+    T = settings.long_seq_length if long else settings.max_seq_length
+    return {"max_seq_length": T, "resize_positions": long}
 
 
 def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) -> dict:
@@ -171,8 +183,7 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
         "num_train_epochs": epochs,
         "learning_rate": learning_rate,
         "train_batch_size": settings.train_batch_size,
-        "max_seq_length": settings.long_seq_length if name in LONG_TASKS else settings.max_seq_length,
-        "resize_positions": name in LONG_TASKS,
+        **lengths(name in LONG_TASKS, settings),
         "dropout": 0.1,
         "seeds": settings.seeds,
     }

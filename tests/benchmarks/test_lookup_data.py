@@ -1,12 +1,13 @@
-"""Words to look up and questions with options, made from books."""
+"""Words to look up, and how much of some words a passage has, made from books."""
 
 import json
+import math
 import random
 
 import pytest
 
 from albert_tf.errors import InputError
-from benchmarks.lookup_data import OPTIONS, LookupSettings, main, question_on, seen_words, thinned
+from benchmarks.lookup_data import LookupSettings, bare, main, rarities, seen_words, thinned
 
 
 def write_books(folder, count, sentences=200):
@@ -17,32 +18,43 @@ def write_books(folder, count, sentences=200):
     return str(folder / "*.md")
 
 
-def make(folder, count=3, **changes):
+def make(folder, count=5, **changes):
     """The data of `count` books, few of each kind."""
-    sizes = {"short": 40, "long": 30, "choices": 100, "dev": 20, **changes}
+    sizes = {"short": 40, "long": 30, "shared": 100, "dev": 20, "passage_words": 50, **changes}
     settings = LookupSettings(write_books(folder, count), folder / "out", **sizes)
     return main(settings), settings.output_dir
 
 
-def questions(path):
+def rows_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_right_option_goes_on_with_the_question(tmp_path):
+def test_the_number_is_what_the_passage_has(tmp_path):
     counts, output = make(tmp_path)
-    assert counts["choices"] == {"train": 100, "dev": 20}
-    inside = 0
-    for row in questions(output / "choices" / "train.jsonl"):
-        passage = set(row["passage"].split())
-        assert len(row["options"]) == OPTIONS
-        assert len({len(option.split()) for option in row["options"]}) == 1, "no length gives it away"
-        sentence = row["question"].split()[0].split("_")[1]
-        chosen = [option.split()[0].split("_")[1] for option in row["options"]]
-        assert [i for i, other in enumerate(chosen) if other == sentence] == [row["label"]]
-        present = [set(option.split()) <= passage for option in row["options"]]
-        assert present[row["label"]]
-        inside += sum(present) - 1
-    assert 0 < inside < 300, "wrong options of the passage and of elsewhere"
+    assert counts["shared"] == {"train": 100, "dev": 20}
+    # Three books to train on of 2,400 words, each word in one of their 3 x 48 passages.
+    rarity = math.log(144)
+    shares = []
+    for row in rows_of(output / "shared" / "train.jsonl"):
+        passage = [bare(word) for word in row["text_a"].split()]
+        words = [bare(word) for word in row["text_b"].split()]
+        assert len(passage) == 50
+        assert 1 <= len(words) <= 35
+        there = [word for word in words if word in passage]
+        assert row["label"] == pytest.approx(rarity * len(there) / 10, abs=1e-3)
+        shares.append(len(there) / len(words))
+    assert min(shares) == 0
+    assert max(shares) == 1
+    assert 0.3 < sum(shares) / len(shares) < 0.7
+
+
+def test_rarities():
+    assert rarities([["The", "old", "the", "new"], ["the,", "end", "end"]], 2) == {
+        "the": math.log(4 / 3),
+        "old": math.log(4),
+        "new": math.log(4),
+        "end": math.log(4 / 2),
+    }
 
 
 @pytest.mark.parametrize(("name", "asked"), [("short", 3), ("long", 12)])
@@ -70,10 +82,11 @@ def test_a_book_of_one_word():
 def test_books_to_train_on_and_to_measure_with_are_apart(tmp_path):
     _, output = make(tmp_path)
     books = {
-        part: {row["passage"].split("_")[0] for row in questions(output / "choices" / f"{part}.jsonl")}
+        part: {row["text_a"].split("_")[0] for row in rows_of(output / "shared" / f"{part}.jsonl")}
         for part in ("train", "dev")
     }
-    assert books == {"train": {"W0", "W1"}, "dev": {"W2"}}
+    assert sorted(books["train"] | books["dev"]) == [f"W{book}" for book in range(5)]
+    assert not books["train"] & books["dev"]
     (tmp_path / "again").mkdir()
     _, again = make(tmp_path / "again")
     for file in output.glob("*/*"):
@@ -92,17 +105,8 @@ def test_words_are_dropped():
     assert thinned(["a", "b"], 0.3, Generator([0.1, 0.2])) == ["a"]
 
 
-def test_labels_follow_the_order():
-    chosen = [[f"{i}{letter}" for letter in "abcdefgh"] for i in range(OPTIONS)]
-    rows = [question_on("p", chosen, 0.0, random.Random(seed)) for seed in range(20)]
-    assert {row["label"] for row in rows} == set(range(OPTIONS))
-    for row in rows:
-        assert row["question"] == "0a 0b 0c 0d"
-        assert row["options"][row["label"]] == "0e 0f 0g 0h"
-
-
 def test_what_cannot_be_made(tmp_path):
-    with pytest.raises(InputError, match="two books at least. Received 1"):
+    with pytest.raises(InputError, match="at least 3 files, of which 2 are held out.*Received 1"):
         make(tmp_path, count=1)
     with pytest.raises(InputError, match="a share below 1. Received 1.0"):
         make(tmp_path, dropped=1.0)
