@@ -153,25 +153,23 @@ def peak_of(topology: str) -> float:
 def largest(settings: CompileSettings, most: int) -> Compiled | None:
     """The largest batch a chip holds, to within 3%.
 
-    What is temporary grows by about the same amount with every example, so a small batch says where the limit is,
-    and a second compilation is the proof.
+    It is approached from below: a step that does not fit takes the compiler many times as long, and tens of GB.
     """
     memory = memory_of(settings.topology)
-    few = compile_step(settings, min(most, 8)) or compile_step(settings, 1)
-    if few is None or few.batch_a_chip == most:
-        return few
-    room = memory - (few.memory - few.temporaries)
-    best, guess = few, min(most, int(few.batch_a_chip * room / few.temporaries))
-    while guess > best.batch_a_chip:
+    best = compile_step(settings, min(most, 4)) or compile_step(settings, 1)
+    if best is None:
+        return None
+    an_example = best.temporaries / best.batch_a_chip
+    while True:
+        guess = min(most, best.batch_a_chip + int(0.98 * (memory - best.memory) / an_example))
+        if guess < 1.03 * best.batch_a_chip:
+            return best
         found = compile_step(settings, guess)
         if found is None:
-            guess = int(guess * 0.97)
-            continue
-        an_example = (found.memory - best.memory) / (guess - best.batch_a_chip)
-        best, guess = found, min(most, guess + int((memory - found.memory) / an_example))
-        if guess < 1.03 * best.batch_a_chip:
-            break
-    return best
+            most, an_example = guess - 1, 1.25 * an_example
+        else:
+            an_example = (found.memory - best.memory) / (guess - best.batch_a_chip)
+            best = found
 
 
 def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:

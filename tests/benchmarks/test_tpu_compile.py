@@ -8,7 +8,16 @@ import pytest
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import training_flops
-from benchmarks.tpu_compile import CompileSettings, check_for_tpu, compile_step, main, number_of_chips
+from benchmarks import tpu_compile
+from benchmarks.tpu_compile import (
+    Compiled,
+    CompileSettings,
+    check_for_tpu,
+    compile_step,
+    largest,
+    main,
+    number_of_chips,
+)
 
 needs_the_compiler = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("jax", "libtpu"))),
@@ -46,6 +55,32 @@ def test_the_report(tmp_path):
     assert report["batch_a_chip"] == 2
     assert 0 < report["of_the_chips_memory"] < 0.1
     assert report["flops"] < report["compiler_flops"] < 1.5 * report["flops"]
+
+
+@pytest.mark.parametrize("power", [0.9, 1.0, 1.1])
+@pytest.mark.parametrize("an_example", [30e6, 1e9, 5e9, 20e9])
+def test_the_largest_batch(monkeypatch, power, an_example):
+    """Temporaries that grow more slowly or faster than the batch; a compiler that says what does not fit."""
+    weights, limit = 1_000_000_000, 16 << 30
+    tried = []
+
+    def compiled(_settings, batch):
+        found = Compiled(batch, 1.0, weights, int(an_example * batch**power), 0, 1.0)
+        tried.append(found.memory <= limit)
+        return found if tried[-1] else None
+
+    monkeypatch.setattr(tpu_compile, "compile_step", compiled)
+    found = largest(CompileSettings(), most=10_000)
+    right = int(((limit - weights) / an_example) ** (1 / power))
+    if right == 0:
+        assert found is None
+    else:
+        assert found.batch_a_chip <= right
+        assert found.batch_a_chip >= min(right, int(right / 1.05))
+    assert len(tried) <= 8
+    if power <= 1 and right >= 4:
+        assert all(tried), "what does not fit is slow to find out"
+    assert largest(CompileSettings(), most=1) == (None if right == 0 else compiled(None, 1))
 
 
 def test_a_step_that_needs_the_host_is_noticed():
