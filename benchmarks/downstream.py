@@ -34,7 +34,7 @@ TASKS = {
     "rte": (4, 2e-4),
     "wnli": (2, 1e-4),
     "squad1.1": (2, 5e-4),
-    "race": (4, 1e-4),
+    "race": (2, 2e-5),
 }
 ONE_TEXT = ("sst-2", "cola")
 LONG_TASKS = ("race",)  # their passages do not fit into what most tasks need
