@@ -41,7 +41,9 @@ def gradients(config, *, jit_compile: bool = False, steps: int = 2, **model_flag
 SHARING = [{}, {"parameter_sharing": "none"}, {"num_hidden_groups": 2, "inner_group_num": 2}]
 
 
-@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.xla])]
+)
 @pytest.mark.parametrize("changes", SHARING, ids=["all", "none", "groups"])
 def test_gradients_with_dropout_are_the_same(tiny_config, changes, jit_compile):
     config = with_dropout(tiny_config, **changes)

@@ -17,7 +17,7 @@ GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
         pytest.param({}, False, False, id="all"),
         pytest.param({}, True, False, id="all-remat"),
         pytest.param(GROUPS, False, False, id="groups"),
-        pytest.param({}, True, True, id="all-remat-jit", marks=pytest.mark.slow),
+        pytest.param({}, True, True, id="all-remat-jit", marks=[pytest.mark.slow, pytest.mark.xla]),
     ],
 )
 def test_gradients_with_dropout_are_the_same(tiny_config, changes, remat, jit_compile):

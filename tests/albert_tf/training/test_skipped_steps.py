@@ -81,12 +81,15 @@ def test_accumulated():
 
 
 @pytest.mark.slow
+@pytest.mark.xla
 def test_compiled():
     assert_skipped(train(tf.distribute.get_strategy(), jit_compile=True))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"jit_compile": True, "accumulation_steps": 2}])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"jit_compile": True, "accumulation_steps": 2}, marks=pytest.mark.xla)]
+)
 def test_two_devices_of_which_one_sees_it(options):
     output = run_python("-m", "tests.albert_tf.training.test_skipped_steps", json.dumps(options))
     assert_skipped(json.loads(output))

@@ -51,6 +51,7 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
 
 
 @pytest.mark.slow
+@pytest.mark.xla
 @pytest.mark.parametrize("accumulation_steps", [1, 4])
 def test_compiled_equals_not_compiled(one, accumulation_steps):
     options = {"jit_compile": True, "accumulation_steps": accumulation_steps}
@@ -76,13 +77,13 @@ ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, ALL])
+@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.xla)])
 def test_two_mirrored_devices_equal_one(one, options):
     assert_same(on_two_devices(**options), one)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, ALL])
+@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.xla)])
 def test_two_workers_equal_one(one, options):
     for result in on_two_workers(**options):
         assert_same(result, one)
@@ -98,18 +99,19 @@ def four_layers() -> dict:
     return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
 
 
-@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=[pytest.mark.slow, pytest.mark.xla])])
 def test_a_loop_over_the_layers_equals_one_after_the_other(four_layers, options):
     assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, ALL])
+@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.xla)])
 def test_a_loop_over_the_layers_on_two_mirrored_devices(four_layers, options):
     assert_same(on_two_devices(**LOOP, **options), four_layers)
 
 
 @pytest.mark.slow
+@pytest.mark.xla
 def test_a_loop_over_the_layers_on_two_workers(four_layers):
     for result in on_two_workers(**LOOP, **ALL):
         assert_same(result, four_layers)
@@ -133,7 +135,7 @@ def assert_masks_differ(result: dict, streams: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.xla)])
 def test_micro_batches_do_not_share_dropout_masks(jit_compile):
     options = {"accumulation_steps": B, "jit_compile": jit_compile, **SAME_EXAMPLE}
     assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
