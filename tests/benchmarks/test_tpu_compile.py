@@ -2,9 +2,6 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +17,7 @@ from benchmarks.tpu_compile import (
     main,
     number_of_chips,
 )
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import run_python
 
 needs_the_compiler = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("jax", "libtpu"))),
@@ -38,9 +34,9 @@ def test_every_preset_compiles(preset, remat, tmp_path):
     """Static shapes only and no calls to the host are checked on the way."""
     output = tmp_path / "report.json"
     # In a process of its own, for the compiler keeps some GB of the large ones.
-    command = [sys.executable, "-m", "benchmarks.tpu_compile", f"--preset={preset}", f"--output={output}"]
     flags = ["--topology=v5e:2x2", "--batch_size=4", "--max_seq_length=128", "--scan_layers"]
-    subprocess.run([*command, *flags, *(["--remat"] if remat else [])], cwd=ROOT, check=True)
+    flags += [f"--preset={preset}", f"--output={output}", *(["--remat"] if remat else [])]
+    run_python("-m", "benchmarks.tpu_compile", *flags, timeout=3600)
     compiled = json.loads(output.read_text(encoding="utf-8"))
     assert compiled["fits"]
     config = AlbertConfig.from_preset(preset)
