@@ -24,12 +24,15 @@ FEWEST_HELD_OUT = 2  # documents, for a next sentence comes from another one
 PART = 4  # a quarter of the files to train on, where an experiment wants less text
 
 
-def split_files(paths: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Cuts files into those to train on and those to hold out, in an order that depends on their names alone."""
+def split_files(paths: list[Path], otherwise: str = "") -> tuple[list[Path], list[Path]]:
+    """Cuts files into those to train on and those to hold out, in an order that depends on their names alone.
+
+    `otherwise` is what else a user who has too few could do.
+    """
     if len(paths) <= FEWEST_HELD_OUT:
         raise InputError(
             f"--input_file must name at least {FEWEST_HELD_OUT + 1} files, of which {FEWEST_HELD_OUT} are held "
-            f"out, or --heldout_file another text. Received {len(paths)}."
+            f"out{otherwise}. Received {len(paths)}."
         )
     hashed = by_hash(paths)
     number = max(FEWEST_HELD_OUT, len(paths) // HELD_OUT)
@@ -166,7 +169,7 @@ class LabText:
             raise InputError("This experiment trains models, so --input_file must name text. Received none.")
         paths = [path for path in expand_files(self.settings.input_file) if path.is_file()]
         if not self.settings.heldout_file:
-            train, heldout = split_files(paths)
+            train, heldout = split_files(paths, otherwise=", or --heldout_file another text")
         else:
             train, heldout = paths, expand_files(self.settings.heldout_file)
         if part == "part":

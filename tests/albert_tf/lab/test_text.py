@@ -34,8 +34,14 @@ def test_one_file_in_twenty_is_held_out_and_always_the_same(books):
 
 
 def test_two_files_cannot_be_cut(books):
-    with pytest.raises(InputError, match="at least 3 files, of which 2 are held out"):
+    with pytest.raises(InputError, match="at least 3 files, of which 2 are held out. Received 2"):
         split_files(sorted(books.iterdir())[:2])
+
+
+def test_the_laboratory_takes_a_text_to_hold_out_instead(books, tmp_path):
+    book = next(books.iterdir())
+    with pytest.raises(InputError, match="held out, or --heldout_file another text. Received 1"):
+        text(LabSettings(str(tmp_path / "lab"), str(book))).paths("train")
 
 
 def test_a_next_sentence_needs_another_document(books, tmp_path):
