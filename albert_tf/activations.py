@@ -4,6 +4,7 @@ import math
 
 from keras import ops
 
+from albert_tf.compilation import in_one_pass
 from albert_tf.config import AlbertConfig
 
 
@@ -24,14 +25,19 @@ def gelu_with_slope(x):
     Automatic differentiation would keep five arrays of this size and pass over them twice as often; in
     bfloat16 it would also round after each operation.
     """
+    value, slope = _gelu_and_slope(x)
+
+    def backward(*upstreams, upstream=None):  # backends pass it either way
+        return (upstreams[0] if upstream is None else upstream) * slope
+
+    return value, backward
+
+
+@in_one_pass
+def _gelu_and_slope(x):
     wide = ops.cast(x, "float32")
     root, square = math.sqrt(2 / math.pi), ops.square(wide)
     gate = 0.5 * ops.tanh(wide * (root + 0.044715 * root * square)) + 0.5
     value = wide * gate
     slope = gate + value * (1.0 - gate) * (2 * root + 6 * 0.044715 * root * square)
-    slope = ops.cast(slope, x.dtype)
-
-    def backward(*upstreams, upstream=None):  # backends pass it either way
-        return (upstreams[0] if upstream is None else upstream) * slope
-
-    return ops.cast(value, x.dtype), backward
+    return ops.cast(value, x.dtype), ops.cast(slope, x.dtype)

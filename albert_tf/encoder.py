@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from albert_tf.activations import activation
+from albert_tf.compilation import compiling_pays
 from albert_tf.config import AlbertConfig
 from albert_tf.layer_norm import layer_norm
 from albert_tf.padding import Unpadding, dropped, restored, zero_padded
@@ -35,17 +36,6 @@ def dense(
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer=initializer(config, seeds), name=name, dtype=dtype
     )
-
-
-def compiling_pays() -> bool:
-    """Whether Keras `fit` should compile the model with XLA where it may choose (`jit_compile="auto"`).
-
-    Not with TensorFlow on CPUs: the kernels that XLA makes there are slower than TensorFlow's own, in bfloat16
-    by a factor of 2 to 3.5.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return True
-    return any(keras.distribution.list_devices(kind) for kind in ("gpu", "tpu"))
 
 
 def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):

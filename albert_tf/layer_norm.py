@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from albert_tf.compilation import in_one_pass
 from albert_tf.config import AlbertConfig
 
 
@@ -27,20 +28,32 @@ def normalise(x, gamma, beta, epsilon: float):
 
     @ops.custom_gradient
     def with_gradient(x, gamma, beta):
-        centred = ops.cast(x, "float32")
-        centred = centred - ops.mean(centred, axis=-1, keepdims=True)
-        scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)  # (rows, 1)
-        kept = ops.cast(centred * scale, x.dtype)
+        y, normal, scale = _normalise(x, gamma, beta, epsilon)
 
         def backward(*upstreams, upstream=None):  # backends pass it either way
-            dy = ops.cast(upstreams[0] if upstream is None else upstream, "float32")
-            normal = ops.cast(kept, "float32")
-            dnormal = dy * gamma
-            along = normal * ops.mean(dnormal * normal, axis=-1, keepdims=True)
-            dx = (dnormal - ops.mean(dnormal, axis=-1, keepdims=True) - along) * scale
-            return ops.cast(dx, x.dtype), ops.sum(dy * normal, axis=0), ops.sum(dy, axis=0)
+            return _gradients(upstreams[0] if upstream is None else upstream, normal, scale, gamma)
 
-        return ops.cast(centred * scale * gamma + beta, x.dtype), backward
+        return y, backward
 
     # As values: a function with a gradient of its own must not read variables.
     return with_gradient(x, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
+
+
+@in_one_pass
+def _normalise(x, gamma, beta, epsilon: float):
+    """LayerNorm of x, and what its gradients need: the normalised array and each row's scale (rows, 1)."""
+    centred = ops.cast(x, "float32")
+    centred = centred - ops.mean(centred, axis=-1, keepdims=True)
+    scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
+    normal = centred * scale
+    return ops.cast(normal * gamma + beta, x.dtype), ops.cast(normal, x.dtype), scale
+
+
+@in_one_pass
+def _gradients(upstream, normal, scale, gamma):
+    """Of x, gamma and beta."""
+    dy, normal = ops.cast(upstream, "float32"), ops.cast(normal, "float32")
+    dnormal = dy * gamma
+    along = normal * ops.mean(dnormal * normal, axis=-1, keepdims=True)
+    dx = (dnormal - ops.mean(dnormal, axis=-1, keepdims=True) - along) * scale
+    return ops.cast(dx, upstream.dtype), ops.sum(dy * normal, axis=0), ops.sum(dy, axis=0)

@@ -1,6 +1,5 @@
 """What all tests share."""
 
-import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is impor
 
 import hypothesis
 import pytest
-import tensorflow as tf
 
+from albert_tf.compilation import compiles_for_cpus
 from albert_tf.config import AlbertConfig
 
 # A busy machine is no defect.
@@ -19,17 +18,8 @@ hypothesis.settings.load_profile("patient")
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("xla") and not compiles_for_the_cpu():
+    if item.get_closest_marker("xla") and not compiles_for_cpus():
         pytest.skip("this TensorFlow has no XLA for CPUs, as tensorflow-tpu")
-
-
-@functools.cache
-def compiles_for_the_cpu() -> bool:
-    try:
-        tf.function(lambda: tf.zeros(()), jit_compile=True)()
-    except tf.errors.NotFoundError:
-        return False
-    return True
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.activations import gelu_with_slope
+from albert_tf.compilation import LARGE
 from tests.reference import albert as reference
 
 
+@pytest.mark.parametrize("size", [1001, LARGE + 1])
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])
-def test_gelu_with_slope(dtype, error):
-    x = tf.cast(tf.linspace(-6.0, 6.0, 1001), dtype)
+def test_gelu_with_slope(dtype, error, size):
+    x = tf.cast(tf.linspace(-6.0, 6.0, size), dtype)
     exact = np.asarray(x, "float64")
     with tf.GradientTape() as tape:
         tape.watch(x)

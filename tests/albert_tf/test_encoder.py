@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
-from albert_tf.layer_norm import normalise
 from tests.reference import albert as reference
 
 B, T = 3, 9
@@ -202,31 +201,6 @@ def test_training_without_dropout_computes_the_same(tiny_config):
     evaluating, training = encoder(inputs), encoder(inputs, training=True)
     for name, expected in evaluating.items():
         np.testing.assert_allclose(training[name], expected, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 3e-2)])
-def test_normalise_and_its_gradients(dtype, error):
-    """Against automatic differentiation in float64."""
-    rng = np.random.default_rng(0)
-    x, dy = (tf.cast(rng.normal(2, 3, (5, 24)), dtype) for _ in range(2))
-    gamma, beta = (tf.constant(rng.normal(size=24), "float32") for _ in range(2))
-
-    def value_and_gradients(function, arrays, upstream):
-        with tf.GradientTape() as tape:
-            tape.watch(arrays)
-            value = function(*arrays, 1e-12)
-        return value, *tape.gradient(value, arrays, upstream)
-
-    def plain(x, gamma, beta, epsilon):
-        mean, variance = tf.nn.moments(x, -1, keepdims=True)
-        return (x - mean) * tf.math.rsqrt(variance + epsilon) * gamma + beta
-
-    found = value_and_gradients(normalise, (x, gamma, beta), dy)
-    exact = value_and_gradients(
-        plain, tuple(tf.cast(array, "float64") for array in (x, gamma, beta)), tf.cast(dy, "float64")
-    )
-    for one, other in zip(found, exact, strict=True):
-        np.testing.assert_allclose(np.asarray(one, "float64"), other, rtol=error, atol=error)
 
 
 def test_bfloat16_gradients_are_near_those_of_float32(tiny_config):

@@ -7,11 +7,12 @@ Run as a program for what needs processes of their own, several devices:
 
 import json
 import sys
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
+from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay, compilation
 from albert_tf.models import pretraining_metrics
 from albert_tf.training.settings import PretrainingSettings
 from albert_tf.training.steps import evaluate, make_eval_function, make_train_function, zero_sums
@@ -56,6 +57,7 @@ def train(
     shape=None,
     same_example=False,
     peak=0.02,
+    large=compilation.LARGE,
     **step,
 ) -> dict:
     """Trains for some steps.
@@ -70,6 +72,7 @@ def train(
       shape: changes of `CONFIG`.
       same_example: every example is the first one, and a pair.
       peak: the learning rate's.
+      large: from how many elements on formulas are compiled by themselves; this model's arrays have a few hundred.
       step: options of `make_train_function`.
     """
     data = examples()
@@ -90,7 +93,8 @@ def train(
     replicas = strategy.num_replicas_in_sync
     iterator = iter(strategy.distribute_datasets_from_function(batches))
     train_steps = make_train_function(model, optimizer, strategy, **step)
-    sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
+    with mock.patch.object(compilation, "LARGE", large):
+        sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
     dataset = strategy.distribute_datasets_from_function(
         lambda context: batches(context).take(N // B * replicas // context.num_input_pipelines)
     )

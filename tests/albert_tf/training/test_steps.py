@@ -76,14 +76,33 @@ def test_recomputed_activations_equal_kept_ones(one):
 ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
 
 
+FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a large model are on CPUs
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    "options",
+    [
+        FORMULAS,
+        pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": True}, marks=pytest.mark.slow),
+        pytest.param({**FORMULAS, **ALL}, marks=pytest.mark.slow),
+    ],
+)
+def test_formulas_compiled_by_themselves(one, options):
+    assert_same(train(tf.distribute.get_strategy(), **options), one)
+
+
+COMPILED = [pytest.param(options, marks=pytest.mark.xla) for options in (ALL, FORMULAS)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.xla)])
+@pytest.mark.parametrize("options", [{}, *COMPILED])
 def test_two_mirrored_devices_equal_one(one, options):
     assert_same(on_two_devices(**options), one)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.xla)])
+@pytest.mark.parametrize("options", [{}, *COMPILED])
 def test_two_workers_equal_one(one, options):
     for result in on_two_workers(**options):
         assert_same(result, one)
@@ -99,7 +118,10 @@ def four_layers() -> dict:
     return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
 
 
-@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=[pytest.mark.slow, pytest.mark.xla])])
+@pytest.mark.parametrize(
+    "options",
+    [{}, *(pytest.param(more, marks=[pytest.mark.slow, pytest.mark.xla]) for more in (ALL, FORMULAS))],
+)
 def test_a_loop_over_the_layers_equals_one_after_the_other(four_layers, options):
     assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
 
