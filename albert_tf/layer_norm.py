@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from albert_tf.compilation import in_one_pass
 from albert_tf.config import AlbertConfig
+from albert_tf.formulas import in_one_pass
 
 
 def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":

@@ -9,8 +9,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is impor
 import hypothesis
 import pytest
 
-from albert_tf.compilation import compiles_for_cpus
 from albert_tf.config import AlbertConfig
+from albert_tf.training.formula_compiler import compiles_for_cpus
 
 # A busy machine is no defect.
 hypothesis.settings.register_profile("patient", deadline=None)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 import keras
 import tensorflow as tf
 
+from albert_tf.formulas import formulas_compiled_by
 from albert_tf.models import AlbertPretrainer, pretraining_metrics, pretraining_sums
 from albert_tf.optimizers import Lamb
+from albert_tf.training.formula_compiler import formula_compiler
 
 CLIP_NORM = 1.0  # global norm of the gradient, as in the original
 
@@ -90,7 +92,7 @@ def make_replica_step(
     are those of `make_train_function`; the sums are a float32 array in the order of `SUMS` and `STEP_SUMS`,
     without the last of those, which the caller knows.
     """
-    gradient_function = make_gradient_function(model)
+    gradient_function = make_gradient_function(model, None if jit_compile else formula_compiler())
     if jit_compile:
         # Only this much: optimizer and all-reduce are not for XLA under every strategy.
         gradient_function = tf.function(gradient_function, jit_compile=True)
@@ -132,8 +134,12 @@ def make_replica_step(
     return replica_step
 
 
-def make_gradient_function(model: AlbertPretrainer) -> Callable:
+def make_gradient_function(model: AlbertPretrainer, compiler: Callable | None) -> Callable:
     """A pure function (weights, batch, counts, seed) -> gradients, sums.
+
+    Args:
+      model: of which the gradients are.
+      compiler: of its formulas, see `formulas_compiled_by`.
 
     Args of that function:
       weights: the values of `model.trainable_variables`.
@@ -151,13 +157,17 @@ def make_gradient_function(model: AlbertPretrainer) -> Callable:
         # The values stand in for the variables: nothing is captured that differs between replicas, and the
         # state of the dropout is an argument, which XLA and every strategy can do.
         state = [*zip(model.trainable_variables, weights, strict=True), (model.encoder.seeds.state, seed)]
-        with tf.GradientTape() as tape, keras.StatelessScope(state):
-            tape.watch(weights)
-            sums = pretraining_sums(model(batch, training=True), batch)
-            loss = sums["masked_lm_loss"] / (predictions + 1e-5)
-            loss += sums["sentence_order_loss"] / tf.maximum(pairs, 1.0)  # 0 / 1 with single segments only
+        with formulas_compiled_by(compiler):
+            with tf.GradientTape() as tape, keras.StatelessScope(state):
+                tape.watch(weights)
+                sums = pretraining_sums(model(batch, training=True), batch)
+                loss = sums["masked_lm_loss"] / (predictions + 1e-5)
+                loss += sums["sentence_order_loss"] / tf.maximum(
+                    pairs, 1.0
+                )  # 0 / 1 with single segments only
+            gradients = tape.gradient(loss, weights)
         # Dense, since a sum of embedding lookups would take a different path through all-reduce and clipping.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return gradients, tf.stack([sums[name] for name in SUMS])
 
     return gradient_function

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay, compilation
+from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay, formulas
 from albert_tf.models import pretraining_metrics
 from albert_tf.training.settings import PretrainingSettings
 from albert_tf.training.steps import evaluate, make_eval_function, make_train_function, zero_sums
@@ -57,7 +57,7 @@ def train(
     shape=None,
     same_example=False,
     peak=0.02,
-    large=compilation.LARGE,
+    large=formulas.LARGE,
     **step,
 ) -> dict:
     """Trains for some steps.
@@ -93,7 +93,7 @@ def train(
     replicas = strategy.num_replicas_in_sync
     iterator = iter(strategy.distribute_datasets_from_function(batches))
     train_steps = make_train_function(model, optimizer, strategy, **step)
-    with mock.patch.object(compilation, "LARGE", large):
+    with mock.patch.object(formulas, "LARGE", large):
         sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
     dataset = strategy.distribute_datasets_from_function(
         lambda context: batches(context).take(N // B * replicas // context.num_input_pipelines)
