@@ -10,7 +10,7 @@ import itertools
 import keras
 from keras import ops
 
-from albert_tf.activations import activation, gelu_product
+from albert_tf.activations import activation
 from albert_tf.config import AlbertConfig
 from albert_tf.layer_norm import layer_norm
 from albert_tf.padding import Unpadding, dropped, restored, zero_padded
@@ -166,12 +166,8 @@ class FeedForward(keras.layers.Layer):
         self.layer_norm.build((None, self.config.hidden_size))
 
     def call(self, x, training=False):
-        hidden, last = self.intermediate(x), self.output_dense  # (B*T, F)
-        if training and self.config.hidden_act == "gelu":
-            output = gelu_product(hidden, ops.cast(last.kernel, hidden.dtype))  # (B*T, H)
-            output = ops.add(output, ops.cast(last.bias, hidden.dtype))
-        else:
-            output = last(activation(self.config)(hidden))
+        hidden = activation(self.config, training)(self.intermediate(x))  # (B*T, F)
+        output = self.output_dense(hidden)  # (B*T, H)
         output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
         return self.layer_norm(x + output)
 
