@@ -162,9 +162,8 @@ def make_gradient_function(model: AlbertPretrainer, compiler: Callable | None) -
                 tape.watch(weights)
                 sums = pretraining_sums(model(batch, training=True), batch)
                 loss = sums["masked_lm_loss"] / (predictions + 1e-5)
-                loss += sums["sentence_order_loss"] / tf.maximum(
-                    pairs, 1.0
-                )  # 0 / 1 with single segments only
+                # Of single segments it is 0 / 1.
+                loss += sums["sentence_order_loss"] / tf.maximum(pairs, 1.0)
             gradients = tape.gradient(loss, weights)
         # Dense, since a sum of embedding lookups would take a different path through all-reduce and clipping.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
