@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from albert_tf.encoder import compiling_pays
+
 
 def formula_compiler() -> Callable | None:
     """The compiler for `formulas_compiled_by`; None on accelerators and without XLA for CPUs."""
-    on_cpus = not any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
-    return compile_formula if on_cpus and compiles_for_cpus() else None
+    return None if compiling_pays() or not compiles_for_cpus() else compile_formula
 
 
 @functools.cache

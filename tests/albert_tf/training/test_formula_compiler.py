@@ -41,5 +41,8 @@ def test_none_without_xla_for_cpus(monkeypatch):
 
 
 def test_none_on_accelerators(monkeypatch):
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["one"] if kind == "GPU" else [])
+    gpu = tf.config.LogicalDevice("/device:GPU:0", "GPU")
+    monkeypatch.setattr(
+        tf.config, "list_logical_devices", lambda device_type: [gpu] if device_type == "GPU" else []
+    )
     assert formula_compiler() is None

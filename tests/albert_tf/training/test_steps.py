@@ -9,6 +9,7 @@ from tests.albert_tf.training.same_steps import B, train
 from tests.processes import run_python, run_workers
 
 PROGRAM = ("-m", "tests.albert_tf.training.same_steps")
+ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +53,10 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
 
 @pytest.mark.slow
 @pytest.mark.xla
-@pytest.mark.parametrize("accumulation_steps", [1, 4])
-def test_compiled_equals_not_compiled(one, accumulation_steps):
-    options = {"jit_compile": True, "accumulation_steps": accumulation_steps}
+@pytest.mark.parametrize(
+    "options", [{"jit_compile": True}, {"jit_compile": True, "accumulation_steps": 4}, ALL]
+)
+def test_compiled_equals_not_compiled(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
@@ -73,9 +75,6 @@ def test_recomputed_activations_equal_kept_ones(one):
     assert_same(train(tf.distribute.get_strategy(), remat=True), one)
 
 
-ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
-
-
 FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a large model are on CPUs
 
 
@@ -85,7 +84,6 @@ FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a la
     [
         FORMULAS,
         pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": True}, marks=pytest.mark.slow),
-        pytest.param({**FORMULAS, **ALL}, marks=pytest.mark.slow),
     ],
 )
 def test_formulas_compiled_by_themselves(one, options):
