@@ -3,10 +3,13 @@
 import contextlib
 import contextvars
 import functools
+import operator
 from collections.abc import Callable, Iterator
 
 from keras import ops
 
+# How many numbers a compiled sum adds at a time.
+SUMMANDS = 8
 # Elements of an array from which on a call of a compiled formula costs less than the passes that it saves.
 LARGE = 1 << 16
 
@@ -43,6 +46,16 @@ def in_one_pass(formula: Callable) -> Callable:
         return (formula if compiler is None or not _is_large(x) else compiler(formula))(x, *others)
 
     return function
+
+
+def summed(x, axis: int):
+    """The sums of a formula's array along an axis, which stays, of length 1.
+
+    XLA for CPUs adds one number after the other. Blocks of the array added first are vectors to it.
+    """
+    if _compiler.get() is not None and ops.shape(x)[axis] % SUMMANDS == 0:
+        x = functools.reduce(operator.add, ops.split(x, SUMMANDS, axis))
+    return ops.sum(x, axis, keepdims=True)
 
 
 def _is_large(x) -> bool:

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.formulas import in_one_pass
+from albert_tf.formulas import in_one_pass, summed
 
 
 def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":
@@ -42,9 +42,9 @@ def normalise(x, gamma, beta, epsilon: float):
 @in_one_pass
 def _normalise(x, gamma, beta, epsilon: float):
     """LayerNorm of x, and what its gradients need: the normalised array and each row's scale (rows, 1)."""
-    centred = ops.cast(x, "float32")
-    centred = centred - ops.mean(centred, axis=-1, keepdims=True)
-    scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
+    centred, width = ops.cast(x, "float32"), ops.shape(x)[1]
+    centred = centred - summed(centred, 1) / width
+    scale = ops.rsqrt(summed(ops.square(centred), 1) / width + epsilon)
     normal = centred * scale
     return ops.cast(normal * gamma + beta, x.dtype), ops.cast(normal, x.dtype), scale
 
@@ -53,7 +53,7 @@ def _normalise(x, gamma, beta, epsilon: float):
 def _gradients(upstream, normal, scale, gamma):
     """Of x, gamma and beta."""
     dy, normal = ops.cast(upstream, "float32"), ops.cast(normal, "float32")
-    dnormal = dy * gamma
-    along = normal * ops.mean(dnormal * normal, axis=-1, keepdims=True)
-    dx = (dnormal - ops.mean(dnormal, axis=-1, keepdims=True) - along) * scale
-    return ops.cast(dx, upstream.dtype), ops.sum(dy * normal, axis=0), ops.sum(dy, axis=0)
+    dnormal, width = dy * gamma, ops.shape(normal)[1]
+    along = normal * (summed(dnormal * normal, 1) / width)
+    dx = (dnormal - summed(dnormal, 1) / width - along) * scale
+    return ops.cast(dx, upstream.dtype), summed(dy * normal, 0)[0], summed(dy, 0)[0]
