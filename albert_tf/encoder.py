@@ -16,6 +16,7 @@ from albert_tf.layer_norm import layer_norm
 from albert_tf.padding import Unpadding, dropped, restored, zero_padded
 from albert_tf.parameters import distinct_layers
 from albert_tf.repetition import repeated
+from albert_tf.softmax import attention_probabilities
 
 # Added to the scores of masked keys, as in the original: large enough to vanish in the softmax, small
 # enough that a row in which every key is masked stays finite in any dtype.
@@ -140,8 +141,8 @@ class SelfAttention(keras.layers.Layer):
         query = split_heads(restored(self.query(asking), asked), P, (0, 2, 1, 3))  # (B, N, P, D)
         key = split_heads(restored(self.key(x), unpadding), T, (0, 2, 3, 1))  # (B, N, D, T)
         value = split_heads(restored(self.value(x), unpadding), T, (0, 2, 1, 3))  # (B, N, T, D)
-        scores = ops.matmul(query, key) * D**-0.5 + mask_scores  # (B, N, P, T)
-        probs = dropout(ops.softmax(scores), self.config.attention_probs_dropout_prob, self.seeds, training)
+        probs = attention_probabilities(ops.matmul(query, key), mask_scores, D**-0.5, training)  # (B, N, P, T)
+        probs = dropout(probs, self.config.attention_probs_dropout_prob, self.seeds, training)
         context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))  # (B, P, N, D)
         context = dropped(ops.reshape(context, (-1, H)), asked)  # (B*P, H)
         output = self.output_dense(context)
