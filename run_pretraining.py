@@ -29,6 +29,7 @@ from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints, open_run
+from albert_tf.training.cores import parts_at_once
 from albert_tf.training.failures import failures_told
 from albert_tf.training.growth import CHECKPOINTS
 from albert_tf.training.guard import Guard
@@ -69,6 +70,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     inputs = PretrainingInputs(settings, config)
     given, settings = settings, inputs.settings
+    parts = parts_at_once(settings)
     strategy = make_strategy(settings)
     check_batch(settings, strategy)
     check_agreement(
@@ -107,7 +109,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         milestones = Milestones(
             strategy,
             checkpoints,
-            make_eval_function(model, strategy),
+            make_eval_function(model, strategy, parts_at_once=parts),
             (lambda: inputs.eval_batches(strategy)) if settings.do_eval and settings.eval_file else None,
             settings.max_eval_steps,
             guard,
@@ -124,13 +126,16 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
                 progress.say(line)
             if start_step and start_step % settings.save_checkpoints_steps == 0 and not was_evaluated:
                 milestones.evaluate(start_step)  # a run that was killed between checkpoint and evaluation
-            peak = device_peak(strategy, run, model.compute_dtype, measure=settings.measure_peak)
+            peak = device_peak(
+                strategy, run, model.compute_dtype, measure=settings.measure_peak, at_once=parts
+            )
             train(
                 make_train_function(
                     model,
                     optimizer,
                     strategy,
                     accumulation_steps=settings.gradient_accumulation_steps,
+                    parts_at_once=parts,
                     jit_compile=compiles(settings, strategy),
                 ),
                 iter(inputs.train_batches(strategy, start_step)),

@@ -141,7 +141,9 @@ class SelfAttention(keras.layers.Layer):
         query = split_heads(restored(self.query(asking), asked), P, (0, 2, 1, 3))  # (B, N, P, D)
         key = split_heads(restored(self.key(x), unpadding), T, (0, 2, 3, 1))  # (B, N, D, T)
         value = split_heads(restored(self.value(x), unpadding), T, (0, 2, 1, 3))  # (B, N, T, D)
-        probs = attention_probabilities(ops.matmul(query, key), mask_scores, D**-0.5, training)  # (B, N, P, T)
+        probs = attention_probabilities(
+            ops.matmul(query, key), mask_scores, D**-0.5, training
+        )  # (B, N, P, T)
         probs = dropout(probs, self.config.attention_probs_dropout_prob, self.seeds, training)
         context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))  # (B, P, N, D)
         context = dropped(ops.reshape(context, (-1, H)), asked)  # (B*P, H)

@@ -28,9 +28,11 @@ def batch(B: int, T: int, P: int) -> dict[str, np.ndarray]:
 def albert_tf(data: dict, dtype: str, dropout: float, remat: bool = False) -> Callable[[], float]:
     """This library, through the function that `albert pretrain` calls; LAMB and clipping as there."""
     from albert_tf import AlbertConfig
+    from albert_tf.training.cores import take_cores_apart
 
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
-    return make_training_step(config, data, dtype, remat=remat)
+    parts = take_cores_apart(*data["input_ids"].shape)
+    return make_training_step(config, data, dtype, remat=remat, parts_at_once=parts)
 
 
 def albert_tf_remat(data: dict, dtype: str, dropout: float) -> Callable[[], float]:

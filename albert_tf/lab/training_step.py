@@ -59,6 +59,7 @@ def make_training_step(
     dtype: str,
     *,
     remat: bool = False,
+    parts_at_once: int = 1,
     jit_compile: bool = False,
 ) -> Callable[[], float]:
     """A function that takes one step with LAMB and clipping and returns the loss.
@@ -68,6 +69,7 @@ def make_training_step(
       data: a batch, always the same.
       dtype: float32 or bfloat16.
       remat: as `--remat`.
+      parts_at_once: of `take_cores_apart`, which is asked before anything else of TensorFlow.
       jit_compile: as `--jit_compile`.
     """
     import keras
@@ -81,7 +83,13 @@ def make_training_step(
     model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
     optimizer = Lamb(RATE)
     optimizer.build(model.trainable_variables)
-    train = make_train_function(model, optimizer, tf.distribute.get_strategy(), jit_compile=jit_compile)
+    train = make_train_function(
+        model,
+        optimizer,
+        tf.distribute.get_strategy(),
+        parts_at_once=parts_at_once,
+        jit_compile=jit_compile,
+    )
     batches, one = iter(tf.data.Dataset.from_tensors(data).repeat()), tf.constant(1)
     return lambda: float(pretraining_metrics(train(batches, one, zero_sums()))["loss"])
 
@@ -91,11 +99,18 @@ def main(request: StepRequest) -> None:
     replies = replies_to()
     import tensorflow as tf
 
+    from albert_tf.training.cores import take_cores_apart
+
     config = AlbertConfig.from_dict(request.config)
     T = request.max_seq_length
     data = random_batch(request.batch_size, T, max(1, round(0.15 * T)), config.vocab_size)
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    step = make_training_step(config, data, request.dtype, jit_compile=has_gpu)
+    step = make_training_step(
+        config,
+        data,
+        request.dtype,
+        parts_at_once=take_cores_apart(request.batch_size, T),
+        jit_compile=bool(tf.config.list_physical_devices("GPU")),
+    )
     answer(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})
 
 

@@ -48,7 +48,9 @@ class Speed:
         }
 
 
-def device_peak(strategy: tf.distribute.Strategy, run: Path, dtype: str, *, measure: bool) -> float | None:
+def device_peak(
+    strategy: tf.distribute.Strategy, run: Path, dtype: str, *, measure: bool, at_once: int = 1
+) -> float | None:
     """FLOP/s of all devices together: from `albert_tf.flops`, or measured; None if neither is to be had.
 
     Args:
@@ -56,6 +58,7 @@ def device_peak(strategy: tf.distribute.Strategy, run: Path, dtype: str, *, meas
       run: the run's folder, where a measurement is kept and found again.
       dtype: what to multiply in.
       measure: whether to measure devices that are not in the tables.
+      at_once: operations that a device does at the same time, `parts_at_once`.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return tpu_peak(os.environ.get("TPU_ACCELERATOR_TYPE", ""))
@@ -67,7 +70,7 @@ def device_peak(strategy: tf.distribute.Strategy, run: Path, dtype: str, *, meas
             return known * strategy.num_replicas_in_sync
     if not measure:
         return None
-    one = _kept_measurement(run / PEAK_FILE, dtype)
+    one = _kept_measurement(run / PEAK_FILE, dtype, at_once)
     # The CPU's devices are parts of one CPU; GPUs and workers are not.
     workers = 1
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -75,21 +78,24 @@ def device_peak(strategy: tf.distribute.Strategy, run: Path, dtype: str, *, meas
     return one * (strategy.num_replicas_in_sync if gpus else workers)
 
 
-def _kept_measurement(path: Path, dtype: str) -> float:
+def _kept_measurement(path: Path, dtype: str, at_once: int) -> float:
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if dtype not in kept:
-        kept[dtype] = measure_peak(dtype)
+        kept[dtype] = measure_peak(dtype, at_once)
         write_text(path, json.dumps(kept) + "\n")
     return kept[dtype]
 
 
-def measure_peak(dtype: str) -> float:
-    """FLOP/s of the fastest of many products of large square matrices on the first device."""
+def measure_peak(dtype: str, at_once: int) -> float:
+    """FLOP/s of the fastest of many products of large square matrices on the first device, some `at_once`."""
     matrix = tf.cast(tf.random.stateless_uniform([_SIZE, _SIZE], [0, 0]), dtype)
 
     @tf.function
     def product():
-        return tf.reduce_sum(tf.linalg.matmul(matrix, matrix)[:1])
+        factors = [
+            matrix * (1 + number) for number in range(at_once)
+        ]  # the same product would be computed once
+        return tf.add_n([tf.reduce_sum(tf.linalg.matmul(factor, matrix)[:1]) for factor in factors])
 
     product().numpy()
     best, end = float("inf"), time.monotonic() + _SECONDS
@@ -97,4 +103,4 @@ def measure_peak(dtype: str) -> float:
         began = time.monotonic()
         product().numpy()
         best = min(best, time.monotonic() - began)
-    return 2 * _SIZE**3 / best
+    return at_once * 2 * _SIZE**3 / best

@@ -43,6 +43,7 @@ def make_train_function(
     strategy: tf.distribute.Strategy,
     *,
     accumulation_steps: int = 1,
+    parts_at_once: int = 1,
     jit_compile: bool = False,
 ) -> Callable:
     """A function (iterator, steps, sums) -> sums that takes `steps` optimizer steps in one call.
@@ -61,10 +62,15 @@ def make_train_function(
       strategy: its replicas share every batch.
       accumulation_steps: micro-batches that a replica's part of the batch is cut into, one after the other,
         to save memory. The gradient is that of the whole batch all the same.
+      parts_at_once: parts that a micro-batch is cut into, computed at the same time, see cores.py.
       jit_compile: compile the forward and backward pass with XLA.
     """
     replica_step = make_replica_step(
-        model, optimizer, accumulation_steps=accumulation_steps, jit_compile=jit_compile
+        model,
+        optimizer,
+        accumulation_steps=accumulation_steps,
+        parts_at_once=parts_at_once,
+        jit_compile=jit_compile,
     )
 
     @tf.function
@@ -84,6 +90,7 @@ def make_replica_step(
     optimizer: keras.optimizers.Optimizer,
     *,
     accumulation_steps: int = 1,
+    parts_at_once: int = 1,
     jit_compile: bool = False,
 ) -> Callable:
     """A function batch -> sums that takes one optimizer step on one replica's part of the global batch.
@@ -96,10 +103,12 @@ def make_replica_step(
     if jit_compile:
         # Only this much: optimizer and all-reduce are not for XLA under every strategy.
         gradient_function = tf.function(gradient_function, jit_compile=True)
-    elif accumulation_steps > 1:
+    elif accumulation_steps > 1 or parts_at_once > 1:
         # A call that is not inlined: of long sums of gradients inside two loops, TensorFlow 2.21 makes temporary
         # variables that the second step finds still there, and fails.
         gradient_function = tf.function(gradient_function, experimental_attributes={"_noinline": True})
+    if parts_at_once > 1:
+        gradient_function = _at_once(gradient_function, parts_at_once)
 
     def replica_step(batch):
         replicas = tf.distribute.get_replica_context()
@@ -170,6 +179,31 @@ def make_gradient_function(model: AlbertPretrainer, compiler: Callable | None) -
         return gradients, tf.stack([sums[name] for name in SUMS])
 
     return gradient_function
+
+
+def _at_once(gradient_function: Callable, parts: int) -> Callable:
+    """The same function, of a batch in parts."""
+
+    def function(weights, batch, counts, seed):
+        def of_part(part, number):
+            part_seed = tf.random.experimental.stateless_fold_in(seed, number)
+            return gradient_function(weights, part, counts, part_seed)
+
+        return _sum_of_parts(of_part, batch, parts)
+
+    return function
+
+
+def _sum_of_parts(function: Callable, batch: dict, parts: int):
+    """The arrays that `function(part, number)` returns, added over parts of a batch that do not wait.
+
+    A batch that does not divide evenly is one part.
+    """
+    if (batch["input_ids"].shape[0] or 1) % parts:
+        return function(batch, 0)
+    cut = {name: tf.split(values, parts) for name, values in batch.items()}
+    results = [function({name: cut[name][number] for name in cut}, number) for number in range(parts)]
+    return tf.nest.map_structure(lambda *values: tf.add_n(values), *results)
 
 
 def dropout_seed(seed: tf.Tensor, step: tf.Tensor, stream: tf.Tensor) -> tf.Tensor:
@@ -270,12 +304,24 @@ def make_trust_ratio_function(optimizer: keras.optimizers.Optimizer) -> Callable
     }
 
 
-def make_eval_function(model: AlbertPretrainer, strategy: tf.distribute.Strategy) -> Callable:
-    """A function batch -> sums over all replicas, with dropout off."""
+def make_eval_function(
+    model: AlbertPretrainer, strategy: tf.distribute.Strategy, *, parts_at_once: int = 1
+) -> Callable:
+    """A function batch -> sums over all replicas, with dropout off.
 
-    def replica_step(batch):
+    Args:
+      model: built under `strategy.scope()`.
+      strategy: its replicas share every batch.
+      parts_at_once: parts that a batch is cut into, if it divides evenly, see cores.py.
+    """
+
+    @tf.function(experimental_attributes={"_noinline": True})
+    def sums_of_part(batch):
         sums = pretraining_sums(model(batch, training=False), batch)
         return tf.stack([sums[name] for name in SUMS])
+
+    def replica_step(batch):
+        return _sum_of_parts(lambda part, _: sums_of_part(part), batch, parts_at_once)
 
     @tf.function
     def eval_step(batch):

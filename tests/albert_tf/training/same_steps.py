@@ -58,6 +58,7 @@ def train(
     same_example=False,
     peak=0.02,
     large=formulas.LARGE,
+    parts_at_once=1,
     **step,
 ) -> dict:
     """Trains for some steps.
@@ -73,7 +74,8 @@ def train(
       same_example: every example is the first one, and a pair.
       peak: the learning rate's.
       large: from how many elements on formulas are compiled by themselves; this model's arrays have a few hundred.
-      step: options of `make_train_function`.
+      parts_at_once: of training and evaluation.
+      step: more options of `make_train_function`.
     """
     data = examples()
     if same_example:
@@ -92,7 +94,7 @@ def train(
 
     replicas = strategy.num_replicas_in_sync
     iterator = iter(strategy.distribute_datasets_from_function(batches))
-    train_steps = make_train_function(model, optimizer, strategy, **step)
+    train_steps = make_train_function(model, optimizer, strategy, parts_at_once=parts_at_once, **step)
     with mock.patch.object(formulas, "LARGE", large):
         sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
     dataset = strategy.distribute_datasets_from_function(
@@ -102,7 +104,7 @@ def train(
         "trace": [float(pretraining_metrics(one)["loss"]) for one in sums],
         "correct": [float(one["sentence_order_correct"]) for one in sums],
         "weights": np.concatenate([v.numpy().ravel() for v in model.trainable_variables]).tolist(),
-        "evaluation": evaluate(make_eval_function(model, strategy), dataset),
+        "evaluation": evaluate(make_eval_function(model, strategy, parts_at_once=parts_at_once), dataset),
         "dtypes": sorted({variable.dtype for variable in (*model.trainable_variables, *optimizer.variables)}),
     }
 

@@ -51,6 +51,19 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
     assert_same(train(tf.distribute.get_strategy(), accumulation_steps=accumulation_steps), one)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"parts_at_once": 2},
+        pytest.param({"parts_at_once": 4, "accumulation_steps": 2}, marks=pytest.mark.slow),
+        pytest.param({"parts_at_once": 3}, marks=pytest.mark.slow),
+    ],
+)
+def test_parts_at_the_same_time_equal_the_batch(one, options):
+    """Three do not divide a batch of eight: nothing is cut then."""
+    assert_same(train(tf.distribute.get_strategy(), **options), one)
+
+
 @pytest.mark.slow
 @pytest.mark.xla
 @pytest.mark.parametrize(
@@ -159,6 +172,10 @@ def assert_masks_differ(result: dict, streams: int) -> None:
 def test_micro_batches_do_not_share_dropout_masks(jit_compile):
     options = {"accumulation_steps": B, "jit_compile": jit_compile, **SAME_EXAMPLE}
     assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
+
+
+def test_parts_at_the_same_time_do_not_share_dropout_masks():
+    assert_masks_differ(train(tf.distribute.get_strategy(), parts_at_once=B, **SAME_EXAMPLE), B)
 
 
 @pytest.mark.slow
