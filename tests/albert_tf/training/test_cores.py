@@ -10,44 +10,41 @@ from tests.processes import run_python
 
 PROGRAM = """
 import json, os, sys
-os.sched_getaffinity = lambda process: range(int(sys.argv[1]))
 from albert_tf.training.cores import take_cores_apart
 import tensorflow as tf
-if sys.argv[4] == "runs":
+cases, runs = json.loads(sys.argv[1])
+if runs:
     tf.zeros(())
-parts = take_cores_apart(int(sys.argv[2]), int(sys.argv[3]))
-threading = tf.config.threading
-print(json.dumps([
-    parts, threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads()
-]))
+for cores, batch_size, T in cases:
+    os.sched_getaffinity = lambda process: range(cores)
+    parts = take_cores_apart(batch_size, T)
+    threading = tf.config.threading
+    print([parts, threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads()])
 """
 LEFT_TO_TENSORFLOW = [1, 0, 0]
 
 
-def taken(cores: int, batch_size: int, T: int, state: str = "fresh") -> list[int]:
-    """Parts, and TensorFlow's threads inside operations and between them."""
-    return json.loads(run_python("-c", PROGRAM, str(cores), str(batch_size), str(T), state))
+def taken(*cases: tuple[int, int, int], runs: bool = False) -> list[list[int]]:
+    """Of cores, examples and tokens: parts, and TensorFlow's threads inside operations and between them.
+
+    Args:
+      cases: one after the other in one process.
+      runs: whether TensorFlow has done something in it before.
+    """
+    return [json.loads(line) for line in run_python("-c", PROGRAM, json.dumps([cases, runs])).splitlines()]
 
 
 @pytest.mark.slow
-def test_each_core_takes_a_part():
-    assert taken(2, 16, 128) == [2, 1, 2]
-    assert taken(4, 4, SMALLEST_PART) == [4, 1, 4]
+def test_each_core_takes_a_part_unless_the_parts_are_uneven_or_small():
+    one_core, odd, small, few = (1, 16, 128), (2, 15, 512), (2, 2, SMALLEST_PART - 1), (4, 2, 512)
+    *left, apart = taken(one_core, odd, small, few, (4, 4, SMALLEST_PART))
+    assert left == [LEFT_TO_TENSORFLOW] * 4
+    assert apart == [4, 1, 4]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cores", "batch_size", "T", "state"),
-    [
-        pytest.param(1, 16, 128, "fresh", id="one core"),
-        pytest.param(2, 15, 512, "fresh", id="an odd batch"),
-        pytest.param(2, 2, SMALLEST_PART - 1, "fresh", id="small parts"),
-        pytest.param(4, 2, 512, "fresh", id="fewer examples than cores"),
-        pytest.param(2, 16, 128, "runs", id="TensorFlow runs already"),
-    ],
-)
-def test_what_is_left_to_tensorflow(cores, batch_size, T, state):
-    assert taken(cores, batch_size, T, state) == LEFT_TO_TENSORFLOW
+def test_tensorflow_that_runs_already_is_left_as_it_is():
+    assert taken((2, 16, 128), runs=True) == [LEFT_TO_TENSORFLOW]
 
 
 def test_threads_that_the_environment_asks_for(monkeypatch):
