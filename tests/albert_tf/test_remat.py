@@ -38,6 +38,7 @@ def gradients(config, *, jit_compile: bool = False, steps: int = 2, **model_flag
     return [gradient.numpy() for gradient in found]
 
 
+LEVELS = ("activations", "layers")
 SHARING = [{}, {"parameter_sharing": "none"}, {"num_hidden_groups": 2, "inner_group_num": 2}]
 
 
@@ -45,19 +46,21 @@ SHARING = [{}, {"parameter_sharing": "none"}, {"num_hidden_groups": 2, "inner_gr
     "jit_compile", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.xla])]
 )
 @pytest.mark.parametrize("changes", SHARING, ids=["all", "none", "groups"])
-def test_gradients_with_dropout_are_the_same(tiny_config, changes, jit_compile):
+@pytest.mark.parametrize("remat", LEVELS)
+def test_gradients_with_dropout_are_the_same(tiny_config, remat, changes, jit_compile):
     config = with_dropout(tiny_config, **changes)
     kept = gradients(config, remat=False, jit_compile=jit_compile)
-    recomputed = gradients(config, remat=True, jit_compile=jit_compile)
+    recomputed = gradients(config, remat=remat, jit_compile=jit_compile)
     assert max(np.abs(array).max() for array in kept) > 0.01
     for one, other in zip(kept, recomputed, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
 
 
-def test_masks_do_differ_between_steps(tiny_config):
+@pytest.mark.parametrize("remat", LEVELS)
+def test_masks_do_differ_between_steps(tiny_config, remat):
     """Or the equality above would show nothing about masks."""
     config = with_dropout(tiny_config)
-    one, two = (gradients(config, remat=True, steps=steps)[0] for steps in (1, 2))
+    one, two = (gradients(config, remat=remat, steps=steps)[0] for steps in (1, 2))
     assert np.abs(one - two).max() > 1e-3
 
 
