@@ -146,7 +146,9 @@ class SelfAttention(keras.layers.Layer):
         key = split_heads(restored(self.key(x), unpadding), T, (0, 2, 3, 1))  # (B, N, D, T)
         value = split_heads(restored(self.value(x), unpadding), T, (0, 2, 1, 3))  # (B, N, T, D)
         rate = self.config.attention_probs_dropout_prob
-        seed = self.seeds.next() if training and rate > 0 else None  # outside, so that the mask is drawn again
+        seed = (
+            self.seeds.next() if training and rate > 0 else None
+        )  # outside, so that the mask is drawn again
 
         def attend(query, key, value):
             scores = ops.matmul(query, key)
@@ -258,8 +260,7 @@ class AlbertEncoder(keras.Model):
             for g in range(attentions)
         ]
         self.ffns = [
-            [FeedForward(config, seeds, name=f"ffn_{g}_{i}", **parts) for i in blocks]
-            for g in range(ffns)
+            [FeedForward(config, seeds, name=f"ffn_{g}_{i}", **parts) for i in blocks] for g in range(ffns)
         ]
         self.pooler = dense(config.hidden_size, config, seeds, name="pooler", dtype=dtype, activation="tanh")
         self.build()
