@@ -211,8 +211,8 @@ class AlbertEncoder(keras.Model):
       config: the model's shape.
       seed: seeds the initial weights and the dropout masks.
       remat: what the backward pass recomputes instead of keeping it, for the same gradients from less memory:
-        False, nothing; "activations", attention probabilities and gelu; "layers" or True, everything inside
-        each layer, about a third more computation.
+        False, nothing; "activations", what is large between the matrix products (attention probabilities and
+        gelu), for a few percent more time; "layers" or True, all inside each layer, for about a third more.
       scan_layers: whether layers that share their parameters are a loop, compiled once and run as often as there
         are layers. For XLA, whose compilation takes as long as the code is; shapes must be known.
       unpad: whether to compute nothing for padding where `training` is off. The outputs there are 0. Shapes
