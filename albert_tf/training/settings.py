@@ -45,9 +45,9 @@ class PretrainingSettings:
         the result is the same from less memory.
       iterations_per_loop: steps between looks at signals and the progress bar. Default: as many as take about
         2 seconds; 10 with several workers.
-      remat: compute again in the backward pass instead of keeping it. activations: attention probabilities and gelu,
-        a few percent more time. layers, or nothing after the flag: all inside each layer, much less memory (what
-        xxlarge at 512 tokens needs), about a third more time.
+      remat: compute again in the backward pass instead of keeping it. activations: attention probabilities and
+        gelu, a few percent more time. layers, or nothing after the flag: all inside each layer, least memory,
+        about a third more time.
       scan_layers: compile layers that share their parameters once, as a loop: XLA, so TPUs, start many times
         sooner.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
