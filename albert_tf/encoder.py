@@ -15,6 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layer_norm import layer_norm
 from albert_tf.padding import Unpadding, dropped, restored, zero_padded
 from albert_tf.parameters import distinct_layers
+from albert_tf.remat import Remat, remat_level
 from albert_tf.repetition import repeated
 from albert_tf.softmax import attention_probabilities
 
@@ -102,6 +103,9 @@ class Embeddings(keras.layers.Layer):
 class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention with its output projection, residual connection and LayerNorm.
 
+    Args:
+      remat: whether the backward pass computes the probabilities again, from queries and keys.
+
     Call args:
       x: (B*T, H), or (R, H) with `unpadding`.
       mask_scores: (B, 1, 1, T), added to the scores.
@@ -113,9 +117,9 @@ class SelfAttention(keras.layers.Layer):
       As `x`, or (B*P, H) with `positions`.
     """
 
-    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+    def __init__(self, config: AlbertConfig, seeds, *, remat: bool = False, **kwargs):
         super().__init__(**kwargs)
-        self.config, self.seeds = config, seeds
+        self.config, self.seeds, self.remat = config, seeds, remat
         H, dtype = config.hidden_size, self.dtype_policy
         self.query = dense(H, config, seeds, name="query", dtype=dtype)
         self.key = dense(H, config, seeds, name="key", dtype=dtype)
@@ -141,11 +145,20 @@ class SelfAttention(keras.layers.Layer):
         query = split_heads(restored(self.query(asking), asked), P, (0, 2, 1, 3))  # (B, N, P, D)
         key = split_heads(restored(self.key(x), unpadding), T, (0, 2, 3, 1))  # (B, N, D, T)
         value = split_heads(restored(self.value(x), unpadding), T, (0, 2, 1, 3))  # (B, N, T, D)
-        probs = attention_probabilities(
-            ops.matmul(query, key), mask_scores, D**-0.5, training
-        )  # (B, N, P, T)
-        probs = dropout(probs, self.config.attention_probs_dropout_prob, self.seeds, training)
-        context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))  # (B, P, N, D)
+        rate = self.config.attention_probs_dropout_prob
+        # Outside the function, so that it draws the same mask again.
+        seed = self.seeds.next() if training and rate > 0 else None
+
+        def attend(query, key, value):
+            scores = ops.matmul(query, key)
+            probs = attention_probabilities(scores, mask_scores, D**-0.5, training)  # (B, N, P, T)
+            if seed is not None:
+                with keras.StatelessScope([(self.seeds.state, seed)]):
+                    probs = dropout(probs, rate, self.seeds, training)
+            return ops.matmul(probs, value)  # (B, N, P, D)
+
+        attended = (keras.remat(attend) if self.remat and training else attend)(query, key, value)
+        context = ops.transpose(attended, (0, 2, 1, 3))  # (B, P, N, D)
         context = dropped(ops.reshape(context, (-1, H)), asked)  # (B*P, H)
         output = self.output_dense(context)
         output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
@@ -153,11 +166,15 @@ class SelfAttention(keras.layers.Layer):
 
 
 class FeedForward(keras.layers.Layer):
-    """H -> F -> H with residual connection and LayerNorm."""
+    """H -> F -> H with residual connection and LayerNorm.
 
-    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+    Args:
+      remat: whether the backward pass computes the activation function again, from what it is of.
+    """
+
+    def __init__(self, config: AlbertConfig, seeds, *, remat: bool = False, **kwargs):
         super().__init__(**kwargs)
-        self.config, self.seeds = config, seeds
+        self.config, self.seeds, self.remat = config, seeds, remat
         F, H, dtype = config.intermediate_size, config.hidden_size, self.dtype_policy
         self.intermediate = dense(F, config, seeds, name="intermediate", dtype=dtype)
         self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
@@ -169,8 +186,15 @@ class FeedForward(keras.layers.Layer):
         self.layer_norm.build((None, self.config.hidden_size))
 
     def call(self, x, training=False):
-        hidden = activation(self.config, training)(self.intermediate(x))  # (B*T, F)
-        output = self.output_dense(hidden)  # (B*T, H)
+        function, hidden = activation(self.config, training), self.intermediate(x)  # (B*T, F)
+        if self.remat and training:
+            # Together with the product, whose gradient needs the function's value. Its variables are arguments, as
+            # the scope that gives their values is closed in the backward pass.
+            product = keras.remat(lambda x, kernel, bias: ops.add(ops.matmul(function(x), kernel), bias))
+            kernel, bias = self.output_dense.kernel, self.output_dense.bias
+            output = product(hidden, ops.convert_to_tensor(kernel), ops.convert_to_tensor(bias))
+        else:
+            output = self.output_dense(function(hidden))  # (B*T, H)
         output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
         return self.layer_norm(x + output)
 
@@ -185,8 +209,9 @@ class AlbertEncoder(keras.Model):
     Args:
       config: the model's shape.
       seed: seeds the initial weights and the dropout masks.
-      remat: whether the backward pass recomputes the activations inside each layer instead of keeping
-        them: the same gradients from less memory and about a third more computation.
+      remat: what the backward pass recomputes instead of keeping it, for the same gradients from less memory:
+        False, nothing; "activations", what is large between the matrix products (attention probabilities and
+        gelu), for a few percent more time; "layers" or True, all inside each layer, for about a third more.
       scan_layers: whether layers that share their parameters are a loop, compiled once and run as often as there
         are layers. For XLA, whose compilation takes as long as the code is; shapes must be known.
       unpad: whether to compute nothing for padding where `training` is off. The outputs there are 0. Shapes
@@ -211,7 +236,7 @@ class AlbertEncoder(keras.Model):
         config: AlbertConfig,
         *,
         seed: int | None = None,
-        remat: bool = False,
+        remat: Remat = False,
         scan_layers: bool = False,
         unpad: bool = False,
         **kwargs,
@@ -219,22 +244,22 @@ class AlbertEncoder(keras.Model):
         super().__init__(**{"name": "albert_encoder", **kwargs})
         self.config = config
         self.seed = seed
-        self.remat = remat
+        self.remat = remat_level(remat)
         self.scan_layers = scan_layers
         self.unpad = unpad
         self.supports_jit = compiling_pays()
         self.seeds = seeds = keras.random.SeedGenerator(seed, name="seeds")
         dtype = self.dtype_policy
         attentions, ffns = distinct_layers(config)
+        parts = {"remat": self.remat == "activations", "dtype": dtype}
         blocks = range(config.inner_group_num)
         self.embeddings = Embeddings(config, seeds, dtype=dtype)
         self.attentions = [
-            [SelfAttention(config, seeds, name=f"attention_{g}_{i}", dtype=dtype) for i in blocks]
+            [SelfAttention(config, seeds, name=f"attention_{g}_{i}", **parts) for i in blocks]
             for g in range(attentions)
         ]
         self.ffns = [
-            [FeedForward(config, seeds, name=f"ffn_{g}_{i}", dtype=dtype) for i in blocks]
-            for g in range(ffns)
+            [FeedForward(config, seeds, name=f"ffn_{g}_{i}", **parts) for i in blocks] for g in range(ffns)
         ]
         self.pooler = dense(config.hidden_size, config, seeds, name="pooler", dtype=dtype, activation="tanh")
         self.build()
@@ -345,7 +370,7 @@ class AlbertEncoder(keras.Model):
             return x
 
         # Everything else that `run` reads has no gradient, and keras.remat would compute one for an argument.
-        return (keras.remat(run) if self.remat else run)(x, *(values[id(v)] for v in variables))
+        return (keras.remat(run) if self.remat == "layers" else run)(x, *(values[id(v)] for v in variables))
 
     def _check_length(self, T):
         longest = self.config.max_position_embeddings

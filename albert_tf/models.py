@@ -7,6 +7,7 @@ import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled 
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.heads import MaskedLMHead, SentenceOrderHead
+from albert_tf.remat import Remat, remat_level
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -32,14 +33,14 @@ class AlbertPretrainer(keras.Model):
         config: AlbertConfig,
         *,
         seed: int | None = None,
-        remat: bool = False,
+        remat: Remat = False,
         scan_layers: bool = False,
         **kwargs,
     ):
         super().__init__(**{"name": "albert_pretrainer", **kwargs})
         self.config = config
         self.seed = seed
-        self.remat = remat
+        self.remat = remat_level(remat)
         self.scan_layers = scan_layers
         self.encoder = AlbertEncoder(
             config, seed=seed, remat=remat, scan_layers=scan_layers, dtype=self.dtype_policy

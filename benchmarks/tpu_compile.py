@@ -30,6 +30,7 @@ from albert_tf.files import write_text
 from albert_tf.flops import TPU_TFLOPS, training_flops
 from albert_tf.models import AlbertPretrainer
 from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
+from albert_tf.remat import Remat
 from albert_tf.training.steps import make_replica_step
 from benchmarks import program
 
@@ -50,7 +51,7 @@ class CompileSettings:
       batch_size: examples a step, over all chips.
       max_seq_length: T.
       max_predictions_per_seq: P; default 15% of T.
-      remat: recompute the layers' activations in the backward pass.
+      remat: recompute the layers in the backward pass; =activations: what lies between their products alone.
       scan_layers: compile the shared layers once, as a loop.
       mixed_precision: "bfloat16" or "float32".
       gradient_accumulation_steps: micro-batches a step.
@@ -63,7 +64,7 @@ class CompileSettings:
     batch_size: int = 64
     max_seq_length: int = 512
     max_predictions_per_seq: int | None = None
-    remat: bool = False
+    remat: Remat = False
     scan_layers: bool = False
     mixed_precision: str = "bfloat16"
     gradient_accumulation_steps: int = 1

@@ -15,6 +15,7 @@ import numpy as np
 
 from albert_tf.lab.training_step import make_training_step, random_batch
 from albert_tf.lab.turns import answer, replies_to
+from albert_tf.remat import Remat
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 RATE = 1e-4
@@ -25,7 +26,7 @@ def batch(B: int, T: int, P: int) -> dict[str, np.ndarray]:
     return random_batch(B, T, P, V)
 
 
-def albert_tf(data: dict, dtype: str, dropout: float, remat: bool = False) -> Callable[[], float]:
+def albert_tf(data: dict, dtype: str, dropout: float, remat: Remat = False) -> Callable[[], float]:
     """This library, through the function that `albert pretrain` calls; LAMB and clipping as there."""
     from albert_tf import AlbertConfig
     from albert_tf.training.cores import take_cores_apart
@@ -36,7 +37,11 @@ def albert_tf(data: dict, dtype: str, dropout: float, remat: bool = False) -> Ca
 
 
 def albert_tf_remat(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
-    return albert_tf(data, dtype, dropout, remat=True)
+    return albert_tf(data, dtype, dropout, remat="layers")
+
+
+def albert_tf_remat_activations(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
+    return albert_tf(data, dtype, dropout, remat="activations")
 
 
 def keras_hub(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
@@ -247,6 +252,7 @@ PEERS = {
     for function in (
         albert_tf,
         albert_tf_remat,
+        albert_tf_remat_activations,
         keras_hub,
         hugging_face,
         hugging_face_compiled,

@@ -14,6 +14,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.turns import answer, replies_to
+from albert_tf.remat import Remat
 
 RATE = 1e-4
 
@@ -58,7 +59,7 @@ def make_training_step(
     data: dict[str, np.ndarray],
     dtype: str,
     *,
-    remat: bool = False,
+    remat: Remat = False,
     parts_at_once: int = 1,
     jit_compile: bool = False,
 ) -> Callable[[], float]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.errors import InputError
+from albert_tf.remat import Remat
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ class PretrainingSettings:
         the result is the same from less memory.
       iterations_per_loop: steps between looks at signals and the progress bar. Default: as many as take about
         2 seconds; 10 with several workers.
-      remat: compute each layer's activations again in the backward pass instead of keeping them: much less memory
-        (what xxlarge at 512 tokens needs), about a third more time.
+      remat: compute again in the backward pass instead of keeping it. activations: attention probabilities and
+        gelu, a few percent more time. layers, or nothing after the flag: all inside each layer, least memory,
+        about a third more time.
       scan_layers: compile layers that share their parameters once, as a loop: XLA, so TPUs, start many times
         sooner.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
@@ -85,7 +87,7 @@ class PretrainingSettings:
     num_devices: int | None = None
     gradient_accumulation_steps: int = 1
     iterations_per_loop: int | None = None
-    remat: bool = False
+    remat: Remat = False
     scan_layers: bool = False
     mixed_precision: Literal["bfloat16"] | None = None
     jit_compile: Literal["auto", "on", "off"] = "auto"

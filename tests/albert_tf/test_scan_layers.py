@@ -15,9 +15,13 @@ GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
     ("changes", "remat", "jit_compile"),
     [
         pytest.param({}, False, False, id="all"),
-        pytest.param({}, True, False, id="all-remat"),
+        pytest.param({}, "layers", False, id="all-layers"),
+        pytest.param({}, "activations", False, id="all-activations"),
         pytest.param(GROUPS, False, False, id="groups"),
-        pytest.param({}, True, True, id="all-remat-jit", marks=[pytest.mark.slow, pytest.mark.xla]),
+        pytest.param({}, "layers", True, id="all-layers-jit", marks=[pytest.mark.slow, pytest.mark.xla]),
+        pytest.param(
+            {}, "activations", True, id="all-activations-jit", marks=[pytest.mark.slow, pytest.mark.xla]
+        ),
     ],
 )
 def test_gradients_with_dropout_are_the_same(tiny_config, changes, remat, jit_compile):

@@ -10,6 +10,7 @@ from tests.processes import run_python, run_workers
 
 PROGRAM = ("-m", "tests.albert_tf.training.same_steps")
 ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
+ACTIVATIONS = {**ALL, "remat": "activations"}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def test_parts_at_the_same_time_equal_the_batch(one, options):
 @pytest.mark.slow
 @pytest.mark.xla
 @pytest.mark.parametrize(
-    "options", [{"jit_compile": True}, {"jit_compile": True, "accumulation_steps": 4}, ALL]
+    "options", [{"jit_compile": True}, {"jit_compile": True, "accumulation_steps": 4}, ALL, ACTIVATIONS]
 )
 def test_compiled_equals_not_compiled(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
@@ -84,8 +85,16 @@ def test_micro_batches_of_a_model_of_full_width():
     assert parts["trace"] == pytest.approx(whole["trace"], abs=1e-5)
 
 
-def test_recomputed_activations_equal_kept_ones(one):
-    assert_same(train(tf.distribute.get_strategy(), remat=True), one)
+@pytest.mark.parametrize("remat", [True, "activations"])
+def test_recomputed_activations_equal_kept_ones(one, remat):
+    assert_same(train(tf.distribute.get_strategy(), remat=remat), one)
+
+
+def test_recomputed_activations_equal_kept_ones_with_dropout():
+    kept, recomputed = (
+        train(tf.distribute.get_strategy(), dropout=0.2, remat=remat) for remat in (False, "activations")
+    )
+    assert_same(recomputed, kept)
 
 
 FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a large model are on CPUs
@@ -96,7 +105,10 @@ FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a la
     "options",
     [
         FORMULAS,
-        pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": True}, marks=pytest.mark.slow),
+        *(
+            pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": remat}, marks=pytest.mark.slow)
+            for remat in (True, "activations")
+        ),
     ],
 )
 def test_formulas_compiled_by_themselves(one, options):
@@ -121,6 +133,7 @@ def test_two_workers_equal_one(one, options):
 
 FOUR_LAYERS = {"num_hidden_layers": 4}
 LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
+LOOPED = (ALL, ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +144,7 @@ def four_layers() -> dict:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, *(pytest.param(more, marks=[pytest.mark.slow, pytest.mark.xla]) for more in (ALL, FORMULAS))],
+    [{}, *(pytest.param(more, marks=[pytest.mark.slow, pytest.mark.xla]) for more in LOOPED)],
 )
 def test_a_loop_over_the_layers_equals_one_after_the_other(four_layers, options):
     assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
