@@ -70,7 +70,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     inputs = PretrainingInputs(settings, config)
     given, settings = settings, inputs.settings
-    parts = parts_at_once(settings)
+    parts = parts_at_once(settings, config)
     strategy = make_strategy(settings)
     check_batch(settings, strategy)
     check_agreement(

@@ -32,7 +32,7 @@ def albert_tf(data: dict, dtype: str, dropout: float, remat: Remat = False) -> C
     from albert_tf.training.cores import take_cores_apart
 
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
-    parts = take_cores_apart(*data["input_ids"].shape)
+    parts = take_cores_apart(*data["input_ids"].shape, config.hidden_size)
     return make_training_step(config, data, dtype, remat=remat, parts_at_once=parts)
 
 

@@ -109,7 +109,7 @@ def main(request: StepRequest) -> None:
         config,
         data,
         request.dtype,
-        parts_at_once=take_cores_apart(request.batch_size, T),
+        parts_at_once=take_cores_apart(request.batch_size, T, config.hidden_size),
         jit_compile=bool(tf.config.list_physical_devices("GPU")),
     )
     answer(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})

@@ -9,39 +9,40 @@ import os
 
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.settings import PretrainingSettings
 
-# A part of fewer tokens has products too small to be fast.
-SMALLEST_PART = 1024
+# Tokens times H of a part. Of smaller ones the products no longer outweigh what is done once a step on one core.
+SMALLEST_PART = 1 << 19
 
 
-def parts_at_once(settings: PretrainingSettings) -> int:
+def parts_at_once(settings: PretrainingSettings, config: AlbertConfig) -> int:
     """`take_cores_apart` for a run's batch; 1 where something else divides it or it is compiled whole."""
     shared = settings.tpu or settings.num_devices or settings.strategy not in ("auto", "one")
     if shared or read_cluster() or settings.jit_compile == "on":
         return 1
-    return take_cores_apart(
-        settings.train_batch_size // settings.gradient_accumulation_steps, settings.max_seq_length or 0
-    )
+    batch_size = settings.train_batch_size // settings.gradient_accumulation_steps
+    return take_cores_apart(batch_size, settings.max_seq_length or 0, config.hidden_size)
 
 
-def take_cores_apart(batch_size: int, max_seq_length: int) -> int:
+def take_cores_apart(batch_size: int, max_seq_length: int, hidden_size: int) -> int:
     """Gives TensorFlow one core for every operation, if a batch has a part for each core; its first instruction.
 
     Args:
       batch_size: examples that are computed together.
       max_seq_length: T.
+      hidden_size: H.
 
     Returns:
       How many parts of a batch are to be computed at the same time. 1, and nothing is changed, where the batch
-      does not divide evenly into parts of `SMALLEST_PART` tokens, there are accelerators, TensorFlow runs
+      does not divide evenly into parts of at least `SMALLEST_PART`, there are accelerators, TensorFlow runs
       already, or the environment says how many threads it takes.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    tokens = batch_size // cores * max_seq_length
+    part = batch_size // cores * max_seq_length * hidden_size
     chosen = {"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"} & set(os.environ)
-    if cores == 1 or batch_size % cores or tokens < SMALLEST_PART or chosen:
+    if cores == 1 or batch_size % cores or part < SMALLEST_PART or chosen:
         return 1
     if any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU")):
         return 1
