@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from albert_tf.formulas import LARGE, formulas_compiled_by, in_one_pass
+from albert_tf.formulas import LARGE, SUMMANDS, formulas_compiled_by, in_one_pass, summed
 
 
 @in_one_pass
@@ -51,3 +51,13 @@ def test_the_scope_ends_with_an_error():
         raise KeyError
     centred(np.zeros((LARGE, 1), "float32"), 2.0)
     assert outer.given == []
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("length", [SUMMANDS - 1, SUMMANDS, 3 * SUMMANDS])
+def test_sums(axis, length):
+    """With a compiler and without one, of lengths that blocks divide and that they do not."""
+    x = np.random.default_rng(0).normal(size=[length if n == axis else 5 for n in range(3)])
+    for compiler in (None, Compiler()):
+        with formulas_compiled_by(compiler):
+            np.testing.assert_allclose(summed(x, axis), x.sum(axis=axis, keepdims=True), rtol=1e-6)
