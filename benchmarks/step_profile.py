@@ -21,11 +21,11 @@ from albert_tf.lab.training_step import make_training_step, random_batch
 PURPOSES = {
     "BatchMatMul": "products of tokens with tokens",
     "MatMul": "matrix products with their biases",
-    "XLA": "gelu and LayerNorm, compiled",
+    "XLA": "gelu, LayerNorm and the gradient of softmax, compiled",
     "BiasAddGrad": "gradients of biases",
     "CrossEntropy": "cross-entropy",
     "AddN": "sums of gradients",
-    "Mul": "multiplications: slope of gelu, softmax's gradient, LAMB",
+    "Mul": "multiplications: slope of gelu, LAMB",
     "Transpose": "transposes of heads",
     "Cast": "casts",
 }
