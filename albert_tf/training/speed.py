@@ -92,9 +92,8 @@ def measure_peak(dtype: str, at_once: int) -> float:
 
     @tf.function
     def product():
-        factors = [
-            matrix * (1 + number) for number in range(at_once)
-        ]  # the same product would be computed once
+        # Not all the same, or TensorFlow would compute one product.
+        factors = [matrix * (1 + number) for number in range(at_once)]
         return tf.add_n([tf.reduce_sum(tf.linalg.matmul(factor, matrix)[:1]) for factor in factors])
 
     product().numpy()

@@ -195,7 +195,7 @@ def _at_once(gradient_function: Callable, parts: int) -> Callable:
 
 
 def _sum_of_parts(function: Callable, batch: dict, parts: int):
-    """The arrays that `function(part, number)` returns, added over parts of a batch that do not wait.
+    """The arrays that `function(part, number)` returns, added over parts of a batch, computed at once.
 
     A batch that does not divide evenly is one part.
     """
@@ -312,13 +312,15 @@ def make_eval_function(
     Args:
       model: built under `strategy.scope()`.
       strategy: its replicas share every batch.
-      parts_at_once: parts that a batch is cut into, if it divides evenly, see cores.py.
+      parts_at_once: parts that a batch is cut into, if it divides evenly, see cores.py; for one replica.
     """
 
-    @tf.function(experimental_attributes={"_noinline": True})
     def sums_of_part(batch):
         sums = pretraining_sums(model(batch, training=False), batch)
         return tf.stack([sums[name] for name in SUMS])
+
+    if parts_at_once > 1:  # traced once for all parts; of several replicas it would capture one's variables
+        sums_of_part = tf.function(sums_of_part, experimental_attributes={"_noinline": True})
 
     def replica_step(batch):
         return _sum_of_parts(lambda part, _: sums_of_part(part), batch, parts_at_once)
