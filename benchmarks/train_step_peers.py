@@ -26,14 +26,19 @@ def batch(B: int, T: int, P: int) -> dict[str, np.ndarray]:
     return random_batch(B, T, P, V)
 
 
-def albert_tf(data: dict, dtype: str, dropout: float, remat: Remat = False) -> Callable[[], float]:
+def albert_tf(
+    data: dict, dtype: str, dropout: float, remat: Remat = False, accumulation_steps: int = 1
+) -> Callable[[], float]:
     """This library, through the function that `albert pretrain` calls; LAMB and clipping as there."""
     from albert_tf import AlbertConfig
     from albert_tf.training.cores import take_cores_apart
 
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
-    parts = take_cores_apart(*data["input_ids"].shape, config.hidden_size)
-    return make_training_step(config, data, dtype, remat=remat, parts_at_once=parts)
+    B, T = data["input_ids"].shape
+    parts = take_cores_apart(B // accumulation_steps, T, config.hidden_size)
+    return make_training_step(
+        config, data, dtype, remat=remat, accumulation_steps=accumulation_steps, parts_at_once=parts
+    )
 
 
 def albert_tf_remat(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
@@ -42,6 +47,11 @@ def albert_tf_remat(data: dict, dtype: str, dropout: float) -> Callable[[], floa
 
 def albert_tf_remat_activations(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
     return albert_tf(data, dtype, dropout, remat="activations")
+
+
+def albert_tf_micro_batches(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
+    """The same step from the least memory: --gradient_accumulation_steps=2 --remat=activations."""
+    return albert_tf(data, dtype, dropout, remat="activations", accumulation_steps=2)
 
 
 def keras_hub(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
@@ -253,6 +263,7 @@ PEERS = {
         albert_tf,
         albert_tf_remat,
         albert_tf_remat_activations,
+        albert_tf_micro_batches,
         keras_hub,
         hugging_face,
         hugging_face_compiled,

@@ -60,6 +60,7 @@ def make_training_step(
     dtype: str,
     *,
     remat: Remat = False,
+    accumulation_steps: int = 1,
     parts_at_once: int = 1,
     jit_compile: bool = False,
 ) -> Callable[[], float]:
@@ -70,6 +71,7 @@ def make_training_step(
       data: a batch, always the same.
       dtype: float32 or bfloat16.
       remat: as `--remat`.
+      accumulation_steps: as `--gradient_accumulation_steps`.
       parts_at_once: of `take_cores_apart`, which is asked before anything else of TensorFlow.
       jit_compile: as `--jit_compile`.
     """
@@ -88,6 +90,7 @@ def make_training_step(
         model,
         optimizer,
         tf.distribute.get_strategy(),
+        accumulation_steps=accumulation_steps,
         parts_at_once=parts_at_once,
         jit_compile=jit_compile,
     )
