@@ -20,7 +20,8 @@ SMALLEST_PART = 1 << 19
 def parts_at_once(settings: PretrainingSettings, config: AlbertConfig) -> int:
     """`take_cores_apart` for a run's batch; 1 where something else divides it or it is compiled whole."""
     shared = settings.tpu or settings.num_devices or settings.strategy not in ("auto", "one")
-    if shared or read_cluster() or settings.jit_compile == "on":
+    workers = settings.strategy == "auto" and read_cluster()  # --strategy=one does not look at TF_CONFIG
+    if shared or workers or settings.jit_compile == "on":
         return 1
     batch_size = settings.train_batch_size // settings.gradient_accumulation_steps
     return take_cores_apart(batch_size, settings.max_seq_length or 0, config.hidden_size)

@@ -67,3 +67,10 @@ def test_what_else_divides_the_batch(monkeypatch, flags):
     config, plain = AlbertConfig(), PretrainingSettings("", "", "", do_train=True, **settings)
     assert parts_at_once(plain, config) == 32 * 16 * 768
     assert parts_at_once(dataclasses.replace(plain, **flags), config) == 1
+
+
+def test_one_device_does_not_look_at_tf_config(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{")
+    monkeypatch.setattr("albert_tf.training.cores.take_cores_apart", lambda *sizes: 2)
+    settings = PretrainingSettings("", "", "", do_train=True, strategy="one", max_seq_length=16)
+    assert parts_at_once(settings, AlbertConfig()) == 2
