@@ -78,7 +78,7 @@ class Workers:
 
 def available_cores() -> int:
     """How many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start_pool(number: int) -> ProcessPoolExecutor:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.settings import PretrainingSettings
+from data_prep.workers import available_cores
 
 # Tokens times H of a part. Of smaller ones the products no longer outweigh what is done once a step on one core.
 SMALLEST_PART = 1 << 19
@@ -40,7 +41,7 @@ def take_cores_apart(batch_size: int, max_seq_length: int, hidden_size: int) -> 
       does not divide evenly into parts of at least `SMALLEST_PART`, there are accelerators, TensorFlow runs
       already, or the environment says how many threads it takes.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = available_cores()
     part = batch_size // cores * max_seq_length * hidden_size
     chosen = {"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"} & set(os.environ)
     if cores == 1 or batch_size % cores or part < SMALLEST_PART or chosen:
