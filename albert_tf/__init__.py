@@ -3,16 +3,16 @@
 import importlib
 
 _HOME = {
-    "AlbertConfig": "config",
-    "InputError": "errors",
-    "AlbertEncoder": "encoder",
-    "MaskedLMHead": "heads",
-    "SentenceOrderHead": "heads",
-    "AlbertPretrainer": "models",
-    "AdamW": "optimizers",
-    "Lamb": "optimizers",
-    "WarmupPolynomialDecay": "optimizers",
-    "load_pretrained": "pretrained.loading",
+    "AlbertConfig": "albert_tf.config",
+    "InputError": "data_prep.errors",
+    "AlbertEncoder": "albert_tf.model.encoder",
+    "MaskedLMHead": "albert_tf.model.heads",
+    "SentenceOrderHead": "albert_tf.model.heads",
+    "AlbertPretrainer": "albert_tf.model.pretrainer",
+    "AdamW": "albert_tf.optimizers",
+    "Lamb": "albert_tf.optimizers",
+    "WarmupPolynomialDecay": "albert_tf.optimizers",
+    "load_pretrained": "albert_tf.pretrained.loading",
 }
 __all__ = list(_HOME)
 
@@ -20,4 +20,4 @@ __all__ = list(_HOME)
 def __getattr__(name: str):
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(importlib.import_module(_HOME[name]), name)

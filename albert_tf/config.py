@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 HiddenAct = Literal["gelu", "gelu_erf", "relu"]

@@ -26,16 +26,16 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from albert_tf.files import write_text
 from benchmarks import program
-from data_prep.documents import expand_files, read_documents
-from data_prep.examples import document_generator, serialize_batch
-from data_prep.masking import MaskingSettings, MaskingVocabulary, masked_example
-from data_prep.parts import INDEX, Part, merge_shard
-from data_prep.prepare_settings import PrepareSettings, check_settings
-from data_prep.records import framed, read_records
-from data_prep.segments import segment_pairs
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.examples.document_examples import document_generator, serialize_batch
+from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example
+from data_prep.examples.segments import segment_pairs
+from data_prep.examples.settings import PrepareSettings, check_settings
+from data_prep.files import write_text
+from data_prep.prepare.parts import INDEX, Part, merge_shard
+from data_prep.text.documents import expand_files, read_documents
+from data_prep.tfrecord.records import framed, read_records
+from data_prep.tokenizers.albert import AlbertTokenizer
 
 ROOT = Path(__file__).parents[1]
 
@@ -149,7 +149,7 @@ def run_ours(settings: BenchmarkSettings, text: Path, folder: Path, workers: int
         "workers": workers,
         **changes,
     }
-    command = [sys.executable, "-m", "albert_tf.cli", "prepare"]
+    command = [sys.executable, "-m", "albert_cli.cli", "prepare"]
     measured = measure([*command, *(f"--{name}={value}" for name, value in flags.items())], ROOT)
     counts = json.loads((folder / "ours" / "manifest.json").read_text(encoding="utf-8"))["counts"]
     return rates(counts["examples"], counts["example_tokens"], measured)

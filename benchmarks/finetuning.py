@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.lab.turns import Peer, processor
 from benchmarks import program
 from benchmarks.finetuning_peers import PEERS, Examples
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 OURS = "albert_tf"
 _POOL = 64  # batches; as many as `bucketed_batches` sorts together
@@ -131,7 +131,7 @@ def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
     from data_prep.tasks.problems import Problems
     from data_prep.tasks.reading import read_examples
     from data_prep.tasks.task import find_task
-    from data_prep.tokenizers import load_tokenizer
+    from data_prep.tokenizers.loading import load_tokenizer
 
     task = find_task(settings.task)
     if task.kind != "classification" or len(task.labels) != 2:

@@ -86,9 +86,9 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
 
     from albert_tf import AlbertEncoder, WarmupPolynomialDecay
     from albert_tf.finetuning import TextClassifier
+    from albert_tf.finetuning.clipping import ClippedAdamW
     from albert_tf.finetuning.settings import FinetuningSettings
     from albert_tf.finetuning.task_data import Split, train_batches
-    from albert_tf.training.clipping import ClippedAdamW
 
     policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
     encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import cyclopts
 
-from albert_tf import cli
+from albert_cli import cli
 
 
 def run(main: Callable[[Any], Any], settings_class: type, help_text: str | None) -> int:
@@ -33,6 +33,6 @@ def albert(command: str, *arguments, **flags) -> None:
     """Shows and runs an `albert` command; what it refuses, it says itself, and its status ends the benchmark."""
     words = [command, *map(str, arguments), *(f"--{name}={value}" for name, value in flags.items())]
     print("$ albert", " ".join(word if len(word) < 200 else word[:200] + "..." for word in words), flush=True)
-    status = subprocess.run([sys.executable, "-m", "albert_tf.cli", *words]).returncode
+    status = subprocess.run([sys.executable, "-m", "albert_cli.cli", *words]).returncode
     if status:
         raise SystemExit(status)

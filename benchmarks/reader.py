@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from data_prep.examples import serialize
-from data_prep.masking import MaskingSettings, MaskingVocabulary, masked_example, unmasked_example
-from data_prep.reader import pretraining_dataset
-from data_prep.segments import SegmentPair
+from data_prep.examples.document_examples import serialize
+from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example, unmasked_example
+from data_prep.examples.segments import SegmentPair
+from data_prep.reading.dataset import pretraining_dataset
 
 V, SYMBOLS = 30_000, 5
 

@@ -23,7 +23,7 @@ from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import question_windows, window_features
-from data_prep.tokenizers import Tokenizer, load_tokenizer
+from data_prep.tokenizers.loading import Tokenizer, load_tokenizer
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def make_features(
 
 def padding(features: Sequence[Features], settings: TaskDataSettings) -> dict[str, float]:
     """The share of padding in an epoch, of three ways to make it; every one has every example once."""
-    from data_prep.tasks.batches import bucketed_batches
+    from data_prep.reading.task_batches import bucketed_batches
 
     ways: dict[str, dict[str, Any]] = {
         "like_length": {},

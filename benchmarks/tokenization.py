@@ -19,9 +19,9 @@ import cyclopts
 import sentencepiece
 from cyclopts import Parameter
 
-from data_prep.documents import expand_files
-from data_prep.normalization import normalize
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.text.documents import expand_files
+from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.normalization import normalize
 
 app = cyclopts.App(default_parameter=Parameter(name_transform=lambda name: name, negative=()))
 
@@ -99,7 +99,7 @@ def graph_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict
     import tensorflow as tf
     import tensorflow_text as tf_text
 
-    from data_prep.preprocessing import GraphTokenizer
+    from data_prep.in_graph.albert import GraphTokenizer
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from albert_tf.lab.training_step import make_training_step, random_batch
 from albert_tf.lab.turns import answer, replies_to
-from albert_tf.remat import Remat
+from albert_tf.model.remat import Remat
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 RATE = 1e-4
@@ -31,7 +31,7 @@ def albert_tf(
 ) -> Callable[[], float]:
     """This library, through the function that `albert pretrain` calls; LAMB and clipping as there."""
     from albert_tf import AlbertConfig
-    from albert_tf.training.cores import take_cores_apart
+    from albert_tf.pretraining.cores import take_cores_apart
 
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     B, T = data["input_ids"].shape

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from albert_tf.finetuning.text_classifier import TextClassifier
 from albert_tf.finetuning.text_regressor import TextRegressor
-from data_prep.graph_tokenizers import in_graph
-from data_prep.tokenizers import Tokenizer
+from data_prep.in_graph.loading import in_graph
+from data_prep.tokenizers.loading import Tokenizer
 from export.batches import joined_batch, warmup_texts
 from export.finetuned import track_model
 from export.preprocessor import TEXTS

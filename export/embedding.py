@@ -5,9 +5,9 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.models import AlbertPretrainer
-from data_prep.graph_tokenizers import in_graph
-from data_prep.tokenizers import Tokenizer
+from albert_tf.model.pretrainer import AlbertPretrainer
+from data_prep.in_graph.loading import in_graph
+from data_prep.tokenizers.loading import Tokenizer
 from export.batches import SYMBOLS, padded_batch, warmup_texts
 from export.preprocessor import TEXTS
 from export.saving import Export, track_variables

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.finetuning.inference import by_row
 from albert_tf.finetuning.run_folder import SETTINGS_FILE
 from albert_tf.finetuning.task_data import as_split, prediction_batches
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
 from albert_tf.pretrained.stored import StoredModel, read_json
-from albert_tf.training.inference import by_row
-from data_prep.documents import expand_files
-from data_prep.reader import check_features, feature_lengths, pretraining_dataset
+from data_prep.errors import InputError
+from data_prep.reading.dataset import check_features, feature_lengths, pretraining_dataset
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
+from data_prep.text.documents import expand_files
 from export.portable import Runner, to_hub_names
 
 _BATCH = 8

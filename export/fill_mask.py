@@ -7,12 +7,12 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
-from data_prep.digit_comma import SPACE
-from data_prep.graph_tokenizers import in_graph
-from data_prep.preprocessing import GraphTokenizer
-from data_prep.tokenizers import Tokenizer
+from albert_tf.model.pretrainer import AlbertPretrainer
+from data_prep.errors import InputError
+from data_prep.in_graph.albert import GraphTokenizer
+from data_prep.in_graph.loading import in_graph
+from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.loading import Tokenizer
 from export.batches import SYMBOLS, padded_batch, warmup_texts
 from export.preprocessor import TEXTS
 from export.saving import Export, track_variables

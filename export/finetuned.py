@@ -7,13 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.predict import find_seed
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.pretrained.keras_files import check_size, described
 from albert_tf.pretrained.stored import StoredModel
-from data_prep.tokenizers import Tokenizer
+from data_prep.errors import InputError
+from data_prep.tokenizers.loading import Tokenizer
 
 _KERAS_FILE = ".keras"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from export.portable import POSITIONS, Portable, Runner
 
 FILE = "model.tflite"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.finetuning.multiple_choice import MultipleChoice
-from data_prep.graph_tokenizers import in_graph
-from data_prep.tokenizers import Tokenizer
+from data_prep.in_graph.loading import in_graph
+from data_prep.tokenizers.loading import Tokenizer
 from export.batches import joined_batch
 from export.finetuned import track_model
 from export.saving import Export

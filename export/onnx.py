@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from export.portable import POSITIONS, Portable, Runner
 from export.savedmodel import TEXT_INPUTS
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.text_classifier import TextClassifier
 from albert_tf.finetuning.text_regressor import TextRegressor
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from export.savedmodel import TEXT_INPUTS
 
 POSITIONS = "masked_lm_positions"

@@ -8,9 +8,9 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from data_prep.graph_tokenizers import AnyGraphTokenizer, in_graph
-from data_prep.tokenizers import Tokenizer
+from data_prep.errors import InputError
+from data_prep.in_graph.loading import AnyGraphTokenizer, in_graph
+from data_prep.tokenizers.loading import Tokenizer
 from export.saving import Export
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")

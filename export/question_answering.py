@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.heads import IMPOSSIBLE
 from albert_tf.finetuning.question_answering import QuestionAnswering
-from data_prep.graph_tokenizers import in_graph
-from data_prep.tokenizers import Tokenizer
+from data_prep.errors import InputError
+from data_prep.in_graph.loading import in_graph
+from data_prep.tokenizers.loading import Tokenizer
 from export.finetuned import track_model
 from export.saving import Export
 from export.windows import GraphWindows, Windows

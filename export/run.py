@@ -10,18 +10,18 @@ from typing import Literal
 import keras
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.multiple_choice import MultipleChoice
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.text_classifier import TextClassifier
 from albert_tf.finetuning.text_regressor import TextRegressor
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.own import build_model, write_facts
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.verification import Comparison
-from albert_tf.training.checkpoints import CONFIG_FILE
-from data_prep.tokenizers import Tokenizer, read_tokenizer
+from albert_tf.training.run_files import CONFIG_FILE
+from data_prep.errors import InputError
+from data_prep.tokenizers.loading import Tokenizer, read_tokenizer
 from export.card import write_card
 from export.classifier import build_classifier
 from export.embedding import build_embedding

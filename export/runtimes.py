@@ -20,7 +20,7 @@ from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.verification import Comparison, check_equal, random_batch
-from albert_tf.training.checkpoints import CONFIG_FILE
+from albert_tf.training.run_files import CONFIG_FILE
 from export import litert, onnx
 from export.evaluation import Evaluation, masked_lm_evaluation, task_evaluation
 from export.finetuned import read_finetuned, tokenizer_of

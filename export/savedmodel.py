@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.verification import random_batch
 from export.saving import Export, track_variables

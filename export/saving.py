@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.card import CARD_FILE
 from albert_tf.pretrained.exported import WEIGHTS
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.verification import Comparison, check_equal
 from albert_tf.pretrained.weights import variables_by_name
+from data_prep.errors import InputError
 
 WRITTEN_BY = "Written by `albert export`"  # in every README.md of an export
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
-from data_prep.graph_tokenizers import AnyGraphTokenizer
-from data_prep.tokenizers import Tokenizer
+from data_prep.in_graph.loading import AnyGraphTokenizer
+from data_prep.tokenizers.loading import Tokenizer
 
 _SYMBOLS = 3  # [CLS] and two [SEP]
 

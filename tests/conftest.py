@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.training.formula_compiler import compiles_for_cpus
+from albert_tf.pretraining.formula_compiler import compiles_for_cpus
 
 # A busy machine is no defect.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -69,9 +69,9 @@ class PretrainingFiles:
 @pytest.fixture(scope="session")
 def pretraining_files(tmp_path_factory) -> PretrainingFiles:
     """Two training shards and a held-out file, T=32, with a vocabulary and a configuration with dropout."""
-    from data_prep.prepare_settings import PrepareSettings
-    from data_prep.vocabulary import VocabularySettings, train_vocabulary
-    from data_prep.writer import prepare
+    from data_prep.examples.settings import PrepareSettings
+    from data_prep.prepare.local import prepare
+    from data_prep.tokenizers.vocabulary import VocabularySettings, train_vocabulary
     from tests.data_prep.conftest import write_story
 
     folder = tmp_path_factory.mktemp("pretraining")
@@ -110,7 +110,7 @@ def pretraining_files(tmp_path_factory) -> PretrainingFiles:
 @pytest.fixture(scope="session")
 def finetuning_files(tmp_path_factory):
     """A tiny checkpoint with its vocabulary, and data of each kind of task."""
-    from data_prep.vocabulary import VocabularySettings, train_vocabulary
+    from data_prep.tokenizers.vocabulary import VocabularySettings, train_vocabulary
     from tests.albert_tf.finetuning.files import write_files
     from tests.data_prep.conftest import write_story
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.training.metrics_file import read_metrics
+from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, without_speed
 from tests.processes import ROOT, free_ports
-from tests.test_run_pretraining import assert_same_run, without_speed
 
 pytestmark = pytest.mark.slow
 

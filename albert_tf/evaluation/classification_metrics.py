@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 from sklearn import metrics
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 # What a best checkpoint is chosen by; accuracy for the rest.
 _MAIN = {

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.probability_files import Probabilities
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
+from data_prep.errors import InputError
 
 
 def average(members: Mapping[str, Probabilities]) -> Probabilities:

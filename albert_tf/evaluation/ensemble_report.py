@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.classification_metrics import task_metrics
 from albert_tf.evaluation.ensemble import average, average_answers
 from albert_tf.evaluation.prediction_files import read_json
@@ -26,6 +25,7 @@ from albert_tf.evaluation.squad_metrics import (
 )
 from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.evaluation.submission import write_predictions
+from data_prep.errors import InputError
 from data_prep.tasks.task import Task
 
 WHOLE = "ensemble"

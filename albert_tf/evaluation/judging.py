@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.averages import GLUE_TASKS, glue_average
 from albert_tf.evaluation.classification_metrics import task_metrics
 from albert_tf.evaluation.prediction_files import (
@@ -27,6 +26,7 @@ from albert_tf.evaluation.squad_metrics import (
     gold_answers,
 )
 from albert_tf.evaluation.submission import GLUE_FILES
+from data_prep.errors import InputError
 from data_prep.tasks.conll import read_conll
 from data_prep.tasks.examples import ChoiceExample, Example, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.problems import Problems

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 HEADER = ("index", "prediction")
 T = TypeVar("T")

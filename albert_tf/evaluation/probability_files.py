@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 _LONGEST_LINE = 80  # of what a message shows of a line
 

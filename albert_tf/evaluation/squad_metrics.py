@@ -6,8 +6,8 @@ Where the official scripts pass over a question without a prediction, with a lin
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_text import exact, f1, normalize_answer
+from data_prep.errors import InputError
 
 NA_PROB_THRESH = 1.0  # the official script's default
 

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.preprocessor import Preprocessor
-from data_prep.tasks.batches import batches_per_epoch, bucketed_batches, by_falling_length
+from data_prep.reading.task_batches import batches_per_epoch, bucketed_batches, by_falling_length
 from data_prep.tasks.features import Features
 
 _NO_INPUTS = ("index", "label", "sample_weight")

@@ -7,15 +7,15 @@ from typing import Any
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder
-from albert_tf.errors import InputError
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor, read_vocabulary
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.stored import Vocabulary
-from albert_tf.training.growth import assign
+from albert_tf.training.weights import assign
+from data_prep.errors import InputError
 from data_prep.tasks.task import Task
 
 

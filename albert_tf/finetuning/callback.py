@@ -7,7 +7,6 @@ from pathlib import Path
 
 import keras
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.best import best_evaluation, evaluations_since_best
 from albert_tf.finetuning.model_file import save_model
 from albert_tf.finetuning.progress import FinetuningProgress
@@ -16,6 +15,7 @@ from albert_tf.finetuning.state import RunState
 from albert_tf.training.metrics_file import read_metrics
 from albert_tf.training.preemption import Preemption
 from albert_tf.training.run_log import RunLog
+from data_prep.errors import InputError
 
 
 class RunCallback(keras.callbacks.Callback):

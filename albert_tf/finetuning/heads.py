@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import dense, dropout, gather_positions, initializer
-from albert_tf.layer_norm import layer_norm
+from albert_tf.model.encoder import dense, dropout, gather_positions, initializer
+from albert_tf.model.layer_norm import layer_norm
 
 IMPOSSIBLE = -1e30  # the logit of a token that cannot be an answer's; float32 only
 

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead, masked
 from albert_tf.finetuning.preprocessor import ChoicePreprocessor
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy, pooled_output
+from albert_tf.model.encoder import AlbertEncoder
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from albert_tf.errors import InputError
+from albert_tf.finetuning.inference import Inference, by_row
 from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.prediction_lines import (
     LineFormat,
@@ -19,8 +19,8 @@ from albert_tf.finetuning.task_data import as_split, prediction_batches
 from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import EVEN_ODDS, predictions_of
 from albert_tf.pretrained.own import best_seed
-from albert_tf.training.inference import Inference, by_row
-from data_prep.token_stream import batches_of_lines, decode_lines
+from data_prep.errors import InputError
+from data_prep.tokenizers.token_stream import batches_of_lines, decode_lines
 
 _LINES = 1024  # read, sorted by length and answered together
 

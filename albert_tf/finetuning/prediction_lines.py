@@ -5,10 +5,10 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.probability_files import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.finetuning.task_outputs import Predictions
+from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Example
 from data_prep.tasks.own_data import examples_of_rows

@@ -10,12 +10,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError
 from albert_tf.pretrained.stored import Vocabulary
+from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.windows import Window, question_windows, window_features
-from data_prep.tokenizers import Tokenizer, is_wordpiece, read_tokenizer
+from data_prep.tokenizers.loading import Tokenizer, is_wordpiece, read_tokenizer
 
 
 class Preprocessor:

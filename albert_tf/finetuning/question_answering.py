@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions, predict_answers
 from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
+from albert_tf.model.encoder import AlbertEncoder
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

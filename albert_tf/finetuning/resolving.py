@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import find_recipe, steps_of, warmup_of
 from albert_tf.finetuning.settings import FinetuningSettings
+from data_prep.errors import InputError
 from data_prep.tasks.task import Task
 
 _MOST_EVALUATIONS, _MOST_LINES = 20, 100  # of a run, unless that leaves more than so many steps between:

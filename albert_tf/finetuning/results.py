@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from albert_tf.files import write_text
+from data_prep.files import write_text
 
 RESULTS_FILE = "results.json"
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.best import best_evaluation
 from albert_tf.finetuning.building import build_model
+from albert_tf.finetuning.inference import Inference, by_row, mean_loss
 from albert_tf.finetuning.preprocessor import Preprocessor
 from albert_tf.finetuning.run_folder import (
     finish_training,
@@ -31,7 +32,6 @@ from albert_tf.finetuning.task_outputs import (
 )
 from albert_tf.finetuning.training import train
 from albert_tf.pretrained.loading import Pretrained
-from albert_tf.training.inference import Inference, by_row, mean_loss
 from albert_tf.training.metrics_file import read_metrics
 from albert_tf.training.preemption import Preemption
 from data_prep.tasks.task import Task

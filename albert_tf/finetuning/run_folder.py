@@ -12,15 +12,14 @@ from pathlib import Path
 
 import keras
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.settings import FIXED, FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.stored import Vocabulary
-from albert_tf.training.growth import CHECKPOINTS
-from albert_tf.training.settings_file import check_same_run, settings_json
+from albert_tf.training.run_files import CHECKPOINTS, check_same_run, settings_json
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 SETTINGS_FILE = "settings.json"
 RESULTS_FILE = "results.json"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from albert_tf.errors import InputError
-from albert_tf.training.settings import other_than_one_machine
+from albert_tf.training.cluster import other_than_one_machine
+from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import (
     newest_whole,
     prune,
@@ -13,7 +12,8 @@ from albert_tf.training.checkpoint_files import (
     say_on_stderr,
     write_checkpoint,
 )
-from albert_tf.training.growth import CHECKPOINTS
+from albert_tf.training.run_files import CHECKPOINTS
+from data_prep.errors import InputError
 
 _KEPT = 2  # the newest one, and one before it should its files be damaged
 

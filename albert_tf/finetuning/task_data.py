@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
-from data_prep.tasks.batches import bucketed_batches
+from data_prep.errors import InputError
+from data_prep.reading.task_batches import bucketed_batches
 from data_prep.tasks.examples import Example
 from data_prep.tasks.feature_cache import (
     cached_features,

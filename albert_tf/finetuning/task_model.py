@@ -8,8 +8,6 @@ from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled with one of them
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder
-from albert_tf.errors import InputError
 from albert_tf.finetuning.batches import (
     are_strings,
     evaluation_batches,
@@ -19,8 +17,10 @@ from albert_tf.finetuning.batches import (
     training_batches,
 )
 from albert_tf.finetuning.preprocessor import Preprocessor, TextPreprocessor, read_vocabulary
+from albert_tf.finetuning.replicas import number_of_replicas, sum_over_replicas
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.training.replicas import number_of_replicas, sum_over_replicas
+from data_prep.errors import InputError
 
 
 class TaskModel(keras.Model):

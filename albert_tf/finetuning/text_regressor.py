@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead
 from albert_tf.finetuning.task_model import TaskModel, pooled_output
+from albert_tf.model.encoder import AlbertEncoder
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.heads import LinearHead
 from albert_tf.finetuning.preprocessor import WordsPreprocessor
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
+from albert_tf.model.encoder import AlbertEncoder
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -7,12 +7,12 @@ import keras
 import tensorflow as tf
 
 from albert_tf.finetuning.callback import RunCallback
+from albert_tf.finetuning.clipping import ClippedAdamW
 from albert_tf.finetuning.model_file import save_model
 from albert_tf.finetuning.progress import FinetuningProgress
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.state import RunState
 from albert_tf.optimizers import WarmupPolynomialDecay
-from albert_tf.training.clipping import ClippedAdamW
 from albert_tf.training.preemption import Preemption
 from albert_tf.training.run_log import RunLog
 

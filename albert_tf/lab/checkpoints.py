@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.lab.labels import Labelled, labelled
 from albert_tf.parameters import count_parameters, distinct_layers
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel, Vocabulary, check_vocabulary
+from data_prep.errors import InputError
 
 # What may differ between seeds of one row.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.preprocessor import make_tokenizer, read_vocabulary
 from albert_tf.lab.checkpoints import described, read_checkpoints, sharing_of
 from albert_tf.lab.environment import describe_environment
@@ -21,8 +20,9 @@ from albert_tf.lab.layer_changes import layer_changes
 from albert_tf.lab.results import Plot, Results
 from albert_tf.lab.running import write_results
 from albert_tf.pretrained.own import build_model
-from data_prep.documents import expand_files, read_documents
+from data_prep.errors import InputError
 from data_prep.tasks.features import Tokenizer
+from data_prep.text.documents import expand_files, read_documents
 
 NAME = "figure1"
 PLOT_FILE = "figure1.png"
@@ -45,7 +45,7 @@ def figure1(
     Args:
       models: PATH or NAME=PATH of anything that `albert_tf.load_pretrained` reads. Paths of one name are seeds of
         one row; so are seed-1, seed-2, ... in one folder.
-      text: files as `data_prep.documents.expand_files` takes them.
+      text: files as `data_prep.text.documents.expand_files` takes them.
       output: the laboratory's folder.
       vocab_file: a SentencePiece model or vocab.txt, for checkpoints that come without theirs.
       do_lower_case: of `vocab_file`.

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from albert_tf.files import written_aside
 from albert_tf.lab.layer_changes import MEASURES
+from data_prep.files import written_aside
 
 _PANELS = (("l2", "L2 distance", "distance"), ("degrees", "Cosine similarity as an angle", "degrees"))
 

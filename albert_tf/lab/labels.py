@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 _SEED = re.compile(r"seed[-_](\d+)")
 

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.lab.settings import LabSettings
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 LABORATORY_FILE = "laboratory.json"
 _FLAGS = (

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.encoder import AlbertEncoder
+from albert_tf.model.encoder import AlbertEncoder
 
 MEASURES = ("l2", "cosine", "degrees")
 _BATCH = 4  # all layers' outputs are kept until a batch is measured

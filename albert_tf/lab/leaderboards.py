@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.averages import GLUE_TASKS, glue_average, task_score
 from albert_tf.lab import paper_leaderboards as paper
 from albert_tf.lab.environment import describe_environment
@@ -16,6 +15,7 @@ from albert_tf.lab.finetuned_runs import FinetunedRun, TaskReport, gold_of, read
 from albert_tf.lab.laboratory import make_folder
 from albert_tf.lab.results import Column, Results, Row
 from albert_tf.lab.running import write_results
+from data_prep.errors import InputError
 
 ENSEMBLE = "ensemble"
 _KEPT = ("init_checkpoint", "seed", "learning_rate", "train_batch_size", "num_train_steps", "max_seq_length")

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
-from albert_tf.files import written_aside
 from albert_tf.lab.results import Results, mean_and_spread
 from albert_tf.training.plot import dress
+from data_prep.files import written_aside
 
 CURVES_FILE, SCORES_FILE = "curves.png", "scores.png"
 _PANELS = {

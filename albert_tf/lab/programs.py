@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
-from albert_tf.errors import InputError, Preempted
+from data_prep.errors import InputError, Preempted
 
 _LONGEST_LINE = 300
 
@@ -58,7 +58,7 @@ class Programs:
           Preempted: there was a SIGTERM, to this process or that one.
         """
         words = [command, *flags_of(settings)]
-        self._run("albert_tf.cli", words, f"albert {command}", f"albert {shlex.join(words)}")
+        self._run("albert_cli.cli", words, f"albert {command}", f"albert {shlex.join(words)}")
 
     def module(self, module: str, *words: str) -> None:
         """Runs a module of this package with arguments; raises as `albert` does."""

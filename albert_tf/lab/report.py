@@ -15,10 +15,10 @@ from typing import Any
 
 import jinja2
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.lab.numbers import as_printed, difference, heading, number, summary
 from albert_tf.lab.results import RESULTS_FILE, Comparison, Results
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 REPORT_FILE = "report.html"
 _FOLDED_FROM = 16  # rows; of a longer table the first ten are shown and the others folded

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 RESULTS_FILE = "results.json"
 Verdict = Literal["higher", "lower", "can't tell"]

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.lab import pictures
 from albert_tf.lab.downstream import Downstream
 from albert_tf.lab.environment import describe_environment
@@ -23,6 +21,8 @@ from albert_tf.lab.scales import SCALES, Scale
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.text import LabText, Part
 from albert_tf.lab.variants import Objective, Variant, with_starts
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 _SCORES = ("masked_lm", "nsp", "sop", "own_sentence", "speed", "average")
 

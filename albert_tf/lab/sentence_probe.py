@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.files import write_text
+from data_prep.files import write_text
 
 _BATCH = 64
 _PASSES = 100  # at most, through the training vectors; a tenth of them says when to stop
@@ -102,8 +102,8 @@ def cls_vectors(
     """
     import tensorflow as tf
 
-    from data_prep.documents import expand_files
-    from data_prep.reader import feature_lengths, pretraining_dataset
+    from data_prep.reading.dataset import feature_lengths, pretraining_dataset
+    from data_prep.text.documents import expand_files
 
     paths: Sequence[Path] = expand_files(files)
     T, P = feature_lengths(paths[0])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albert_tf.errors import InputError
 from albert_tf.lab.scales import Scale
-from data_prep.documents import InputFormat
+from data_prep.errors import InputError
+from data_prep.text.documents import InputFormat
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.lab.programs import Programs
 from albert_tf.lab.training_step import StepRequest
 from albert_tf.lab.turns import Peer
 from albert_tf.parameters import count_parameters
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 TURNS = 3
 # In float32: a weight, its gradient, two moments and what LAMB makes of them; a layer's activations.

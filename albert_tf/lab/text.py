@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albert_tf.errors import InputError
 from albert_tf.lab.programs import Programs
 from albert_tf.lab.scales import Scale
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.variants import Objective
-from data_prep.documents import expand_files
-from data_prep.manifest import MANIFEST, file_sha256
-from data_prep.prepare_settings import PrepareSettings, check_settings
-from data_prep.vocabulary import VocabularySettings
+from data_prep.errors import InputError
+from data_prep.examples.manifest import MANIFEST, file_sha256
+from data_prep.examples.settings import PrepareSettings, check_settings
+from data_prep.text.documents import expand_files
+from data_prep.tokenizers.vocabulary import VocabularySettings
 
 Part = Literal["train", "part", "heldout"]
 HELD_OUT = 20  # one file in so many

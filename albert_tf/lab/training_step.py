@@ -14,7 +14,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.turns import answer, replies_to
-from albert_tf.remat import Remat
+from albert_tf.model.remat import Remat
 
 RATE = 1e-4
 
@@ -78,9 +78,9 @@ def make_training_step(
     import keras
     import tensorflow as tf
 
-    from albert_tf.models import AlbertPretrainer, pretraining_metrics
+    from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics
     from albert_tf.optimizers import Lamb
-    from albert_tf.training.steps import make_train_function, zero_sums
+    from albert_tf.pretraining.steps import make_train_function, zero_sums
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
@@ -103,7 +103,7 @@ def main(request: StepRequest) -> None:
     replies = replies_to()
     import tensorflow as tf
 
-    from albert_tf.training.cores import take_cores_apart
+    from albert_tf.pretraining.cores import take_cores_apart
 
     config = AlbertConfig.from_dict(request.config)
     T = request.max_seq_length

@@ -5,6 +5,8 @@ import re
 import keras
 from keras import ops
 
+# The original clips the gradient to this global norm before every update.
+CLIP_NORM = 1.0
 # Parameters with these in their names get neither weight decay nor, in LAMB, a trust ratio.
 EXCLUDED = r"LayerNorm|layer_norm|bias"
 

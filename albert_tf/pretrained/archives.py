@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar")
 # Weights hardly compress; what grows more than this is made to fill a disk.

@@ -9,7 +9,7 @@ from pathlib import Path
 from albert_tf.pretrained import hub
 from albert_tf.pretrained.stored import Format, StoredModel, count_pieces
 from albert_tf.pretrained.verification import Comparison
-from albert_tf.training.checkpoints import CHECKPOINTS, MANIFEST_FILE
+from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE
 
 CARD_FILE = "README.md"
 TITLES: dict[Format, str] = {

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albert_tf.errors import InputError
 from albert_tf.pretrained.card import write_card
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
@@ -15,6 +14,7 @@ from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
 from albert_tf.pretrained.verification import Comparison, check_equal, compare
+from data_prep.errors import InputError
 
 Writable = Literal["tf1", "huggingface", "keras", "kerashub"]
 

@@ -6,12 +6,12 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.garden import OBJECT_GRAPH
 from albert_tf.pretrained.own import CONFIG_FILE, FACTS_FILE
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
 from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
+from data_prep.errors import InputError
 
 WEIGHTS = "albert_weights"  # of the object that is saved: our name of each variable -> the variable
 

@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2, struct_pb2, trackable_object_graph_pb2
 
 from albert_tf.config import AlbertConfig, HiddenAct
-from albert_tf.errors import InputError
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
+from data_prep.errors import InputError
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _BESIDES = ("save_counter", "do_lower_case", "Variable")  # variables that are no weights

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 PREFIX = "hf://"
 _SMALL = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*"]

@@ -11,10 +11,10 @@ import safetensors
 import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.names import as_groups
 from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary, read_json
 from albert_tf.pretrained.weights import to_ours, to_theirs
+from data_prep.errors import InputError
 
 CONFIG_FILE = "config.json"
 SAFETENSORS = "model.safetensors"

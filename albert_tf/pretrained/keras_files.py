@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained.archives import most_bytes
+from data_prep.errors import InputError
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
 

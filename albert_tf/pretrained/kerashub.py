@@ -10,11 +10,11 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.keras_files import read_hdf5
 from albert_tf.pretrained.names import as_groups
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
 from albert_tf.pretrained.weights import to_ours, to_theirs
+from data_prep.errors import InputError
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"

@@ -11,15 +11,15 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder
-from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, described
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary, read_json
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
-from albert_tf.training.checkpoints import CONFIG_FILE, MANIFEST_FILE
-from albert_tf.training.growth import CHECKPOINTS, find_checkpoint, load_weights
+from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE
+from albert_tf.training.weights import find_checkpoint, load_weights
+from data_prep.errors import InputError
 
 MODEL_FILE = "model.keras"
 FACTS_FILE = (

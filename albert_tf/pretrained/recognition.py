@@ -7,9 +7,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.pretrained import archives, exported, garden, hub, huggingface, kerashub, own, tf1
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary, read_json
+from data_prep.errors import InputError
 
 READABLE = (
     "a run of ours, of fine-tuning too, or a checkpoint in it, a .keras file of ours, what `albert convert` "

@@ -11,10 +11,10 @@ import numpy as np
 import sentencepiece
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import written_aside
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of
+from data_prep.errors import InputError
+from data_prep.files import written_aside
 
 Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras", "export"]
 

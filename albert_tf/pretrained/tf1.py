@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.names import as_groups
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_ours, to_theirs
+from data_prep.errors import InputError
 
 CONFIG_FILE = "albert_config.json"
 CHECKPOINT = "model.ckpt-best"  # as Google's archives have it

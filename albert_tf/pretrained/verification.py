@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained import peers
 from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.stored import StoredModel
+from data_prep.errors import InputError
 
 TOLERANCE = 1e-4  # of the largest output, or of 1; float32 in another order of summation stays far below
 _BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4

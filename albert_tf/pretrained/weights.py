@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.names import OPTIONAL_PARTS, PROJECTION, Naming, as_groups, parameters
+from data_prep.errors import InputError
 
 _LISTED = 12  # names in one message
 _WIDENED = ("float32", "float16", "bfloat16")  # every value of these is a float32

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from data_prep.errors import InputError
+from data_prep.files import write_text
 
 _ASIDE = ".unfinished-"
 

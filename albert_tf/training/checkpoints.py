@@ -1,20 +1,12 @@
-"""Checkpoints of a run: saved, found again, restored bit for bit.
+"""Checkpoints of a run: saved, found again, restored bit for bit."""
 
-A run is a folder: `albert_config.json`, `settings.json`, the vocabulary where there is one, `checkpoints/`,
-`metrics.jsonl`, `tensorboard/`.
-"""
-
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import keras
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import write_text, written_aside
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import (
     is_good,
     manifest_of,
@@ -26,58 +18,9 @@ from albert_tf.training.checkpoint_files import (
     whole_checkpoints,
     write_checkpoint,
 )
-from albert_tf.training.growth import CHECKPOINTS, by_name, load_weights
-from albert_tf.training.settings import FIXED, PretrainingSettings
-from albert_tf.training.settings_file import check_same_run, settings_json
-from data_prep.tokenizers import is_wordpiece
-
-CONFIG_FILE = "albert_config.json"
-SETTINGS_FILE = "settings.json"
-MANIFEST_FILE = "data_manifest.json"
-
-
-def open_run(
-    settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None, manifest: Path | None
-) -> Path:
-    """Makes the run's folder, or checks that the one that is there is of the same run.
-
-    Args:
-      settings: kept as settings.json.
-      config: kept as albert_config.json.
-      vocabulary: of the examples, kept for export as spm.model or vocab.txt.
-      manifest: the examples' manifest.json, kept as data_manifest.json.
-
-    Raises:
-      InputError: the folder holds a run with another configuration or other fixed settings.
-    """
-    run = Path(settings.output_dir)
-    if run.exists() and not run.is_dir():
-        raise InputError(f"--output_dir must be a folder. Received {run}, which is a file.")
-    if (run / CONFIG_FILE).exists():
-        _check_same_config(run, config)
-        if (run / SETTINGS_FILE).exists():
-            check_same_run(settings, run / SETTINGS_FILE, FIXED)
-    run.mkdir(parents=True, exist_ok=True)
-    config.to_json_file(run / CONFIG_FILE)
-    write_text(run / SETTINGS_FILE, settings_json(settings))
-    vocabulary_name = "vocab.txt" if vocabulary and is_wordpiece(vocabulary) else "spm.model"
-    for source, name in ((vocabulary, vocabulary_name), (manifest, MANIFEST_FILE)):
-        if source:
-            with written_aside(run / name) as aside:
-                shutil.copyfile(source, aside)
-    return run
-
-
-def _check_same_config(run: Path, config: AlbertConfig) -> None:
-    there, given = AlbertConfig.from_json_file(run / CONFIG_FILE).to_dict(), config.to_dict()
-    different = [
-        f"{name} {there[name]} there, {given[name]} given" for name in given if there[name] != given[name]
-    ]
-    if different:
-        raise InputError(
-            f"{run} holds a run with another configuration: {'; '.join(different)}. Use the same "
-            "configuration to go on with it, or another --output_dir for a new run."
-        )
+from albert_tf.training.run_files import CHECKPOINTS
+from albert_tf.training.weights import by_name
+from data_prep.errors import InputError
 
 
 class RunCheckpoints:
@@ -161,15 +104,3 @@ class RunCheckpoints:
     def _is_good(self, step: int) -> bool:
         prefix = self._folder / f"ckpt-{step}"
         return manifest_of(prefix).exists() and is_good(prefix)
-
-
-def load_run(run: str | Path) -> AlbertPretrainer:
-    """The model of a finished or interrupted run, with its newest weights."""
-    run = Path(run)
-    if not (run / CONFIG_FILE).exists():
-        raise InputError(
-            f"A run's folder holds {CONFIG_FILE}. Received {run}, which does not; name the --output_dir of a run."
-        )
-    model = AlbertPretrainer(AlbertConfig.from_json_file(run / CONFIG_FILE))
-    load_weights(model, run)
-    return model

@@ -5,7 +5,7 @@ import json
 import os
 from dataclasses import dataclass
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 _EXAMPLE = (
     'for instance {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}, "task": {"type": "worker", '
@@ -88,3 +88,10 @@ def _check(cluster: Cluster) -> None:
     for address in cluster.addresses:
         if not address.rpartition(":")[2].isdigit():
             raise ValueError(f"{address!r} is not HOST:PORT")
+
+
+def other_than_one_machine(num_devices: int, other: str) -> InputError:
+    """What is wrong with --num_devices beside a flag `other` that asks for something else."""
+    return InputError(
+        f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; leave one out."
+    )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import steps_in
-from albert_tf.training.growth import CHECKPOINTS
+from albert_tf.training.run_files import CHECKPOINTS
+from data_prep.errors import InputError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded", "File too large")

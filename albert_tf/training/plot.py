@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogFormatter
 
-from albert_tf.errors import InputError
-from albert_tf.files import written_aside
 from albert_tf.training.metrics_file import METRICS_FILE, read_metrics
+from data_prep.errors import InputError
+from data_prep.files import written_aside
 
 # Name in metrics.jsonl -> title, what the vertical axis is in.
 PANELS = {

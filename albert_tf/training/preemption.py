@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 
-from albert_tf.errors import Preempted
+from data_prep.errors import Preempted
 
 
 class Preemption:

@@ -7,8 +7,8 @@ import tensorflow as tf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from albert_tf.files import write_text
 from albert_tf.training.metrics_file import METRICS_FILE, read_metrics
+from data_prep.files import write_text
 
 TENSORBOARD = "tensorboard"
 

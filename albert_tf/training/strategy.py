@@ -6,9 +6,8 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.training.cluster import needed_cluster, read_cluster
-from albert_tf.training.settings import PretrainingSettings, other_than_one_machine
+from albert_tf.training.cluster import needed_cluster, other_than_one_machine, read_cluster
+from data_prep.errors import InputError
 
 
 class DeviceSettings(Protocol):
@@ -58,45 +57,16 @@ def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes the run's folder; all do what it takes together with the others."""
-    if not _several(strategy):
+    if not has_workers(strategy):
         return True
     resolver = strategy.cluster_resolver
     has_chief = "chief" in resolver.cluster_spec().jobs
     return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)
 
 
-def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> bool:
-    """Whether the step asks for XLA: by default on GPUs. CPUs are slower with it; TPUs need not be asked."""
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return False
-    if settings.jit_compile != "auto":
-        return settings.jit_compile == "on"
-    return bool(tf.config.list_logical_devices("GPU"))
-
-
-def iterations_per_loop(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> int | None:
-    """Steps a call of the training function; None to go by the time that they take.
-
-    Several workers must all take the same number, or their all-reduces do not find each other.
-    """
-    return settings.iterations_per_loop or (10 if _several(strategy) else None)
-
-
-def check_batch(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> None:
-    """Raises InputError where the devices cannot share a training batch evenly."""
-    replicas, parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
-    if settings.train_batch_size % (replicas * parts):
-        below = settings.train_batch_size // (replicas * parts) * replicas * parts
-        raise InputError(
-            "--train_batch_size must be divisible by the number of devices times "
-            f"--gradient_accumulation_steps. Received {settings.train_batch_size}, which is not by {replicas} x "
-            f"{parts}; {below or replicas * parts} would do."
-        )
-
-
 def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) -> None:
     """Raises InputError with `message` in every worker if not all have the same value."""
-    if not _several(strategy):
+    if not has_workers(strategy):
         return
 
     @tf.function
@@ -113,7 +83,8 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
         raise InputError(message)
 
 
-def _several(strategy: tf.distribute.Strategy) -> bool:
+def has_workers(strategy: tf.distribute.Strategy) -> bool:
+    """Whether several processes train together."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 _USUAL = {
     "text_a": ("text_a", "text", "sentence1", "sentence"),

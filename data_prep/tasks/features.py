@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
-from data_prep.tokenizers import Tokenizer
+from data_prep.tokenizers.loading import Tokenizer
 
 Features = dict[str, np.ndarray]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.examples import TextExample
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.tables import TableRow, read_table

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import ChoiceExample, Example, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.problems import Problems

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 _SHOWN = 3  # of each kind
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.tables import parse_json, read_text, shown

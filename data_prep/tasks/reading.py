@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.conll import read_conll
 from data_prep.tasks.examples import Example
@@ -19,7 +19,7 @@ from data_prep.tasks.squad import read_squad
 from data_prep.tasks.tables import read_table, table_suffix
 from data_prep.tasks.task import Task
 from data_prep.tasks.tfds_examples import read_tfds_examples
-from data_prep.tfds_rows import is_tfds
+from data_prep.text.tfds_rows import is_tfds
 
 _SPLIT_NAMES = {
     "train": ("train", "training"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.answers import located
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.problems import Problems

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.errors import InputError
-from data_prep.sources import UnpackedFile
+from data_prep.errors import InputError
 from data_prep.tasks.problems import Problems
+from data_prep.text.sources import UnpackedFile
 
 _SHOWN_CHARACTERS = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 Kind = Literal[
     "classification", "regression", "multiple_choice", "question_answering", "token_classification"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Example, QuestionExample
 from data_prep.tasks.own_data import examples_of_rows
@@ -16,7 +16,7 @@ from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, text_examples
-from data_prep.tfds_rows import open_tfds, tfds_examples
+from data_prep.text.tfds_rows import open_tfds, tfds_examples
 
 # The version in NAME/CONFIG:1.0.0 begins with a digit, and no split does.
 _NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?)(:(?P<split>[^\d:].*))?")

@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.answers import answer_span
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.features import Features
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.tables import shown
-from data_prep.tokenizers import Tokenizer
+from data_prep.tokenizers.loading import Tokenizer
 
 
 @dataclass(frozen=True)

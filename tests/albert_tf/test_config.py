@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 
 # What Google released with albert_base/3, keys that mean nothing included.
 RELEASED = {

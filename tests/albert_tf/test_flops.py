@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import gpu_peak, tpu_peak, training_flops
-from albert_tf.models import AlbertPretrainer, pretraining_sums
+from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_sums
 
 B, T, P = 2, 64, 10
 CONFIG = AlbertConfig(

@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import count_parameters, paper_rows
 
 EXACT = {  # encoder with pooler, whole pretrainer: what every implementation has

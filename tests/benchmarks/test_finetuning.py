@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.lab.turns import Peer
 from benchmarks.finetuning import FinetuningBenchmarkSettings, main, sample, summary, table
 from benchmarks.finetuning_peers import Examples, Setup, shuffled
+from data_prep.errors import InputError
 from tests.data_prep.conftest import model_file, story
 
 __all__ = ["model_file", "story"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import cli
-from albert_tf.errors import InputError
+from albert_cli import cli
+from data_prep.errors import InputError
 from data_prep.tasks.features import asked as asked_in_python
 from export.multiple_choice import asked
 from export.run import export_model

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from export.run import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import cli
-from albert_tf.errors import InputError
+from albert_cli import cli
 from albert_tf.pretrained.conversion import convert
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.stored import Vocabulary
+from data_prep.errors import InputError
 from export.run import export_model
 from export.savedmodel import build_export
 from export.saving import replaced_folder, verified

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
+from data_prep.errors import InputError
 from export import litert, onnx
 from export.evaluation import masked_lm_accuracy
 from export.runtimes import export_for_runtime

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
+from data_prep.errors import InputError
 from export.savedmodel import build_export
 from export.saving import replaced_folder
-from tests.albert_tf.test_models import random_batch
+from tests.albert_tf.model.test_pretrainer import random_batch
 
 DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
 

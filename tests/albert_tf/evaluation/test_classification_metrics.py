@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.classification_metrics import main_metric, task_metrics
+from data_prep.errors import InputError
 from tests.reference import classification
 
 

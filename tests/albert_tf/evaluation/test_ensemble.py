@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.ensemble import average, average_answers
 from albert_tf.evaluation.probability_files import Probabilities
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
+from data_prep.errors import InputError
 
 
 def probabilities(*rows, ids=("a", "b"), classes=("0", "1"), labels=("0", "1")):

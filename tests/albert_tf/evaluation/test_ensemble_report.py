@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.evaluation.probability_files import (
     Probabilities,
     probabilities_file,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.evaluation.squad_metrics import evaluate_squad2
 from tests.reference import classification
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.prediction_files import (
     read_answers,
     read_letters,
@@ -12,6 +11,7 @@ from albert_tf.evaluation.prediction_files import (
     write_json,
     write_table,
 )
+from data_prep.errors import InputError
 
 
 def test_tables_round_trip(tmp_path):

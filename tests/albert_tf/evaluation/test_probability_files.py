@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.probability_files import (
     Probabilities,
     probabilities_file,
     read_probabilities,
     write_probabilities,
 )
+from data_prep.errors import InputError
 
 CASES = [
     Probabilities(("a", "b"), ("0", "1"), (np.array([0.9, 0.1]), np.array([0.3, 0.7])), ("0", "0")),

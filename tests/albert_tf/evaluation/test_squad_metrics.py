@@ -6,7 +6,6 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_metrics import (
     choose_threshold,
     evaluate_squad1,
@@ -14,6 +13,7 @@ from albert_tf.evaluation.squad_metrics import (
     gold_answers,
 )
 from albert_tf.evaluation.squad_text import f1, normalize_answer
+from data_prep.errors import InputError
 from tests.reference import squad
 
 WORDS = [

@@ -5,10 +5,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from albert_tf import cli
-from albert_tf.errors import InputError
+from albert_cli import cli
 from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
 from albert_tf.evaluation.submission import GLUE_FILES, write_glue_zip, write_predictions
+from data_prep.errors import InputError
 from data_prep.tasks.task import TASKS
 
 

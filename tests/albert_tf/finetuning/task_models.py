@@ -15,7 +15,6 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning import (
     MultipleChoice,
     QuestionAnswering,
@@ -24,6 +23,7 @@ from albert_tf.finetuning import (
     TokenClassifier,
 )
 from albert_tf.finetuning.preprocessor import read_vocabulary
+from albert_tf.model.encoder import AlbertEncoder
 
 CONFIG = AlbertConfig(
     vocab_size=100,
@@ -121,7 +121,7 @@ def fit(name: str, vocabulary: Path) -> dict[str, np.ndarray]:
 
 def main(command: str, *arguments: str) -> None:
     if command == "fit":
-        from albert_tf.training.settings import PretrainingSettings
+        from albert_tf.pretraining.settings import PretrainingSettings
         from albert_tf.training.strategy import make_strategy
 
         settings = PretrainingSettings("", "", "", do_train=True, strategy="mirrored", num_devices=2)

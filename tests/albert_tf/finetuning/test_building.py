@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.finetuning.building import take_weights
+from albert_tf.model.encoder import AlbertEncoder
 
 CONFIG = AlbertConfig(
     vocab_size=20, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=16,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.training.clipping import ClippedAdamW
-from data_prep.tasks.batches import bucketed_batches
+from albert_tf.finetuning.clipping import ClippedAdamW
+from data_prep.reading.task_batches import bucketed_batches
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG
 
 LONGEST = CONFIG.max_position_embeddings

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.evaluation.probability_files import read_probabilities
 from albert_tf.evaluation.squad_files import read_answers_of_run
 from albert_tf.finetuning.predict import Predictor, predict_stream

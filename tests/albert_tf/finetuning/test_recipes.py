@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import RECIPES, find_recipe
 from albert_tf.finetuning.resolving import with_length, with_recipe
 from albert_tf.finetuning.settings import FinetuningSettings
+from data_prep.errors import InputError
 from data_prep.tasks.task import TASKS, find_task
 
 # Learning rate, batch, dropout of ALBERT and of the classifier, steps, warm-up, length; copied from the paper.

@@ -3,14 +3,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.encoder import AlbertEncoder
-from albert_tf.errors import InputError
 from albert_tf.finetuning import QuestionAnswering, TextClassifier, TokenClassifier
 from albert_tf.finetuning.task_model import with_dropout
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_pretrained
+from data_prep.errors import InputError
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG, TEXTS, N, fit, outputs
-from tests.albert_tf.test_encoder import make_encoder
+from tests.albert_tf.model.test_encoder import make_encoder
 from tests.data_prep.conftest import model_file, story
 from tests.export.conftest import source
 from tests.processes import run_python

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.lab.results import Column, Plot, Results, Row, compare
 
 

@@ -14,7 +14,7 @@ from albert_tf.lab.figure1_rows import comparisons, finding, rows_of
 from albert_tf.lab.results import Results
 from albert_tf.pretrained import huggingface, own, tf1
 from albert_tf.pretrained.stored import StoredModel, Vocabulary
-from data_prep.tokenizer import AlbertTokenizer
+from data_prep.tokenizers.albert import AlbertTokenizer
 from tests.albert_tf.lab.laboratory import lab
 from tests.albert_tf.pretrained.random_models import random_weights
 from tests.data_prep.conftest import model_file, story  # noqa: F401 - fixtures
@@ -107,7 +107,7 @@ def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  #
 
 @pytest.mark.slow
 def test_our_runs_and_their_seeds(pretraining_files, tmp_path, text):
-    from albert_tf import cli
+    from albert_cli import cli
 
     flags = {"num_train_steps": 1, "save_checkpoints_steps": 1, "do_eval": False}
     for seed in (1, 2):

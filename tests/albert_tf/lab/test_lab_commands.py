@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.lab.experiments import EXPERIMENTS
 
 

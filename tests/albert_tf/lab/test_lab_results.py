@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from albert_tf.errors import InputError
 from albert_tf.lab.results import Column, Comparison, Plot, Results, Row, compare, mean_and_spread
+from data_prep.errors import InputError
 
 
 def some_results() -> Results:

@@ -1,8 +1,8 @@
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.lab.scales import PAPER, SCALES, TINY
 from albert_tf.lab.settings import LabSettings
+from data_prep.errors import InputError
 
 
 def test_what_is_not_said_is_the_scales():

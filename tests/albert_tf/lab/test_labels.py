@@ -2,8 +2,8 @@
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.lab.labels import Labelled, labelled, short_names
+from data_prep.errors import InputError
 
 
 def test_names_and_seeds():

@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.lab.laboratory import open_laboratory
 from albert_tf.lab.scales import TINY
 from albert_tf.lab.settings import LabSettings
+from data_prep.errors import InputError
 
 
 @pytest.fixture

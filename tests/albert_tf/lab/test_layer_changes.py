@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.lab.layer_changes import layer_changes
+from albert_tf.model.encoder import AlbertEncoder
 from tests.reference import albert
 from tests.reference import layer_changes as reference
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
 from albert_tf.evaluation.squad_files import write_answers
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
@@ -184,7 +184,7 @@ def test_runs_of_albert_finetune(tmp_path, finetuning_files):
 
 def test_without_tensorflow(rte, tmp_path):
     program = (
-        "import sys; from albert_tf import cli; "
+        "import sys; from albert_cli import cli; "
         f"status = cli.main(['lab', 'table9', '{rte}', '--output={tmp_path}/lab']); "
         f"status = status or cli.main(['lab', 'report', '{tmp_path}/lab']); "
         "sys.exit(status or 'tensorflow' in sys.modules)"

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.lab.programs import Programs, flags_of
-from albert_tf.training.settings import PretrainingSettings
-from data_prep.prepare_settings import PrepareSettings
+from albert_tf.pretraining.settings import PretrainingSettings
+from data_prep.errors import InputError
+from data_prep.examples.settings import PrepareSettings
 
 ROOT = Path(__file__).parents[3]
 # A laboratory's process, which runs one program that says that it has begun, and waits.
 LABORATORY = """
 import sys
-from albert_tf.errors import Preempted
+from data_prep.errors import Preempted
 from albert_tf.lab.programs import Programs, flags_of
-from albert_tf.training.settings import PretrainingSettings
-from data_prep.prepare_settings import PrepareSettings
+from albert_tf.pretraining.settings import PretrainingSettings
+from data_prep.examples.settings import PrepareSettings
 try:
     with Programs() as programs:
         programs.module("waiting", sys.argv[1])

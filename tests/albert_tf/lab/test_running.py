@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf import cli
-from albert_tf.errors import InputError
+from albert_cli import cli
 from albert_tf.lab import running
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
 from albert_tf.lab.programs import Programs
@@ -17,6 +16,7 @@ from albert_tf.lab.running import run_experiment
 from albert_tf.lab.scales import TINY, shape
 from albert_tf.lab.settings import LabSettings
 from albert_tf.training.metrics_file import read_metrics
+from data_prep.errors import InputError
 from tests.data_prep.conftest import write_story
 
 ABSURD = dataclasses.replace(
@@ -43,8 +43,8 @@ class InThisProcess(Programs):
 
     def _run(self, module, words, name, line):
         self.check()
-        self.ran.append(words[0] if module == "albert_tf.cli" else module)
-        if module == "albert_tf.cli":
+        self.ran.append(words[0] if module == "albert_cli.cli" else module)
+        if module == "albert_cli.cli":
             status = cli.main(words)
             if status:
                 raise InputError(f"{line}: {status}")

@@ -3,11 +3,11 @@
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.lab.programs import Programs
 from albert_tf.lab.scales import PAPER
 from albert_tf.lab.speed import SpeedSettings, available_bytes, bytes_of_step, fits, measure_ratios
 from albert_tf.lab.variants import Variant
+from data_prep.errors import InputError
 
 SETTINGS = SpeedSettings(batch_size=2, max_seq_length=16, dtype="float32", turns=2)
 

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.lab.programs import Programs
 from albert_tf.lab.scales import TINY
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.text import LabText, link_files, split_files
+from data_prep.errors import InputError
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.pretrained.archives import unpack
 from albert_tf.pretrained.recognition import read
+from data_prep.errors import InputError
 
 
 def member(name: str, **fields) -> tarfile.TarInfo:

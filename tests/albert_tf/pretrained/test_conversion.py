@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import names
 from albert_tf.pretrained.conversion import convert
@@ -17,6 +16,7 @@ from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
 from albert_tf.pretrained.verification import check_equal, compare, random_batch
+from data_prep.errors import InputError
 from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
+from data_prep.errors import InputError
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.data_prep.conftest import model_file, story
 

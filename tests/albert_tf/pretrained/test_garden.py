@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.weights import to_theirs
+from data_prep.errors import InputError
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     SIZES,

@@ -16,7 +16,7 @@ from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 READ = """
     import json, sys
-    from albert_tf.errors import InputError
+    from data_prep.errors import InputError
     from albert_tf.pretrained.recognition import read
     try:
         stored = read(sys.argv[1])

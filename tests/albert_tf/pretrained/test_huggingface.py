@@ -9,12 +9,12 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.pretrained.verification import random_batch
+from data_prep.errors import InputError
 from tests.albert_tf.pretrained.processes import needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
@@ -265,8 +265,8 @@ TOKENIZE = """
 @pytest.mark.slow
 @needs_transformers
 def test_tokenizers_of_hugging_face_load(pretraining_files, tmp_path):
-    from data_prep.tokenizer import AlbertTokenizer
-    from data_prep.wordpiece import WordPieceTokenizer
+    from data_prep.tokenizers.albert import AlbertTokenizer
+    from data_prep.tokenizers.wordpiece import WordPieceTokenizer
 
     lines = ["the old house, and the sea", "He said: was it late?"]
     words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nold\nhouse\nsea\n,\nand\n##s\n"

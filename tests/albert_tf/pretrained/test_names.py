@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.models import AlbertPretrainer
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained.names import as_groups, parameters
 from albert_tf.pretrained.weights import to_ours, to_theirs, weights_of
+from data_prep.errors import InputError
 from tests.albert_tf.pretrained.random_models import CONFIGS, SIZES, assert_same_weights, random_weights
 
 # Names and shapes in google/albert_base/3 on TF-Hub and in Google's archives; group 0, inner group 0.

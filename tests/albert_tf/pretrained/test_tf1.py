@@ -11,13 +11,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
 from albert_tf.pretrained.verification import random_batch
 from albert_tf.pretrained.weights import to_theirs
+from data_prep.errors import InputError
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     VOCABULARY,

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import (
     damage,
     newest_whole,
@@ -20,6 +19,7 @@ from albert_tf.training.checkpoint_files import (
     steps_in,
     write_checkpoint,
 )
+from data_prep.errors import InputError
 from tests.processes import ROOT
 
 

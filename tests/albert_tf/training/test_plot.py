@@ -7,7 +7,7 @@ import sys
 import matplotlib.image
 import pytest
 
-from albert_tf import cli
+from albert_cli import cli
 from albert_tf.training.plot import _read
 from tests.processes import ROOT
 
@@ -76,7 +76,7 @@ def test_no_curve_of_pairs_where_there_are_none(tmp_path):
 def test_without_tensorflow(tmp_path):
     make_run(tmp_path / "run", 3)
     program = (
-        "import sys; from albert_tf import cli; "
+        "import sys; from albert_cli import cli; "
         f"status = cli.main(['plot', '{tmp_path}/run', '--output={tmp_path}/a.png']); "
         "sys.exit(status or 'tensorflow' in sys.modules)"
     )

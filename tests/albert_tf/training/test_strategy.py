@@ -5,17 +5,11 @@ import json
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.pretraining.devices import check_batch, compiles, iterations_per_loop
+from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.cluster import read_cluster
-from albert_tf.training.settings import PretrainingSettings
-from albert_tf.training.strategy import (
-    check_agreement,
-    check_batch,
-    compiles,
-    is_chief,
-    iterations_per_loop,
-    make_strategy,
-)
+from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
+from data_prep.errors import InputError
 
 TWO = {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.examples import WordsExample
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.features import choice_features, text_features, word_features
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.problems import Problems

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
 from data_prep.tasks.features import asked, choice_features, pair_lengths, text_features, word_features
-from data_prep.wordpiece import SYMBOLS, WordPieceTokenizer
+from data_prep.tokenizers.wordpiece import SYMBOLS, WordPieceTokenizer
 
 A, B = "The captain sailed past the lighthouse.", "Nobody noticed 300 apples."
 

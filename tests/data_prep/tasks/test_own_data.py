@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.own_data import labels_of

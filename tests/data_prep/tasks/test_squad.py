@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples

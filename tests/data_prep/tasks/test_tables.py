@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.tables import read_table
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.task import TASKS, find_task
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from albert_tf.errors import InputError
+from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.problems import Problems

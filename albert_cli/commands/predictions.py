@@ -1,0 +1,154 @@
+"""Commands on what fine-tuned models say: predict, evaluate, ensemble, submission."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from data_prep.errors import InputError
+
+
+def predict(
+    *,
+    model_dir: str,
+    input_format: Literal["auto", "text", "tsv", "jsonl"] = "auto",
+    batch_size: int = 64,
+    max_answer_length: int = 30,
+) -> None:
+    """Answer lines of standard input with a fine-tuned model: a JSON object for each, as they come.
+
+    For example:
+
+      albert predict --model_dir=runs/sst-2 < reviews.txt
+
+      albert predict --model_dir=runs/squad < questions.jsonl
+
+    Args:
+      model_dir: what --output_dir was in `albert finetune`; of several seeds the best on the dev set answers.
+      input_format: what a line is: a text; texts with tabs between them (two texts; question and context; passage,
+        question and options); or a JSON object with the columns of own data.
+        auto goes by the first line.
+      batch_size: lines that are answered together, if so many have come.
+      max_answer_length: tokens of the longest answer to a question.
+    """
+    if batch_size < 1 or max_answer_length < 1:
+        raise InputError(
+            "--batch_size and --max_answer_length must be at least 1. "
+            f"Received {batch_size} and {max_answer_length}."
+        )
+    import_tensorflow()
+    from albert_tf.finetuning.predict import Predictor, predict_stream
+
+    predictor = Predictor(model_dir, batch_size=batch_size, max_answer_length=max_answer_length)
+    try:
+        predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
+    except BrokenPipeError:  # as in `tokenize`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def evaluate(
+    *,
+    task: str,
+    predictions: str,
+    gold: str,
+    null_odds: str | None = None,
+    na_prob_thresh: float = 1.0,
+) -> None:
+    """Print the official metrics of predictions as one JSON object; needs no model.
+
+    For example:
+
+      albert evaluate --task=squad2.0 --predictions=predictions.json --null_odds=null_odds.json \\
+          --gold=dev-v2.0.json
+
+      albert evaluate --task=mrpc --predictions=MRPC.tsv --gold=glue/MRPC/dev.tsv
+
+    Args:
+      task: what albert finetune takes, or glue for a folder with CoLA.tsv, SST-2.tsv and so on.
+      predictions: GLUE's TSV with the header index and prediction; SQuAD's predictions.json; for RACE and other
+        multiple choice a JSON object of letters by id; for words one of lists of labels, or CoNLL's columns.
+      gold: the file with the right answers, or the folder of the task's download, of which the dev set is taken.
+      null_odds: for SQuAD 2.0, null_odds.json; adds the best threshold and what it gives.
+      na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
+    """
+    from albert_tf.evaluation.judging import evaluate as evaluate_files
+    from data_prep.tasks.problems import Problems
+
+    problems = Problems()
+    odds = Path(null_odds) if null_odds else None
+    try:
+        metrics = evaluate_files(
+            task, Path(predictions), Path(gold), problems, null_odds=odds, na_prob_thresh=na_prob_thresh
+        )
+    finally:
+        _print_notes(problems.lines())
+    print(json.dumps(metrics, indent=2))
+
+
+def ensemble(
+    *runs: str,
+    task: str,
+    split: Literal["dev", "test"] = "dev",
+    gold: str | None = None,
+    threshold: float | None = None,
+    output_dir: str | None = None,
+) -> None:
+    """Average the predictions of fine-tuned models; print the metrics of each and of the whole as JSON.
+
+    For example:
+
+      albert ensemble runs/rte runs/rte_large --task=rte
+
+      albert ensemble runs/squad2 --task=squad2.0 --gold=dev-v2.0.json --output_dir=runs/squad2/all
+
+    Args:
+      runs: folders of albert finetune; one with several seeds stands for all of them.
+      task: what they were trained on.
+      split: dev, or test to write predictions.
+      gold: SQuAD's JSON file with the right answers.
+      threshold: of SQuAD 2.0, null odds above which there is no answer. Default: the best by --gold, or 0.
+      output_dir: where to write the ensemble's predictions.
+    """
+    from albert_tf.evaluation.ensemble_report import report_runs
+    from data_prep.tasks.task import find_task
+
+    report = report_runs(
+        find_task(task),
+        [Path(run) for run in runs],
+        split,
+        gold=Path(gold) if gold else None,
+        threshold=threshold,
+        output_dir=Path(output_dir) if output_dir else None,
+    )
+    print(json.dumps(report, indent=2))
+
+
+def submission(*runs: str, output: str) -> None:
+    """Write the zip that GLUE's server takes.
+
+    For example:
+
+      albert submission cola=runs/cola mnli=runs/mnli ax=runs/mnli --output=glue.zip
+
+    Args:
+      runs: TASK=FOLDER of each task, with its test set predicted.
+      output: the zip to write.
+    """
+    from albert_tf.evaluation.submission import write_glue_zip
+
+    pairs = [run.partition("=") for run in runs]
+    if not pairs or not all(folder for _, _, folder in pairs):
+        raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
+    missing = write_glue_zip(Path(output), {task: Path(folder) for task, _, folder in pairs})
+    _print_notes([f"GLUE's server wants all tasks; {output} lacks {', '.join(missing)}."] if missing else [])
+    print(output)
+
+
+def _print_notes(notes: list[str]) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in notes:
+        console.print(f"note: {note}", markup=False)

@@ -1,0 +1,103 @@
+"""Commands that train: pretrain, finetune; and what there is to see of it: plot, params."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.pretraining.settings import PretrainingSettings
+
+_SETTINGS = Parameter(name="*")
+
+
+def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
+    """Pretrain an ALBERT with masked-LM and sentence-order losses.
+
+    The same command again goes on with an interrupted run.
+
+    For example:
+
+      albert pretrain --do_train --input_file='data/train.tfrecord*' \\
+          --do_eval --eval_file='heldout_data/heldout.tfrecord*' \\
+          --albert_config_file=albert_config.json --output_dir=runs/base
+    """
+    import_tensorflow()
+    from albert_tf.pretraining import run
+
+    run.pretrain(settings)
+
+
+def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
+    """Fine-tune a pretrained ALBERT on a task of the paper or on your own data; evaluate and predict with it.
+
+    What is not said is as in the paper's Table 14. The same command again goes on with an interrupted run.
+
+    For example:
+
+      albert finetune --task=rte --data_dir=glue --init_checkpoint=albert_base_v2.tar.gz \\
+          --output_dir=runs/rte --do_train --do_eval --do_predict --seeds=5
+
+      albert finetune --task=classification --train_file=train.csv --dev_file=dev.csv --do_train --do_eval \\
+          --init_checkpoint=runs/base --output_dir=runs/mine
+    """
+    import_tensorflow()
+    from albert_tf.finetuning import program
+
+    program.finetune(settings)
+    print(Path(settings.output_dir) / "results.json")
+
+
+def plot(
+    *runs: str,
+    output: str = "learning_curves.png",
+) -> None:
+    """Draw and compare the learning curves of runs: training as lines, evaluation as dots.
+
+    For example:
+
+      albert plot runs/base runs/without_sop --output=curves.png
+
+    Args:
+      runs: run folders, what --output_dir was in pretraining or fine-tuning; of the latter all seeds are drawn.
+      output: the PNG to write.
+    """
+    from albert_tf.training.plot import plot_runs
+
+    plot_runs([Path(run) for run in runs], Path(output))
+    print(output)
+
+
+def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
+    """Print exact parameter counts of all models in the paper's Tables 1, 3 and 4.
+
+    For example:
+
+      albert params --json
+
+    Args:
+      json_: print a list of objects {table, name, parameters, with_heads} instead of a table.
+    """
+    from albert_tf.parameters import paper_rows
+
+    rows = paper_rows()
+    if json_:
+        fields = ("table", "name", "parameters", "with_heads")
+        print(json.dumps([{field: getattr(row, field) for field in fields} for row in rows], indent=2))
+        return
+    table = Table("table", "model", "paper", "parameters", "with heads", title="Parameters (V = 30,000)")
+    for row in rows:
+        table.add_row(
+            str(row.table), row.name, f"{row.millions}M", f"{row.parameters:,}", f"{row.with_heads:,}"
+        )
+    console = Console()
+    console.print(table)
+    console.print(
+        "Counted as the paper does: with the pooler, but without it where nothing is shared. With heads: the "
+        "whole pretraining model. The paper rounds xlarge (58.7M) and xxlarge (222.6M) to 60M and 235M.",
+        highlight=False,
+    )

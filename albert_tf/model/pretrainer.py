@@ -1,0 +1,151 @@
+"""The pretraining model and its loss."""
+
+import keras
+from keras import ops
+
+import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled with one of them
+from albert_tf.config import AlbertConfig
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
+from albert_tf.model.remat import Remat, remat_level
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertPretrainer(keras.Model):
+    """Encoder with masked-LM and sentence-order heads (paper, section 3.1).
+
+    Args:
+      config: the model's shape.
+      seed: seeds the initial weights and the dropout masks.
+      remat: as in `AlbertEncoder`: less memory, more computation.
+      scan_layers: as in `AlbertEncoder`: shorter compilation with XLA.
+
+    Call args:
+      inputs: the encoder's dict of (B, T) arrays and `masked_lm_positions` (B, P); further keys, such as
+        the labels of a pretraining batch, are ignored.
+
+    Returns:
+      A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        *,
+        seed: int | None = None,
+        remat: Remat = False,
+        scan_layers: bool = False,
+        **kwargs,
+    ):
+        super().__init__(**{"name": "albert_pretrainer", **kwargs})
+        self.config = config
+        self.seed = seed
+        self.remat = remat_level(remat)
+        self.scan_layers = scan_layers
+        self.encoder = AlbertEncoder(
+            config, seed=seed, remat=remat, scan_layers=scan_layers, dtype=self.dtype_policy
+        )
+        self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
+        self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
+        self.build()
+
+    def build(self, input_shape=None):
+        self.masked_lm.build()
+        self.sentence_order.build()
+        self.built = True
+
+    def call(self, inputs, training=False):
+        outputs = self.encoder(inputs, training=training, positions=inputs["masked_lm_positions"])
+        return {
+            "masked_lm_logits": self.masked_lm(
+                outputs["sequence_output"],
+                None,
+                self.encoder.embeddings.word_embeddings,
+            ),
+            "sentence_order_logits": self.sentence_order(outputs["pooled_output"]),
+        }
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The pretraining loss, so that Keras `fit` trains this model, on any backend.
+
+            model.compile(Lamb(schedule, global_clipnorm=1.0))
+            model.fit(batches)  # dicts of `pretraining_dataset`: the labels are among the inputs
+
+        `compile` needs no loss. The loss is that of each batch by itself.
+        """
+        return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
+
+    def get_config(self):
+        return {
+            "config": self.config.to_dict(),
+            "seed": self.seed,
+            "remat": self.remat,
+            "scan_layers": self.scan_layers,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(AlbertConfig.from_dict(config.pop("config")), **config)
+
+
+def pretraining_sums(outputs: dict, batch: dict) -> dict:
+    """Sums over a batch, from which losses and accuracies follow once all replicas' sums are added.
+
+    Args:
+      outputs: of `AlbertPretrainer`.
+      batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 where there is no
+        prediction, `sentence_order` integers (B,), and if there are pairs without a label
+        `sentence_order_weights` floats (B,), 0 for those. If there is an `input_mask` (B, T), rows that it
+        masks whole are no examples.
+
+    Returns:
+      A dict of float32 scalars: `masked_lm_loss`, `masked_lm_correct` and `masked_lm_weight`, summed over
+      predictions; `sentence_order_loss`, `sentence_order_correct` and `sentence_order_weight`, over pairs;
+      `examples`, how many there are.
+    """
+    logits, ids = ops.cast(outputs["masked_lm_logits"], "float32"), batch["masked_lm_ids"]
+    weights = ops.cast(batch["masked_lm_weights"], "float32")
+    order_logits, order = ops.cast(outputs["sentence_order_logits"], "float32"), batch["sentence_order"]
+    order_loss = ops.sparse_categorical_crossentropy(order, order_logits, from_logits=True)
+    ones = ops.ones_like(order_loss)
+    order_weights = batch.get("sentence_order_weights", ones)
+    mask = batch.get("input_mask")
+    return {
+        "masked_lm_loss": ops.sum(
+            weights * ops.sparse_categorical_crossentropy(ids, logits, from_logits=True)
+        ),
+        "masked_lm_correct": ops.sum(weights * _is_best(logits, ids)),
+        "masked_lm_weight": ops.sum(weights),
+        "sentence_order_loss": ops.sum(order_weights * order_loss),
+        "sentence_order_correct": ops.sum(order_weights * _is_best(order_logits, order)),
+        "sentence_order_weight": ops.sum(order_weights),
+        "examples": ops.sum(ones if mask is None else ops.cast(ops.any(mask > 0, axis=1), "float32")),
+    }
+
+
+def _is_best(logits, labels):
+    return ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32")), "float32")
+
+
+def pretraining_metrics(sums: dict) -> dict:
+    """`pretraining_sums`, added over any number of batches, as means.
+
+    The masked-LM mean divides by the weights + 1e-5, as the original does, so that a batch without
+    predictions has loss 0.
+
+    Returns:
+      A dict of scalars: `loss` (the sum of the two losses), `masked_lm_loss`, `masked_lm_accuracy`,
+      `sentence_order_loss`, `sentence_order_accuracy`. Losses in nats.
+    """
+    predictions, pairs = sums["masked_lm_weight"] + 1e-5, sums["sentence_order_weight"]
+    pairs = pairs + 1e-12  # lost in rounding, but without pairs the means are 0
+    masked_lm_loss = sums["masked_lm_loss"] / predictions
+    sentence_order_loss = sums["sentence_order_loss"] / pairs
+    return {
+        "loss": masked_lm_loss + sentence_order_loss,
+        "masked_lm_loss": masked_lm_loss,
+        "masked_lm_accuracy": sums["masked_lm_correct"] / predictions,
+        "sentence_order_loss": sentence_order_loss,
+        "sentence_order_accuracy": sums["sentence_order_correct"] / pairs,
+    }

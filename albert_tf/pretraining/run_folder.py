@@ -1,0 +1,65 @@
+"""The folder of a pretraining run.
+
+It holds `albert_config.json`, `settings.json`, the vocabulary where there is one, `checkpoints/`,
+`metrics.jsonl` and `tensorboard/`.
+"""
+
+import shutil
+from pathlib import Path
+
+from albert_tf.config import AlbertConfig
+from albert_tf.pretraining.settings import FIXED, PretrainingSettings
+from albert_tf.training.run_files import (
+    CONFIG_FILE,
+    MANIFEST_FILE,
+    SETTINGS_FILE,
+    check_same_run,
+    settings_json,
+)
+from data_prep.errors import InputError
+from data_prep.files import write_text, written_aside
+from data_prep.tokenizers.loading import is_wordpiece
+
+
+def open_run(
+    settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None, manifest: Path | None
+) -> Path:
+    """Makes the run's folder, or checks that the one that is there is of the same run.
+
+    Args:
+      settings: kept as settings.json.
+      config: kept as albert_config.json.
+      vocabulary: of the examples, kept for export as spm.model or vocab.txt.
+      manifest: the examples' manifest.json, kept as data_manifest.json.
+
+    Raises:
+      InputError: the folder holds a run with another configuration or other fixed settings.
+    """
+    run = Path(settings.output_dir)
+    if run.exists() and not run.is_dir():
+        raise InputError(f"--output_dir must be a folder. Received {run}, which is a file.")
+    if (run / CONFIG_FILE).exists():
+        _check_same_config(run, config)
+        if (run / SETTINGS_FILE).exists():
+            check_same_run(settings, run / SETTINGS_FILE, FIXED)
+    run.mkdir(parents=True, exist_ok=True)
+    config.to_json_file(run / CONFIG_FILE)
+    write_text(run / SETTINGS_FILE, settings_json(settings))
+    vocabulary_name = "vocab.txt" if vocabulary and is_wordpiece(vocabulary) else "spm.model"
+    for source, name in ((vocabulary, vocabulary_name), (manifest, MANIFEST_FILE)):
+        if source:
+            with written_aside(run / name) as aside:
+                shutil.copyfile(source, aside)
+    return run
+
+
+def _check_same_config(run: Path, config: AlbertConfig) -> None:
+    there, given = AlbertConfig.from_json_file(run / CONFIG_FILE).to_dict(), config.to_dict()
+    different = [
+        f"{name} {there[name]} there, {given[name]} given" for name in given if there[name] != given[name]
+    ]
+    if different:
+        raise InputError(
+            f"{run} holds a run with another configuration: {'; '.join(different)}. Use the same "
+            "configuration to go on with it, or another --output_dir for a new run."
+        )

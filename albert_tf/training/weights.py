@@ -1,0 +1,150 @@
+"""Going on from a checkpoint of ours with another model: more layers, other lengths, other dropout.
+
+Layers that share everything have the same weights however many there are, so growing in depth needs nothing.
+"""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.training.checkpoint_files import damage, manifest_of, newest_whole, say_on_stderr
+from albert_tf.training.run_files import CHECKPOINTS
+from data_prep.errors import InputError
+
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_POSITIONS = "position_embeddings"
+
+
+def find_checkpoint(path: str | Path) -> str:
+    """The path prefix of a whole checkpoint: `path` itself, or the newest of the run in folder `path`.
+
+    Raises:
+      InputError: there is none, or the one that was named is damaged.
+    """
+    path = Path(path)
+    if path.with_name(path.name + ".index").exists():
+        reason = damage(path) if manifest_of(path).exists() else None  # TensorFlow's own have no checksums
+        if reason:
+            raise InputError(f"The checkpoint {path} is damaged: {reason}. Name another one.")
+        return str(path)
+    for folder in (path / CHECKPOINTS, path):
+        if newest := newest_whole(folder, say_on_stderr):
+            return newest[1]
+    raise InputError(
+        f"There is no checkpoint at {path}. Name a run's folder (what --output_dir was) or a checkpoint in it, "
+        "for instance RUN/checkpoints/ckpt-1000."
+    )
+
+
+def load_weights(
+    model: AlbertPretrainer,
+    path: str | Path,
+    *,
+    resize_positions: bool = False,
+    optimizer: keras.optimizers.Optimizer | None = None,
+) -> str:
+    """Sets the model's weights from a checkpoint of ours; returns the checkpoint's path prefix.
+
+    Args:
+      model: its seeds stay what they are.
+      path: as for `find_checkpoint`.
+      resize_positions: take as many rows of the position table as both have; further ones stay as initialized.
+      optimizer: built for the model, if its moments and its count of steps are wanted too.
+
+    Raises:
+      InputError: there is no checkpoint, or it is of a model or optimizer with other names or shapes.
+    """
+    prefix = find_checkpoint(path)
+    weights = _saved(prefix, "weights")
+    # The seeds are of the run, not of the model.
+    ours = {_name(variable): variable for variable in model.trainable_variables}
+    seeds = {_name(variable) for variable in model.non_trainable_variables}
+    weights = {name: value for name, value in weights.items() if name not in seeds}
+    rows = _check_fit(prefix, ours, weights, resize_positions)
+    if optimizer is not None:
+        moments = _saved(prefix, "optimizer")
+        if moments and not any(name.startswith(optimizer.name + ".") for name in moments):
+            other = next(iter(moments)).split(".")[0]
+            raise InputError(
+                f"--init_optimizer needs a checkpoint of the same optimizer. Received {prefix}, which is of "
+                f"{other}, and --optimizer={optimizer.name}."
+            )
+        states = {_name(variable): variable for variable in optimizer.variables}
+        rows |= _check_fit(prefix, states, moments, resize_positions)
+        for name, value in moments.items():
+            assign(states[name], value, rows.get(name))
+    for name, value in weights.items():
+        assign(ours[name], value, rows.get(name))
+    return prefix
+
+
+def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
+    """What a checkpoint stores: values under the variables' own names, however Keras nests its objects."""
+    return {_name(variable): variable.value for variable in variables}
+
+
+def _name(variable: keras.Variable) -> str:
+    return variable.path.replace("/", ".")
+
+
+def _saved(prefix: str, part: str) -> dict[str, np.ndarray]:
+    """The values of one part of a checkpoint: "weights" or "optimizer"."""
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        keys = [k for k in reader.get_variable_to_shape_map() if k.startswith(part + "/") and _VALUE in k]
+        return {
+            key.removeprefix(part + "/").removesuffix(_VALUE).replace("..", "."): reader.get_tensor(key)
+            for key in keys
+        }
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"The checkpoint {prefix} cannot be read: {reason}") from None
+
+
+def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: bool) -> dict[str, int]:
+    """Raises InputError where names or shapes differ; returns how many rows of which tables to take."""
+    reasons = []
+    if missing := sorted(set(ours) - set(saved)):
+        reasons.append(f"it has no {_list(missing)}")
+    if more := sorted(set(saved) - set(ours)):
+        reasons.append(f"this model has no {_list(more)}")
+    rows = {}
+    for name in sorted(set(ours) & set(saved)):
+        there, here = saved[name].shape, tuple(ours[name].shape)
+        if there == here:
+            continue
+        positions = _POSITIONS in name and there[1:] == here[1:]
+        if positions and resize_positions:
+            rows[name] = min(there[0], here[0])
+            continue
+        reasons.append(f"{name} is {_by(there)} there and {_by(here)} here")
+        if positions:
+            reasons.append("--resize_positions takes the rows that both have")
+    if reasons:
+        unshared = any("attention_" in name or "ffn_" in name for name in (*missing, *more))
+        hint = "; layers that are not shared cannot change in number" if unshared else ""
+        raise InputError(
+            f"The checkpoint {prefix} is of another model than this configuration: {'; '.join(reasons)}{hint}."
+        )
+    return rows
+
+
+def _list(names: list[str], most: int = 4) -> str:
+    """Names of layers, without what is inside each of them."""
+    layers = list(dict.fromkeys(name.split(".")[1] if "." in name else name for name in names))
+    more = f" and {len(layers) - most} more" if len(layers) > most else ""
+    return ", ".join(layers[:most]) + more
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
+
+
+def assign(variable: keras.Variable, value: np.ndarray, rows: int | None) -> None:
+    """Sets a variable; of a table of another length its first `rows` rows, and further ones stay."""
+    if rows is not None:
+        value = np.concatenate([value[:rows], keras.ops.convert_to_numpy(variable)[rows:]])
+    variable.assign(value)

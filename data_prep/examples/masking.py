@@ -1,0 +1,296 @@
+"""Pairs to masked examples: n-gram whole-word masking (paper, section 3.1 and equation 1).
+
+SegmentPair --> [CLS] a [SEP] b [SEP] --find_words--> words --choose_words--> positions --> MaskedExample
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from data_prep.examples.segments import SegmentPair
+
+
+class Pieces(Protocol):
+    """What every tokenizer tells of its vocabulary."""
+
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    starts_word: np.ndarray
+    is_special: np.ndarray
+
+
+@dataclass(frozen=True)
+class MaskingVocabulary:
+    """What masking needs to know of a vocabulary.
+
+    Attributes:
+      cls_id, sep_id, mask_id: ids of the symbols.
+      starts_word: bool [V], whether a piece starts a word.
+      replacements: int32 [R], the ids that a random replacement is drawn from: all but the symbols.
+    """
+
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    starts_word: np.ndarray
+    replacements: np.ndarray
+
+    @classmethod
+    def of(cls, tokenizer: Pieces) -> "MaskingVocabulary":
+        """That of a tokenizer."""
+        replacements = np.flatnonzero(~tokenizer.is_special).astype(np.int32)
+        return cls(tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.starts_word, replacements)
+
+
+@dataclass(frozen=True)
+class MaskingSettings:
+    """How much is masked.
+
+    Attributes:
+      max_predictions_per_seq: P, most tokens that are predicted in one example.
+      masked_lm_prob: share of the tokens, [CLS] and [SEP] counted, that are predicted.
+      ngram: most words in one masked span.
+      favor_shorter_ngram: p(n) proportional to 1 / n; without it to 1 / (ngram + 1 - n), the other way round.
+      do_whole_word_mask: the pieces of a word go together; without it every piece counts as a word.
+    """
+
+    max_predictions_per_seq: int
+    masked_lm_prob: float = 0.15
+    ngram: int = 3
+    favor_shorter_ngram: bool = True
+    do_whole_word_mask: bool = True
+    # [words left in the segment, n - 1]: cumulative probabilities of a span of n words.
+    cumulative: np.ndarray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        table = _cumulative_ngram_probabilities(self.ngram, self.favor_shorter_ngram)
+        object.__setattr__(self, "cumulative", table)
+
+
+@dataclass(frozen=True)
+class MaskedExample:
+    """One training example before padding; n tokens, m of them to be predicted.
+
+    Attributes:
+      input_ids: int32 [n], with [MASK] and random replacements in place.
+      segment_ids: int32 [n], 0 for [CLS] a [SEP], 1 for b [SEP] if there is a b.
+      token_boundary: int32 [n], 1 where a word starts and at [CLS] and [SEP].
+      masked_lm_positions: int32 [m], ascending.
+      masked_lm_ids: int32 [m], the ids that were there.
+      swapped: the sentence-order label.
+    """
+
+    input_ids: np.ndarray
+    segment_ids: np.ndarray
+    token_boundary: np.ndarray
+    masked_lm_positions: np.ndarray
+    masked_lm_ids: np.ndarray
+    swapped: bool
+
+
+def masked_example(
+    pair: SegmentPair, vocabulary: MaskingVocabulary, settings: MaskingSettings, rng: np.random.Generator
+) -> MaskedExample:
+    """Puts the symbols around a pair and masks it.
+
+    Args:
+      pair: two segments.
+      vocabulary: the symbols and word starts.
+      settings: how much is masked.
+      rng: source of every draw.
+
+    >>> masked_example(SegmentPair([7, 8], [9], False, 2), vocabulary, settings, rng)
+    MaskedExample(input_ids=[2, 7, 8, 3, 4, 3], segment_ids=[0, 0, 0, 0, 1, 1],
+                  token_boundary=[1, 1, 0, 1, 1, 1], masked_lm_positions=[4], masked_lm_ids=[9], swapped=False)
+    """
+    example = unmasked_example(pair, vocabulary)
+    ids, boundary = example.input_ids, example.token_boundary
+    separators = _separators(pair)
+    words = boundary if settings.do_whole_word_mask else np.ones_like(boundary)
+    masked, positions = mask_tokens(ids, words, separators, vocabulary, settings, rng)
+    return MaskedExample(masked, example.segment_ids, boundary, positions, ids[positions], pair.swapped)
+
+
+def unmasked_example(pair: SegmentPair, vocabulary: MaskingVocabulary) -> MaskedExample:
+    """Puts the symbols around a pair and leaves the masking to the reader, which does it anew every epoch.
+
+    Args:
+      pair: two segments, or a single one with an empty `b`, which then gets no [SEP] of its own.
+      vocabulary: the symbols and word starts.
+
+    >>> unmasked_example(SegmentPair([7, 8], [9], False, 2), vocabulary)
+    MaskedExample(input_ids=[2, 7, 8, 3, 9, 3], segment_ids=[0, 0, 0, 0, 1, 1],
+                  token_boundary=[1, 1, 0, 1, 1, 1], masked_lm_positions=[], masked_lm_ids=[], swapped=False)
+    """
+    separators = _separators(pair)
+    length_a, length = len(pair.a), int(separators[-1]) + 1
+    ids = np.empty(length, np.int32)
+    ids[separators] = vocabulary.sep_id
+    ids[0] = vocabulary.cls_id
+    ids[1 : length_a + 1] = pair.a
+    ids[length_a + 2 : length - 1] = pair.b
+    segment_ids = np.zeros(length, np.int32)
+    segment_ids[length_a + 2 :] = 1
+    boundary = token_boundary(ids, separators, vocabulary.starts_word)
+    none = np.zeros(0, np.int32)
+    return MaskedExample(ids, segment_ids, boundary, none, none, pair.swapped)
+
+
+def _separators(pair: SegmentPair) -> np.ndarray:
+    """Where [CLS] and each [SEP] stand; int64 [3], or [2] for a single segment."""
+    length_a, length_b = len(pair.a), len(pair.b)
+    places = [0, length_a + 1] + ([length_a + length_b + 2] if length_b else [])
+    return np.array(places)
+
+
+def token_boundary(ids: np.ndarray, separators: np.ndarray, starts_word: np.ndarray) -> np.ndarray:
+    """1 where a word starts and at the separators, else 0; int32 [n].
+
+    The first piece after a separator always starts a word: truncation may have cut its own beginning off,
+    and a word must not continue across [SEP].
+
+    >>> token_boundary([CLS, "▁un", "able", SEP, "ly", SEP], [0, 3, 5], starts_word)
+    [1, 1, 0, 1, 1, 1]
+    """
+    boundary = starts_word[ids].astype(np.int32)
+    boundary[separators] = 1
+    boundary[separators[:-1] + 1] = 1
+    return boundary
+
+
+def mask_tokens(
+    ids: np.ndarray,
+    boundary: np.ndarray,
+    separators: np.ndarray,
+    vocabulary: MaskingVocabulary,
+    settings: MaskingSettings,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Masks whole words in spans of 1 to `ngram` words, p(n) proportional to 1 / n.
+
+    Of the chosen tokens 80% become [MASK], 10% stay, 10% become a random piece.
+
+    Args:
+      ids: int32 [n].
+      boundary: int32 [n], 1 where a word starts and at the separators.
+      separators: int64 [s], positions that are never masked and that no span crosses, the last one at the end.
+      vocabulary: the symbols.
+      settings: how much is masked.
+      rng: source of every draw.
+
+    Returns:
+      The masked ids, int32 [n], and the ascending positions that are to be predicted, int32 [m].
+    """
+    begins, ends, words_left = find_words(boundary, separators)
+    budget = prediction_budget(len(ids), settings)
+    chosen = choose_words(begins, ends, words_left, budget, settings, rng)
+    positions = np.flatnonzero(_cover(begins[chosen], ends[chosen], len(ids))).astype(np.int32)
+
+    masked = ids.copy()
+    kind = rng.random(len(positions))
+    masked[positions[kind < 0.8]] = vocabulary.mask_id
+    replaced = positions[kind >= 0.9]
+    masked[replaced] = vocabulary.replacements[rng.integers(len(vocabulary.replacements), size=len(replaced))]
+    return masked, positions
+
+
+def prediction_budget(num_tokens: int, settings: MaskingSettings) -> int:
+    """How many tokens of an example may be predicted, [CLS] and [SEP] counted among its tokens.
+
+    >>> prediction_budget(512, MaskingSettings(max_predictions_per_seq=77))
+    77
+    """
+    return min(settings.max_predictions_per_seq, max(1, round(num_tokens * settings.masked_lm_prob)))
+
+
+def find_words(boundary: np.ndarray, separators: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where words begin and end, and how many words, itself among them, are left in a word's segment.
+
+    >>> find_words([1, 1, 0, 1, 1, 1, 1, 1], [0, 4, 7])  # [CLS] ▁un able ▁x [SEP] ▁y ▁z [SEP]
+    ([1, 3, 5, 6], [3, 4, 6, 7], [2, 1, 2, 1])
+    """
+    starts = np.flatnonzero(boundary)
+    is_word = np.ones(len(starts), bool)
+    separator_ranks = np.searchsorted(starts, separators)
+    is_word[separator_ranks] = False
+    ranks = np.flatnonzero(is_word)
+    next_separator = separator_ranks[np.searchsorted(separator_ranks, ranks)]
+    return starts[ranks], starts[ranks + 1], next_separator - ranks
+
+
+def choose_words(
+    begins: np.ndarray,
+    ends: np.ndarray,
+    words_left: np.ndarray,
+    budget: int,
+    settings: MaskingSettings,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draws spans of words until the budget is spent.
+
+    Every word is tried once as the start of a span, in random order. A start that is covered already is
+    passed over; a span longer than what is left of the budget gets shorter; one that then runs into a
+    covered word is dropped.
+
+    Args:
+      begins: int64 [words], where each word begins.
+      ends: int64 [words], where it ends.
+      words_left: int64 [words], how many words are left in its segment.
+      budget: most tokens.
+      settings: the distribution of n.
+      rng: source of the draws, the same number of them whatever they turn out to be.
+
+    Returns:
+      Numbers of the chosen words, ascending; int64.
+    """
+    order = rng.permutation(len(begins))
+    drawn = _ngram_lengths(words_left, settings, rng)
+    # Plain Python numbers: this loop touches single elements, where arrays are slow.
+    first, last, sizes = begins.tolist(), ends.tolist(), drawn.tolist()
+    covered = bytearray(len(first))
+    for start in order.tolist():
+        if covered[start]:
+            continue
+        stop, begin = start + sizes[start], first[start]
+        while stop > start and last[stop - 1] - begin > budget:
+            stop -= 1
+        if stop > start and 1 not in covered[start:stop]:
+            covered[start:stop] = b"\x01" * (stop - start)
+            budget -= last[stop - 1] - begin
+            if not budget:
+                break
+    return np.flatnonzero(np.frombuffer(covered, bool))
+
+
+def _ngram_lengths(words_left: np.ndarray, settings: MaskingSettings, rng: np.random.Generator) -> np.ndarray:
+    """n of the span that would begin at each word, int64 [words]; all but a segment's last words have room."""
+    uniform = rng.random(len(words_left))
+    lengths = np.searchsorted(settings.cumulative[settings.ngram], uniform, side="right") + 1
+    few = np.flatnonzero(words_left < settings.ngram)
+    lengths[few] = (uniform[few, np.newaxis] >= settings.cumulative[words_left[few]]).sum(axis=1) + 1
+    return lengths
+
+
+def _cumulative_ngram_probabilities(ngram: int, favor_shorter: bool) -> np.ndarray:
+    """Row w: cumulative p(n) for n = 1..ngram where only w words are left; float64 [ngram + 1, ngram].
+
+    >>> _cumulative_ngram_probabilities(3, True)[2]  # 1/1 and 1/2, renormalised
+    array([0.66666667, 1.        , 1.        ])
+    """
+    probabilities = 1.0 / np.arange(1, ngram + 1)
+    if not favor_shorter:
+        probabilities = probabilities[::-1]
+    weights = np.tril(probabilities * np.ones((ngram + 1, ngram)), k=-1)
+    cumulative = weights.cumsum(axis=1)
+    cumulative[1:] /= cumulative[1:, -1:]
+    return cumulative
+
+
+def _cover(begins: np.ndarray, ends: np.ndarray, length: int) -> np.ndarray:
+    """True at the positions inside any [begin, end); bool [length]."""
+    steps = np.zeros(length + 1, np.int8)
+    steps[begins] += 1
+    steps[ends] -= 1
+    return steps[:-1].cumsum(dtype=np.int8).astype(bool)

@@ -1,0 +1,133 @@
+"""Other documents for next-sentence prediction: a bounded sample that depends on the text and the seed alone.
+
+documents --the N smallest hashes--> PartnerPool --chooser(document)--> rng -> sentences of another document
+"""
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.text.documents import Document
+from data_prep.tokenizers.loading import Tokenizer
+
+NextSegment = Callable[[np.random.Generator], list[np.ndarray]]
+POOL_DOCUMENTS = 1000
+POOL_SENTENCES = 256  # of each document, so that a book does not fill the memory
+
+
+@dataclass(frozen=True)
+class PartnerPool:
+    """Documents to draw random second segments from.
+
+    Attributes:
+      keys: what tells one document from the other, in ascending order.
+      documents: for each key the ids of its sentences, int32 [at least 1] each.
+      seed: what the keys were made with.
+    """
+
+    keys: list[int]
+    documents: list[list[np.ndarray]]
+    seed: int
+
+    def save(self, path: Path) -> None:
+        """Writes the pool for other processes."""
+        sentences = [sentence for document in self.documents for sentence in document]
+        np.savez(
+            path,
+            keys=np.array(self.keys, np.uint64),
+            tokens=np.concatenate(sentences) if sentences else np.zeros(0, np.int32),
+            sentence_ends=np.cumsum(list(map(len, sentences)), dtype=np.int64),
+            document_ends=np.cumsum(list(map(len, self.documents)), dtype=np.int64),
+            seed=self.seed,
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "PartnerPool":
+        """Reads what `save` wrote."""
+        with np.load(path, allow_pickle=False) as arrays:
+            sentences = np.split(arrays["tokens"], arrays["sentence_ends"][:-1])
+            ends = [0, *arrays["document_ends"].tolist()]
+            documents = [sentences[begin:end] for begin, end in pairwise(ends)]
+            return cls(arrays["keys"].tolist(), documents, int(arrays["seed"]))
+
+    def chooser(self, document: Document) -> NextSegment:
+        """A function rng -> sentences of a random other document, from a random one of them on."""
+        own = document_key(document, self.seed)
+        others = [sentences for key, sentences in zip(self.keys, self.documents, strict=True) if key != own]
+        if not others:
+            raise InputError(
+                "--sentence_objective=nsp needs at least two different documents to draw from. Received one; "
+                "separate documents by blank lines, or use --sentence_objective=sop."
+            )
+
+        def next_segment(rng: np.random.Generator) -> list[np.ndarray]:
+            sentences = others[rng.integers(len(others))]
+            return sentences[rng.integers(len(sentences)) :]
+
+        return next_segment
+
+
+class PartnerSample:
+    """The documents with the smallest hashes of all that were added: each is as likely as the next.
+
+    What is in the sample does not depend on the order of the documents, nor on how workers share them.
+
+    Args:
+      seed: another one gives another sample.
+      size: most documents in the sample.
+    """
+
+    def __init__(self, seed: int, size: int = POOL_DOCUMENTS):
+        self.seed, self.size = seed, size
+        self._heap: list[tuple[int, tuple[str, ...]]] = []  # (-key, sentences): the largest key is on top
+        self._keys: set[int] = set()
+
+    def add(self, document: Document) -> None:
+        """Takes a document into account."""
+        self._push(document_key(document, self.seed), tuple(document.sentences[:POOL_SENTENCES]))
+
+    def merge(self, other: "PartnerSample") -> None:
+        """Takes all documents into account that another sample has seen."""
+        for negative, sentences in other._heap:
+            self._push(-negative, sentences)
+
+    def pool(self, tokenizer: Tokenizer) -> PartnerPool:
+        """The sample as ids; documents without any are left out."""
+        keys, encoded = [], []
+        for negative, sentences in sorted(self._heap, reverse=True):
+            ids = [row for row in tokenizer.encode_batch(list(sentences)) if len(row)]
+            if ids:
+                keys.append(-negative)
+                encoded.append(ids)
+        return PartnerPool(keys, encoded, self.seed)
+
+    def _push(self, key: int, sentences: tuple[str, ...]) -> None:
+        if key in self._keys or (len(self._heap) == self.size and -key < self._heap[0][0]):
+            return
+        self._keys.add(key)
+        heapq.heappush(self._heap, (-key, sentences))
+        if len(self._heap) > self.size:
+            self._keys.discard(-heapq.heappop(self._heap)[0])
+
+
+def partner_pool(
+    documents: Iterable[Document], tokenizer: Tokenizer, seed: int, size: int = POOL_DOCUMENTS
+) -> PartnerPool:
+    """The pool of a whole corpus, in one pass; see `PartnerSample`."""
+    sample = PartnerSample(seed, size)
+    for document in documents:
+        sample.add(document)
+    return sample.pool(tokenizer)
+
+
+def document_key(document: Document, seed: int) -> int:
+    """A number that tells a document from others, by its text."""
+    key = hashlib.blake2b(f"partner {seed}\n".encode(), digest_size=8)
+    key.update("\n".join(document.sentences).encode("utf-8", "surrogatepass"))
+    return int.from_bytes(key.digest(), "little")

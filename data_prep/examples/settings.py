@@ -1,0 +1,146 @@
+"""The flags of `albert prepare`, checked."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.text.documents import InputFormat
+from data_prep.tokenizers.loading import named_vocabulary
+
+
+@dataclass(frozen=True)
+class PrepareSettings:
+    """The flags of `albert prepare`; the original's names mean what they mean there.
+
+    Attributes:
+      input_file: text, plain or compressed, .jsonl, .tfrecord, .parquet; globs and commas; tfds:NAME:SPLIT; or -.
+      output_file: the TFRecord file to write, or several, separated by commas. One name with
+        `num_shards` N > 1 gives NAME-00000-of-0000N and so on. A manifest.json is written beside it.
+      spm_model_file: the SentencePiece model, from `albert vocab`.
+      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, in place of a SentencePiece model.
+      input_format: "lines" (one sentence a line, blank lines between documents) or "prose" (one document
+        a file, blank lines between paragraphs).
+      language: language of prose, for the sentence breaker.
+      text_field: where the text is in JSON lines, TFRecords, Parquet and tfds datasets.
+      num_shards: how many files to write.
+      max_seq_length: T, tokens in an example, [CLS] and [SEP] among them.
+      max_predictions_per_seq: P, most masked tokens in an example. Without it masked_lm_prob * T, rounded
+        up: 77 for 512 tokens. (The original's 20 masks at most 3.9% of 512.)
+      masked_lm_prob: share of the tokens that are masked.
+      dupe_factor: how many times the text is gone through, with other pairs and masks each time.
+      short_seq_prob: share of examples that aim at a random shorter length.
+      ngram: most words in one masked span.
+      favor_shorter_ngram: p(n) proportional to 1/n for n words; without it, longer ones are as much likelier.
+      do_whole_word_mask: the pieces of a word are masked together.
+      masking: "static" masks here; "dynamic" leaves it to training, which masks anew in every epoch, so
+        that dupe_factor=1 will do.
+      sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
+        another document (BERT), "none" has single segments.
+      random_seed: seed of all draws.
+      do_lower_case: False for a cased vocabulary.
+      workers: how many processes; all cores if it is not given. The output is the same.
+      runner: "local", or a runner of Apache Beam, such as DirectRunner, FlinkRunner, SparkRunner or
+        DataflowRunner, to prepare on a cluster. The output is the same.
+      pipeline_options: what that runner is told, in one string: "--flink_master=host:8081 --parallelism=64".
+    """
+
+    input_file: str
+    output_file: str
+    spm_model_file: str | None = None
+    vocab_file: str | None = None
+    input_format: InputFormat = "lines"
+    language: str = "en"
+    text_field: str = "text"
+    num_shards: int = 1
+    max_seq_length: int = 512
+    max_predictions_per_seq: int | None = None
+    masked_lm_prob: float = 0.15
+    dupe_factor: int = 40
+    short_seq_prob: float = 0.1
+    ngram: int = 3
+    favor_shorter_ngram: bool = True
+    do_whole_word_mask: bool = True
+    masking: Literal["static", "dynamic"] = "static"
+    sentence_objective: Literal["sop", "nsp", "none"] = "sop"
+    random_seed: int = 12345
+    do_lower_case: bool = True
+    workers: int | None = None
+    runner: str = "local"
+    pipeline_options: str = ""
+
+    @property
+    def vocabulary_file(self) -> str:
+        """The vocabulary of either kind."""
+        return named_vocabulary(self.spm_model_file, self.vocab_file)
+
+
+# They say who does the work, and change no byte of what comes out.
+_NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options")
+
+
+def output_settings(settings: PrepareSettings, predictions: int) -> dict:
+    """The flags by name that decide what comes out, with the P that is used, for the manifest."""
+    used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
+    return {name: value for name, value in used.items() if name not in _NOT_IN_THE_OUTPUT}
+
+
+def check_settings(settings: PrepareSettings) -> int:
+    """Checks every setting that is a number.
+
+    Returns:
+      P: `max_predictions_per_seq`, or its default.
+    """
+    for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
+        if getattr(settings, name) < minimum:
+            raise InputError(f"`{name}` must be at least {minimum}. Received {getattr(settings, name)}.")
+    named_vocabulary(settings.spm_model_file, settings.vocab_file)
+    if settings.workers is not None and settings.workers < 1:
+        raise InputError(f"`workers` must be at least 1. Received {settings.workers}.")
+    if settings.workers and settings.runner != "local":
+        raise InputError(
+            f"`workers` is for the local runner. Received runner={settings.runner}; tell a Beam runner in "
+            "`pipeline_options`, for example --pipeline_options='--direct_num_workers=2 "
+            "--direct_running_mode=multi_processing'."
+        )
+    if settings.pipeline_options and settings.runner == "local":
+        raise InputError(
+            f"`pipeline_options` are for a Beam runner. Received {settings.pipeline_options!r} for the local one; "
+            "name another with `runner`."
+        )
+    if not 0 < settings.masked_lm_prob < 1:
+        raise InputError(f"`masked_lm_prob` must lie between 0 and 1. Received {settings.masked_lm_prob}.")
+    if not 0 <= settings.short_seq_prob <= 1:
+        raise InputError(f"`short_seq_prob` must lie between 0 and 1. Received {settings.short_seq_prob}.")
+    predictions = settings.max_predictions_per_seq
+    if predictions is None:
+        # Rounded first: .15 * 20 is 3, and not a little more.
+        return int(np.ceil(round(settings.masked_lm_prob * settings.max_seq_length, 6)))
+    if not 1 <= predictions < settings.max_seq_length:
+        raise InputError(
+            "`max_predictions_per_seq` must be at least 1 and below `max_seq_length`. "
+            f"Received {predictions} and {settings.max_seq_length}."
+        )
+    return predictions
+
+
+def shard_names(output_file: str, num_shards: int) -> list[Path]:
+    """The files to write.
+
+    >>> shard_names("data/train.tfrecord", 2)
+    [PosixPath('data/train.tfrecord-00000-of-00002'), PosixPath('data/train.tfrecord-00001-of-00002')]
+    """
+    names = [name.strip() for name in output_file.split(",") if name.strip()]
+    if not names:
+        raise InputError("`output_file` must name a file. Received an empty name.")
+    if len(names) == 1 and num_shards > 1:
+        return [Path(f"{names[0]}-{i:05d}-of-{num_shards:05d}") for i in range(num_shards)]
+    if num_shards not in (1, len(names)):
+        raise InputError(
+            "`num_shards` must agree with the names in `output_file`. "
+            f"Received {num_shards} and {len(names)} names."
+        )
+    return [Path(name) for name in names]

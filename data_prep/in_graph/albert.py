@@ -1,0 +1,222 @@
+"""The tokenizer in a TensorFlow graph: for tf.data and for exported models, equal to AlbertTokenizer.
+
+The graph holds the class's own tables (normalization.py, digit_comma.py) and its SentencePiece model:
+
+texts --decode--> code points --collapse, fold, final sigma--> plain text
+      --SentencePiece--> pieces --digit-comma table--> ids
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from data_prep.in_graph.ragged_text import (
+    TEXTS,
+    RaggedEncoding,
+    SigmaRule,
+    count_before,
+    encoded,
+    looked_up,
+    padded,
+    row_of_values,
+    size,
+    utf8_widths,
+)
+from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable
+
+
+class _Plain(NamedTuple):
+    """Plain texts of N characters in all, and which of the batch's original characters each comes from."""
+
+    codes: tf.Tensor  # int32 [N]
+    splits: tf.Tensor  # int64 [B + 1]
+    sources: tf.Tensor  # int32 [N]
+
+
+class _Pieces(NamedTuple):
+    """P pieces and which of the batch's visible characters (data_prep/tokenizers/offsets.py) they stand for."""
+
+    ids: tf.Tensor  # int32 [P]
+    splits: tf.Tensor  # int64 [B + 1]
+    texts: tf.Tensor  # int32 [P], the text of each piece
+    begins: tf.Tensor  # int64 [P]
+    ends: tf.Tensor  # int64 [P]
+    firsts: tf.Tensor  # int64 [P], where the visible characters of the piece's text begin
+    lasts: tf.Tensor  # int64 [P], and where they end
+
+
+class GraphTokenizer(tf.Module):
+    """AlbertTokenizer as TensorFlow ops, which an export carries along without any file.
+
+    Invalid UTF-8 reads as U+FFFD, as in Python's `bytes.decode(errors="replace")`.
+
+    Args:
+      tokenizer: what the graph is to equal.
+
+    >>> GraphTokenizer(tokenizer).tokenize(["In 2019, albert", ""])
+    <tf.RaggedTensor [[19, 10114, 15, 2953], []]>
+    """
+
+    def __init__(self, tokenizer: AlbertTokenizer):
+        super().__init__()
+        table = tokenizer.folding
+        self._do_lower_case = tokenizer.do_lower_case
+        self._folding_rows = tf.constant(table.rows)
+        self._folding = tf.RaggedTensor.from_row_splits(table.values, table.splits.astype(np.int64))
+        self._is_space = tf.constant(WHITE_SPACE)
+        self._lower_sigmas = SigmaRule()
+        self._visible = tf.constant(tokenizer.locator.visible)
+        self._model = tf_text.SentencepieceTokenizer(model=tokenizer.serialized_model)
+        self._space_id = tokenizer.pieces.index(SPACE) if SPACE in tokenizer.pieces else tokenizer.unk_id
+        rewriting = tokenizer.digit_comma
+        self._parts = tf.RaggedTensor.from_row_splits(
+            np.arange(len(rewriting.ids)), rewriting.splits.astype(np.int64)
+        )
+        self._part_ids = tf.constant(rewriting.ids)
+        self._part_begins = tf.constant(rewriting.begins, tf.int64)
+        self._part_ends = tf.constant(rewriting.ends, tf.int64)
+
+    @tf.function(input_signature=TEXTS, autograph=False)
+    def normalize(self, texts: tf.Tensor) -> tf.Tensor:
+        """The plain texts, as data_prep.tokenizers.albert.normalize gives them.
+
+        Args:
+          texts: string [B], UTF-8.
+
+        Returns:
+          string [B].
+        """
+        return _encoded(self._fold(tf.strings.unicode_decode(texts, "UTF-8")))
+
+    @tf.function(input_signature=TEXTS, autograph=False)
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Ids as AlbertTokenizer.encode_batch gives them.
+
+        Args:
+          texts: string [B], UTF-8.
+
+        Returns:
+          RaggedTensor int32 [B, (T)].
+        """
+        ids = self._model.tokenize(self.normalize(texts))
+        parts = tf.gather(self._parts, ids.values)
+        splits = tf.gather(parts.row_splits, ids.row_splits)
+        return tf.RaggedTensor.from_row_splits(tf.gather(self._part_ids, parts.values), splits)
+
+    @tf.function(input_signature=TEXTS, autograph=False)
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> RaggedEncoding:
+        """Ids and offsets as AlbertTokenizer.encode_with_offsets gives them, but offsets count bytes.
+
+        Bytes are what a tf.string is made of and what `tf.strings.substr` counts.
+
+        Args:
+          texts: string [B], UTF-8.
+
+        Returns:
+          ids, begins and ends of the pieces.
+        """
+        originals, byte_begins = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+        plain = self._fold(originals)
+        pieces = self._pieces(plain)
+        span_begins, span_ends = self._visible_spans(texts, originals, byte_begins, plain)
+        # A piece without a visible character lies, empty, before the next one; between two that come from the
+        # same character of the original (ﷺ is four words), it is that character too.
+        text_ends = tf.cast(tf.gather(tf.strings.length(texts), pieces.texts), tf.int64)
+        after = tf.gather(padded(span_begins), pieces.begins)
+        begins = tf.where(pieces.begins < pieces.lasts, after, text_ends)
+        before = tf.gather(padded(span_ends), tf.maximum(pieces.begins - 1, 0))
+        before = tf.where(pieces.begins > pieces.firsts, before, 0)
+        own = tf.gather(padded(span_ends), tf.maximum(pieces.ends - 1, 0))
+        ends = tf.where(pieces.begins < pieces.ends, own, tf.maximum(before, begins))
+        return RaggedEncoding(
+            *(tf.RaggedTensor.from_row_splits(flat, pieces.splits) for flat in (pieces.ids, begins, ends))
+        )
+
+    def _fold(self, texts: tf.RaggedTensor) -> _Plain:
+        """Code points to the code points of plain text: one ragged gather, and the final sigma."""
+        superfluous = self._superfluous_spaces(texts.values, texts.row_splits)
+        gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.GONE)
+        rows = tf.tensor_scatter_nd_update(self._folding_row(texts.values), superfluous, gone)
+        folded = tf.gather(self._folding, rows)
+        sources = row_of_values(folded.row_splits)
+        itself = tf.gather(texts.values, sources)
+        codes = tf.where(folded.values == FoldingTable.ITSELF, itself, folded.values)
+        splits = tf.gather(folded.row_splits, texts.row_splits)
+        if self._do_lower_case:
+            codes = self._lower_sigmas(codes, splits)
+        return _Plain(codes, splits, sources)
+
+    def _folding_row(self, codes: tf.Tensor) -> tf.Tensor:
+        return looked_up(self._folding_rows, codes)
+
+    def _superfluous_spaces(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
+        """Where white space lies at either end of a text or before more of it, int64 [spaces, 1]."""
+        spaces = tf.where(looked_up(self._is_space, codes))[:, 0]
+        words_before = spaces - tf.range(size(spaces))  # characters of words, in all texts before it
+        words_at_splits = splits - tf.searchsorted(spaces, splits, out_type=tf.int64)
+        text = tf.searchsorted(splits, spaces, side="right") - 1
+        after_a_word = words_before > tf.gather(words_at_splits, text)
+        before_a_word = words_before < tf.gather(words_at_splits, text + 1)
+        before_a_space = tf.concat([spaces, [-1]], 0)[1:] == spaces + 1
+        inside = after_a_word & before_a_word & ~before_a_space
+        return tf.boolean_mask(spaces, ~inside)[:, tf.newaxis]
+
+    def _pieces(self, plain: _Plain) -> _Pieces:
+        """Tokenizes plain text; from bytes to characters and on to visible ones; the digit-comma rule."""
+        ids, starts, limits = self._model.tokenize_with_offsets(_encoded(plain))
+        texts = row_of_values(ids.row_splits)
+
+        visible_before = count_before(self._is_visible(plain.codes))
+        widths = utf8_widths(plain.codes)
+        byte_splits = count_before(tf.concat([widths, [1]], 0))
+        visible_before_byte = tf.gather(visible_before, row_of_values(byte_splits))
+        first_byte = tf.gather(tf.gather(byte_splits, plain.splits), texts)
+        begins = tf.gather(visible_before_byte, first_byte + tf.cast(starts.values, tf.int64))
+        ends = tf.gather(visible_before_byte, first_byte + tf.cast(limits.values, tf.int64))
+        visible_splits = tf.gather(visible_before, plain.splits)
+        firsts, lasts = tf.gather(visible_splits, texts), tf.gather(visible_splits, texts + 1)
+        has_visible = tf.cast(ids.values != self._space_id, tf.int64)
+        ends = tf.maximum(ends, tf.minimum(begins + has_visible, lasts))
+
+        parts = tf.gather(self._parts, ids.values)
+        piece = row_of_values(parts.row_splits)
+        texts, begins, ends, firsts, lasts = (
+            tf.gather(flat, piece) for flat in (texts, begins, ends, firsts, lasts)
+        )
+        return _Pieces(
+            ids=tf.gather(self._part_ids, parts.values),
+            splits=tf.gather(parts.row_splits, ids.row_splits),
+            texts=texts,
+            begins=tf.minimum(begins + tf.gather(self._part_begins, parts.values), ends),
+            ends=tf.minimum(begins + tf.gather(self._part_ends, parts.values), ends),
+            firsts=firsts,
+            lasts=lasts,
+        )
+
+    def _visible_spans(
+        self, texts: tf.Tensor, originals: tf.RaggedTensor, byte_begins: tf.RaggedTensor, plain: _Plain
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The bytes, begin and end, that each visible character of plain text comes from."""
+        is_whole = self._folding_row(originals.values) != FoldingTable.GONE  # the others are marks
+        byte_splits = count_before(tf.strings.length(texts))
+        text = row_of_values(originals.row_splits)
+        # A character ends where the next one that is no mark begins, or the text ends.
+        wholes = tf.boolean_mask(byte_begins.values + tf.gather(byte_splits, text), is_whole)
+        next_wholes = tf.concat([wholes, byte_splits[-1:]], 0)[1:]
+
+        sources = tf.boolean_mask(plain.sources, self._is_visible(plain.codes))
+        next_whole = tf.gather(next_wholes, tf.gather(count_before(is_whole), sources))
+        text = tf.gather(text, sources)
+        ends = tf.minimum(next_whole, tf.gather(byte_splits, text + 1)) - tf.gather(byte_splits, text)
+        return tf.gather(byte_begins.values, sources), ends
+
+    def _is_visible(self, codes: tf.Tensor) -> tf.Tensor:
+        return looked_up(self._visible, codes)
+
+
+def _encoded(plain: _Plain) -> tf.Tensor:
+    return encoded(plain.codes, plain.splits)

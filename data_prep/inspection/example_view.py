@@ -1,0 +1,63 @@
+"""One pretraining example for people: its text, what is masked in it, its segments and its label."""
+
+import numpy as np
+from rich.console import Group
+from rich.panel import Panel
+from rich.text import Text
+
+from data_prep.tokenizers.albert import SPACE
+
+LEGEND = "{word} became [MASK], {word=} stayed, {word→other} became another"
+_STYLES = {"mask": "bold black on yellow", "kept": "bold black on green", "random": "bold white on red"}
+
+
+def example_panel(example: dict[str, np.ndarray], pieces: tuple[str, ...], mask_id: int, title: str) -> Panel:
+    """An example in a box.
+
+    Args:
+      example: feature -> array [T], [P] or [1].
+      pieces: the V pieces of the vocabulary.
+      mask_id: id of [MASK].
+      title: what the box is called.
+
+    Returns:
+      A box with a line for each segment. Masked pieces are coloured, and in braces where there are no colours.
+
+    >>> print(example_panel(example, tokenizer.pieces, tokenizer.mask_id, "train.tfrecord, example 0"))
+    ╭─ train.tfrecord, example 0: in order, 10 tokens, 2 masked ─╮
+    │ A  [CLS] she {lived} there . [SEP]                         │
+    │ B  he {was→the} not . [SEP]                                │
+    ╰────────────────────────────────────────────────────────────╯
+    """
+    length = int(example["input_mask"].sum())
+    originals = _originals(example)
+    segments = [Text("A "), Text("B ")]
+    for position in range(length):
+        segment = segments[int(example["segment_ids"][position] != 0)]
+        shown = int(example["input_ids"][position])
+        segment.append_text(_piece(shown, originals.get(position), pieces, mask_id))
+    label = "swapped" if example["next_sentence_labels"][0] else "in order"
+    heading = Text(f"{title}: {label}, {length} tokens, {len(originals)} masked")
+    return Panel(Group(*segments), title=heading, title_align="left")
+
+
+def _originals(example: dict[str, np.ndarray]) -> dict[int, int]:
+    """Masked position -> the id that was there."""
+    if "masked_lm_ids" not in example:
+        return {}
+    used = example["masked_lm_weights"] > 0
+    positions, ids = example["masked_lm_positions"][used], example["masked_lm_ids"][used]
+    return dict(zip(positions.tolist(), ids.tolist(), strict=True))
+
+
+def _piece(shown: int, original: int | None, pieces: tuple[str, ...], mask_id: int) -> Text:
+    if original is None:
+        piece = pieces[shown]
+        return Text(" [SEP]" if piece == "[SEP]" else piece.replace(SPACE, " "))
+    text = Text(" " if pieces[original].startswith(SPACE) else "")
+    was, now = (pieces[i].replace(SPACE, "") or SPACE for i in (original, shown))
+    if shown == mask_id:
+        return text.append(f"{{{was}}}", _STYLES["mask"])
+    if shown == original:
+        return text.append(f"{{{was}=}}", _STYLES["kept"])
+    return text.append(f"{{{was}→{now}}}", _STYLES["random"])

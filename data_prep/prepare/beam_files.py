@@ -1,0 +1,111 @@
+"""Files that every machine of a cluster sees: on a shared disk, or behind a scheme that Apache Beam knows (gs://)."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from data_prep.errors import InputError
+from data_prep.examples.settings import shard_names
+from data_prep.text.documents import expand_files
+from data_prep.text.sources import STANDARD_INPUT
+from data_prep.text.tfds_rows import is_tfds
+
+
+def is_remote(name: str) -> bool:
+    """Whether a name has a scheme, as in gs://bucket/text.txt."""
+    return "://" in name
+
+
+def expand_names(patterns: str) -> list[str]:
+    """Like `documents.expand_files`, with remote files and globs too.
+
+    Returns:
+      Names that mean the same on every machine: absolute paths, URLs, tfds:NAME:SPLIT.
+
+    Raises:
+      InputError: a pattern matches nothing, has a scheme that Beam does not know, or is standard input.
+    """
+    if not is_remote(patterns):
+        return [_shared_name(path) for path in expand_files(patterns)]
+    names: dict[str, None] = {}
+    for pattern in filter(None, (part.strip() for part in patterns.split(","))):
+        found = _matches(pattern) if is_remote(pattern) else map(_shared_name, expand_files(pattern))
+        names.update(dict.fromkeys(found))
+    return list(names)
+
+
+def _shared_name(path: Path) -> str:
+    if path == STANDARD_INPUT:
+        raise InputError("A cluster reads files. Received standard input; write the text to a file first.")
+    return str(path) if is_tfds(path) else str(path.absolute())
+
+
+def _matches(pattern: str) -> list[str]:
+    with _told(pattern):
+        (match,) = FileSystems.match([pattern])
+    if not match.metadata_list:
+        raise InputError(f"No file matches {pattern!r}. Check the name and the pattern.")
+    return sorted(metadata.path for metadata in match.metadata_list)
+
+
+def size_of(name: str) -> int:
+    """Bytes of an input; 0 where nobody can know before reading."""
+    if is_tfds(name):
+        return 0
+    with _told(name):
+        return FileSystems.match([name])[0].metadata_list[0].size_in_bytes
+
+
+@contextlib.contextmanager
+def local_file(name: str) -> Iterator[Path]:
+    """An input as a file on this machine, copied for the time of the `with` block if it is remote."""
+    if not is_remote(name):
+        yield Path(name)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / PurePosixPath(name).name  # the suffix says what is in it
+        with _told(name), open_file(name) as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        try:
+            yield copy
+        except InputError as error:
+            raise InputError(str(error).replace(str(copy), name)) from None
+
+
+def open_file(name: str, mode: str = "r"):
+    """A file's bytes as they are, to read ("r") or to write ("w")."""
+    opened = FileSystems.open if mode == "r" else FileSystems.create
+    return opened(name, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def output_names(output_file: str, num_shards: int) -> list[str]:
+    """Like `prepare_settings.shard_names`, for URLs too."""
+    if not is_remote(output_file):
+        return [str(path.absolute()) for path in shard_names(output_file, num_shards)]
+    if "," in output_file:
+        raise InputError(f"`output_file` must be one name on a cluster. Received {output_file!r}.")
+    scheme, path = output_file.split("://", 1)
+    return [f"{scheme}://{name}" for name in shard_names(path, num_shards)]
+
+
+def replace_all(sources: Iterable[str], targets: Iterable[str]) -> None:
+    """Moves files; what was at the targets is gone."""
+    targets = list(targets)
+    there = [name for name in targets if is_remote(name) and FileSystems.exists(name)]
+    if there:  # a local rename replaces, others may refuse to
+        FileSystems.delete(there)
+    FileSystems.rename(list(sources), targets)
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, BeamIOError, OSError) as error:
+        reason = str(error).strip().split("\n")[0].rstrip(".")
+        raise InputError(f"{name} cannot be read: {reason}.") from None

@@ -1,0 +1,297 @@
+"""`albert prepare`: text files to TFRecord shards of masked examples, and a manifest of what was made.
+
+    Document --encode--> ids --segment_pairs--> pairs --masked_example--> examples --serialize--> records
+
+Every random draw comes from a generator keyed by (seed, document, duplicate), the place of an example in
+the output among them. So the bytes depend on the text and the settings alone: not on the order of
+the documents, and not on who works on which. That is what lets stretches of the text become parts (`parts.py`)
+in any number of processes, and a killed run go on with the parts that are there.
+"""
+
+import contextlib
+import errno
+import functools
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.examples.document_examples import document_examples, serialize_batch
+from data_prep.examples.manifest import (
+    build_manifest,
+    drop_manifest,
+    file_sha256,
+    package_versions,
+    write_manifest,
+)
+from data_prep.examples.partners import PartnerPool, partner_pool
+from data_prep.examples.settings import PrepareSettings, check_settings, output_settings, shard_names
+from data_prep.files import new_folder, write_text
+from data_prep.prepare.parts import INDEX, Part, merge_shard
+from data_prep.prepare.progress import PrepareProgress
+from data_prep.prepare.unfinished import unfinished_folder
+from data_prep.prepare.workers import Workers, available_cores
+from data_prep.text.documents import Document, expand_files, input_size, read_documents
+from data_prep.text.stretches import MAX_DOCUMENT_CHARACTERS, cut_documents, text_stretches
+from data_prep.tfrecord.records import framed
+from data_prep.tokenizers.loading import Tokenizer, read_tokenizer
+
+# What a worker makes of one stretch of the text and holds in memory, about. (A stretch is no longer than
+# the longest document either: a few of them wait in memory for a worker.)
+_PART_BYTES = 32 << 20
+_SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
+_NAMES_OF_FILES = ("input_file", "spm_model_file", "vocab_file")  # settings that decide nothing by themselves
+_OTHER_TEXT = (
+    "A run goes on with the text that it began with. Received an unfinished run and other text: {}; "
+    "put the first text back, or delete the folder to start over."
+)
+
+
+def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
+    """Writes the shards and the manifest; after a kill or a failure, the same call again goes on.
+
+    Args:
+      settings: what to read, what to write, how.
+      show_progress: a progress bar on standard error if that is a terminal, and one line at the end.
+
+    Returns:
+      The manifest, as in manifest.json.
+
+    Raises:
+      InputError: a setting is out of range, the input cannot be read, or holds no document with two
+        sentences; an unfinished run has left work for other settings or another text; the disk is full.
+    """
+    predictions = check_settings(settings)
+    inputs = expand_files(settings.input_file)
+    outputs = shard_names(settings.output_file, settings.num_shards)
+    _check_outputs(outputs, inputs, Path(settings.vocabulary_file))
+    tokenizer = read_tokenizer(settings.vocabulary_file, settings.do_lower_case)
+    with new_folder(outputs[0].parent) as folder:
+        return _write_examples(settings, predictions, inputs, outputs, folder, tokenizer, show_progress)
+
+
+def _write_examples(
+    settings: PrepareSettings,
+    predictions: int,
+    inputs: list[Path],
+    outputs: list[Path],
+    folder: Path,
+    tokenizer: Tokenizer,
+    show_progress: bool,
+) -> dict:
+    used = output_settings(settings, predictions)
+    total = settings.dupe_factor * sum(map(input_size, inputs))
+    with (
+        _full_disk_in_one_sentence(folder),
+        unfinished_folder(_work_folder(settings.output_file), _plan(used, tokenizer)) as work,
+        Workers(settings.workers or available_cores()) as workers,
+        PrepareProgress(total, show_progress) as progress,
+    ):
+        partners = _sample_partners(work, inputs, tokenizer, settings)
+        documents = _documents(inputs, settings)
+        jobs = _part_jobs(documents, work, settings, predictions, len(outputs), partners)
+        counts: Counter = Counter()
+        num_parts = 0
+        for of_part in workers.run(_make_part, jobs):
+            counts += of_part
+            num_parts += 1
+            progress.show(counts)
+        if Part(work, num_parts).summary():
+            raise InputError(_OTHER_TEXT.format("the text has got shorter since"))
+        if counts["examples"]:
+            progress.step("shuffling")
+            drop_manifest(folder, outputs)
+            shards = _write_shards(tuple(Part(work, number) for number in range(num_parts)), outputs, workers)
+            manifest = build_manifest(used, tokenizer, inputs, counts, shards)
+            write_manifest(folder, manifest)
+    if not counts["examples"]:
+        raise InputError(
+            f"An example needs a document with at least two sentences. Received none in "
+            f"{settings.input_file}; {_advice(settings, counts)}"
+        )
+    progress.done(f"Wrote {counts['examples']:,} examples from {counts['documents']:,} documents to {folder}")
+    return manifest
+
+
+@dataclass(frozen=True)
+class _PartJob:
+    """A stretch of the text, to become a part."""
+
+    part: Part
+    documents: tuple[Document, ...]
+    settings: PrepareSettings
+    predictions: int
+    num_shards: int
+    vocabulary: str  # its SHA-256
+    partners: Path | None  # file of the PartnerPool
+
+
+@dataclass(frozen=True)
+class _ShardJob:
+    """A shard, to be made from all parts."""
+
+    parts: tuple[Part, ...]
+    number: int
+    output: Path
+
+
+def _work_folder(output_file: str) -> Path:
+    """Hidden beside the output; the same whatever `num_shards` is, so that another number is noticed."""
+    first = shard_names(output_file, num_shards=1)[0]
+    return first.with_name(f".{first.name}.scratch")
+
+
+def _plan(settings: dict, tokenizer: Tokenizer) -> dict:
+    """All that decides the bytes except the text, which is compared part by part."""
+    plan = {name: value for name, value in settings.items() if name not in _NAMES_OF_FILES}
+    return {**plan, "vocabulary": file_sha256(tokenizer.file), "versions": package_versions()}
+
+
+def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Document]:
+    return read_documents(inputs, settings.input_format, settings.language, settings.text_field)
+
+
+def _sample_partners(
+    work: Path, inputs: list[Path], tokenizer: Tokenizer, settings: PrepareSettings
+) -> Path | None:
+    """Goes through the text once for next-sentence prediction, and leaves the sample where workers find it."""
+    if settings.sentence_objective != "nsp":
+        return None
+    if any(not path.is_file() for path in inputs if not str(path).startswith("tfds:")):
+        raise InputError(
+            "--sentence_objective=nsp goes through the text twice, so it needs files. Received standard input "
+            "or a pipe; write the text to a file first."
+        )
+    path = work / "partners.npz"
+    # Cut as `text_stretches` cuts, since a document knows itself in the pool by its text.
+    documents = cut_documents(_documents(inputs, settings))
+    partner_pool(documents, tokenizer, settings.random_seed).save(path)
+    return path
+
+
+def _part_jobs(
+    documents: Iterable[Document],
+    work: Path,
+    settings: PrepareSettings,
+    predictions: int,
+    num_shards: int,
+    partners: Path | None,
+) -> Iterator[_PartJob]:
+    vocabulary = file_sha256(Path(settings.vocabulary_file))
+    # A character of text comes to about 1.6 bytes of records in every duplicate.
+    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
+    stretches = text_stretches(documents, size)
+    for number, stretch in enumerate(stretches):
+        yield _PartJob(Part(work, number), stretch, settings, predictions, num_shards, vocabulary, partners)
+
+
+def _make_part(job: _PartJob) -> Counter:
+    """Makes a part unless an earlier run has; returns its counts."""
+    digest = hashlib.blake2b(digest_size=16)
+    for document in job.documents:
+        digest.update("\n".join((*document.sentences, "\n")).encode("utf-8", "surrogatepass"))
+    earlier = job.part.summary()
+    if earlier and earlier["text"] != digest.hexdigest():
+        raise InputError(_OTHER_TEXT.format(f"it was another one from {job.documents[0].source} on"))
+    if earlier:
+        return Counter(earlier["counts"])
+    settings = job.settings
+    tokenizer = _tokenizer(settings.vocabulary_file, settings.do_lower_case, job.vocabulary)
+    partners = PartnerPool.load(job.partners) if job.partners else None
+    stored = job.predictions if settings.masking == "static" else 0
+    counts: Counter = Counter()
+    records: list[bytes] = []
+    rows: list[tuple[int, ...]] = []
+    keyed = (
+        one
+        for document in job.documents
+        for one in document_examples(document, tokenizer, job.predictions, settings, counts, partners)
+    )
+    while batch := list(itertools.islice(keyed, _SERIALIZED_TOGETHER)):
+        examples = [example for _, example in batch]
+        serialized = serialize_batch(examples, settings.max_seq_length, stored)
+        records += map(framed, serialized)
+        rows += [
+            (key, len(record), len(example.input_ids), len(example.masked_lm_positions), example.swapped)
+            for (key, example), record in zip(batch, records[-len(batch) :], strict=True)
+        ]
+    summary = {"text": digest.hexdigest(), "counts": counts}
+    job.part.write(records, np.array(rows, INDEX), job.num_shards, summary)
+    return counts
+
+
+@functools.lru_cache(maxsize=1)
+def _tokenizer(vocabulary_file: str, do_lower_case: bool, sha256: str) -> Tokenizer:
+    """Loaded once a process; `sha256` tells a file from another one that had its name before."""
+    return read_tokenizer(vocabulary_file, do_lower_case)
+
+
+def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[dict]:
+    jobs = (_ShardJob(parts, number, output) for number, output in enumerate(outputs))
+    # What fits in one part is done before the workers have started.
+    return list(map(_write_shard, jobs) if len(parts) == 1 else workers.run(_write_shard, jobs))
+
+
+def _write_shard(job: _ShardJob) -> dict:
+    """Puts a finished shard in its place, unless an earlier run has; returns its row of the manifest."""
+    folder = job.parts[0].folder
+    finished = folder / f"shard-{job.number:05d}.json"
+    if finished.is_file():
+        earlier = json.loads(finished.read_text(encoding="utf-8"))
+        in_place = job.output.is_file() and job.output.stat().st_size == earlier["shard"]["bytes"]
+        if in_place and earlier["parts"] == len(job.parts):
+            return earlier["shard"]
+    aside = folder / f"shard-{job.number:05d}"
+    shard = {
+        "file": job.output.name,
+        **merge_shard([part.shard(job.number) for part in job.parts], aside),
+    }
+    aside.replace(job.output)
+    write_text(finished, json.dumps({"parts": len(job.parts), "shard": shard}))
+    return shard
+
+
+@contextlib.contextmanager
+def _full_disk_in_one_sentence(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise InputError(
+            f"The disk must hold the output twice while it is made. Writing to {folder} failed: {error.strerror}. "
+            "What is finished is kept; make room and run the same command again."
+        ) from None
+
+
+def _check_outputs(outputs: list[Path], inputs: list[Path], model_file: Path) -> None:
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise InputError("Every name in `output_file` must be another file. Received the same one twice.")
+    if len({path.resolve().parent for path in outputs}) > 1:
+        raise InputError(
+            "All names in `output_file` must lie in one folder, which also gets manifest.json. "
+            f"Received {', '.join(map(str, outputs))}."
+        )
+    for path in outputs:
+        if path.is_dir():
+            raise InputError(f"`output_file` must be a file. {path} is a folder; name a file in it.")
+        if path.resolve() in {other.resolve() for other in (*inputs, model_file)}:
+            raise InputError(f"`output_file` must not overwrite an input. Received {path} for both.")
+    blocker = next((parent for parent in outputs[0].parents if parent.exists()), Path())
+    if not blocker.is_dir():
+        raise InputError(f"`output_file` must lie in a folder. {blocker} is a file.")
+
+
+def _advice(settings: PrepareSettings, counts: Counter) -> str:
+    if settings.input_format == "lines":
+        return (
+            f"it has {counts['sentences']:,} sentences in {counts['documents']:,} documents. Write one sentence a "
+            'line and blank lines only between documents, or set `input_format` to "prose".'
+        )
+    return 'is it one sentence a line? Then set `input_format` to "lines".'

@@ -1,0 +1,175 @@
+"""Parts become shards: a shuffle of more records than memory holds.
+
+A part is what comes of one stretch of the text: records in a file, in the order of (shard, key), and an index.
+The keys are random, so the records of a shard in the order of their keys are shuffled. A shard is put together
+from all parts, one range of keys after the other; no more than a pool of records is in memory.
+
+    records, keys --Part.write--> NUMBER.records .index .json ... all parts --merge_shard--> shard
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+
+from data_prep.files import write_text, written_aside
+
+# About how many bytes of records are sorted at a time: "the document pool". The order does not depend on it.
+POOL_BYTES = 8 << 20
+
+# One row a record; what is not needed for sorting is summed up for the manifest.
+INDEX = np.dtype(
+    [("key", "<u8"), ("size", "<u4"), ("example_tokens", "<u4"), ("masked_tokens", "<u4"), ("swapped", "<u4")]
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files of one part.
+
+    Attributes:
+      folder: where they are.
+      number: which part of the text it is.
+    """
+
+    folder: Path
+    number: int
+
+    def write(self, records: list[bytes], index: np.ndarray, num_shards: int, summary: dict) -> None:
+        """Writes the records, then their index, and last the summary, whose presence says that all is there.
+
+        Args:
+          records: framed as in a TFRecord file, in any order.
+          index: INDEX [records].
+          num_shards: a record belongs to shard `key % num_shards`.
+          summary: what else is to be known of the part, for JSON.
+        """
+        shard = index["key"] % num_shards
+        order = np.lexsort((index["key"], shard))
+        index = index[order]
+        first_rows = np.searchsorted(shard[order], np.arange(num_shards + 1))
+        first_bytes = np.concatenate([[0], np.cumsum(index["size"], dtype=np.int64)])[first_rows]
+        with written_aside(self._file("records")) as aside, aside.open("wb") as file:
+            file.writelines(records[i] for i in order.tolist())
+        with written_aside(self._file("index")) as aside:
+            aside.write_bytes(index.tobytes())
+        whole = {**summary, "first_rows": first_rows.tolist(), "first_bytes": first_bytes.tolist()}
+        write_text(self._file("json"), json.dumps(whole))
+
+    def summary(self) -> dict | None:
+        """What `write` was given, and more; None if the part is not there as a whole, be it for a power cut."""
+        try:
+            summary = json.loads(self._file("json").read_text(encoding="utf-8"))
+            sizes = (self._file("records").stat().st_size, self._file("index").stat().st_size)
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+        whole = sizes == (summary["first_bytes"][-1], summary["first_rows"][-1] * INDEX.itemsize)
+        return summary if whole else None
+
+    def shard(self, shard: int) -> "ShardOfPart":
+        """Those of the records that belong to one shard."""
+        summary = json.loads(self._file("json").read_text(encoding="utf-8"))
+        rows, offsets = summary["first_rows"], summary["first_bytes"]
+        return ShardOfPart(
+            self._file("records"), self._file("index"), *rows[shard : shard + 2], *offsets[shard : shard + 2]
+        )
+
+    def _file(self, suffix: str) -> Path:
+        return self.folder / f"{self.number:06d}.{suffix}"
+
+
+@dataclass
+class ShardOfPart:
+    """The records of a part that belong to one shard, read from front to back.
+
+    Attributes:
+      records, index: the part's files.
+      row, last_row: the rows that have not been read yet.
+      offset, last_offset: the bytes that have not been read yet.
+    """
+
+    records: Path
+    index: Path
+    row: int
+    last_row: int
+    offset: int
+    last_offset: int
+
+    def read(self, last_key: int) -> tuple[np.ndarray, bytes]:
+        """The next records, up to a key and with it: their INDEX [n], and their bytes."""
+        if self.row == self.last_row:
+            return np.empty(0, INDEX), b""
+        rows = np.memmap(self.index, INDEX, mode="r")[self.row : self.last_row]
+        found = np.array(rows[: np.searchsorted(rows["key"], np.uint64(last_key), side="right")])
+        num_bytes = int(found["size"].sum(dtype=np.int64))
+        with self.records.open("rb") as file:
+            file.seek(self.offset)
+            records = file.read(num_bytes)
+        self.row += len(found)
+        self.offset += num_bytes
+        return found, records
+
+
+def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = POOL_BYTES) -> dict:
+    """Writes one shard, in the order of the keys.
+
+    Args:
+      sources: what each part has for it.
+      path: the file to write.
+      pool_bytes: about how many bytes of records are in memory at a time (and once more, sorted).
+
+    Returns:
+      {"examples", "bytes", "crc32c" (of the whole file, hexadecimal), "example_tokens", "masked_tokens",
+      "swapped_examples"}.
+    """
+    num_bytes = sum(source.last_offset - source.offset for source in sources)
+    crc = 0
+    totals = np.zeros(4, np.int64)
+    with path.open("wb") as file:
+        for last_key in _range_ends(num_bytes, pool_bytes):
+            indices = []
+            pool = bytearray()
+            for source in sources:
+                rows, chunk = source.read(last_key)
+                indices.append(rows)
+                pool += chunk
+            index = np.concatenate(indices)
+            records = _sorted_records(index, pool)
+            file.write(records)
+            crc = google_crc32c.extend(crc, records)
+            names = ("example_tokens", "masked_tokens", "swapped")
+            totals += [len(index), *(index[name].sum(dtype=np.int64) for name in names)]
+        file.flush()
+        os.fsync(file.fileno())
+    examples, example_tokens, masked_tokens, swapped = totals.tolist()
+    return {
+        "examples": examples,
+        "bytes": path.stat().st_size,
+        "crc32c": f"{crc:08x}",
+        "example_tokens": example_tokens,
+        "masked_tokens": masked_tokens,
+        "swapped_examples": swapped,
+    }
+
+
+def _range_ends(num_bytes: int, pool_bytes: int) -> list[int]:
+    """The last keys of equal ranges, as many as make each about a pool full: random keys fall evenly.
+
+    >>> [f"{key:x}" for key in _range_ends(100, 60)]
+    ['7fffffffffffffff', 'ffffffffffffffff']
+    """
+    number = -(-num_bytes // pool_bytes) or 1
+    return [((i + 1) << 64) // number - 1 for i in range(number)]
+
+
+def _sorted_records(index: np.ndarray, records: bytearray) -> bytes:
+    """Records that stand one behind the other, in the order of their keys; equal keys keep their order."""
+    ends = np.cumsum(index["size"], dtype=np.int64)
+    order = np.argsort(index["key"], kind="stable")
+    view = memoryview(records)
+    spans = zip((ends - index["size"])[order].tolist(), ends[order].tolist(), strict=True)
+    return b"".join([view[begin:end] for begin, end in spans])

@@ -1,0 +1,100 @@
+"""Jobs on several processes: in order, few at a time, and none of them lost in silence."""
+
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from data_prep.errors import InputError
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
+
+
+class Workers:
+    """Processes that do jobs; they start with the first job, and end with the `with` block.
+
+    Args:
+      number: how many; with one, or for a single job, the work is done in this process.
+
+    >>> with Workers(2) as workers:
+    ...     list(workers.run(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+
+    def __init__(self, number: int):
+        self._number = number
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        # Jobs that have begun are finished: what they write is there for the next run.
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, function: Callable[[_Job], _Result], jobs: Iterable[_Job]) -> Iterator[_Result]:
+        """Does the jobs, which are taken only as workers get free: no more than two a worker are in memory.
+
+        Args:
+          function: importable by its name, so that another process finds it.
+          jobs: pickled on their way.
+
+        Yields:
+          The results, in the order of the jobs.
+
+        Raises:
+          InputError: a worker was killed. (Whatever `function` raises comes through as it is.)
+        """
+        jobs = iter(jobs)
+        first_two = list(itertools.islice(jobs, 2))
+        jobs = itertools.chain(first_two, jobs)
+        if self._number == 1 or len(first_two) < 2:
+            yield from map(function, jobs)
+            return
+        if not self._pool:
+            self._pool = _start_pool(self._number)
+        try:
+            under_way: deque[Future[_Result]] = deque()
+            for job in jobs:
+                under_way.append(self._pool.submit(function, job))
+                if len(under_way) == 2 * self._number:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        except BrokenProcessPool:
+            raise InputError(
+                "Every worker must live until its work is done. One of them was killed, perhaps for want of "
+                f"memory; run the same command again, with fewer than {self._number} `workers` if that was it."
+            ) from None
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _start_pool(number: int) -> ProcessPoolExecutor:
+    # Forked processes would inherit locks that the threads of TensorFlow or of the progress bar hold.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(number, mp_context=context, initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """Ctrl-C is the parent's to answer; and a worker whose parent was killed would wait for jobs for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_after_parent, daemon=True).start()
+
+
+def _exit_after_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

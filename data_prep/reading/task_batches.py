@@ -1,0 +1,184 @@
+"""Examples of unequal length to batches without padding to speak of, in an order that a run can come back to.
+
+rows --permute(seed, epoch)--> pools --sort by length--> batches --permute--> gather, pad to the batch's longest
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data_prep.errors import InputError
+from data_prep.tasks.features import Features
+
+_POOL = 64  # batches that are sorted together
+_PADDING = {"p_mask": 1, "word_index": -1}  # all else is padded with 0
+_ORDER_OF_BATCHES = 1  # tells the two permutations of an epoch apart
+
+
+def batches_per_epoch(num_examples: int, batch_size: int, *, drop_remainder: bool = False) -> int:
+    """How many batches `bucketed_batches` makes of the examples in an epoch."""
+    return num_examples // batch_size if drop_remainder else -(-num_examples // batch_size)
+
+
+def by_falling_length(lengths: np.ndarray) -> np.ndarray:
+    """The order in which `bucketed_batches` gives examples with `seed=None` and `by_length=True`."""
+    return np.argsort(-lengths, kind="stable")
+
+
+def bucketed_batches(
+    features: Sequence[Features],
+    batch_size: int,
+    *,
+    seed: int | None,
+    num_epochs: int | None = 1,
+    skip_batches: int = 0,
+    by_length: bool | None = None,
+    drop_remainder: bool = False,
+    fill_remainder: bool = False,
+    pool_batches: int = _POOL,
+    multiple_of: int = 1,
+    pad_to: int | None = None,
+    pad_id: int = 0,
+) -> tf.data.Dataset:
+    """Batches of examples of about the same length; every epoch has every example once.
+
+    The order is a pure function of (seed, epoch): all examples are permuted, cut into pools of `pool_batches`
+    batches, sorted by length inside their pool, and the batches permuted again.
+
+    Args:
+      features: N examples, dicts of the same names: arrays of a number for each token (the last axis, as long as
+        input_ids), and scalars.
+      batch_size: B.
+      seed: of the order; None takes the examples in their order, or with `by_length=True`, for evaluation, by
+        falling length: put the predictions back in place by `index`.
+      num_epochs: how often all examples come; None for ever.
+      skip_batches: how many batches an interrupted run had taken; the stream goes on after, in a later epoch too.
+      by_length: whether batches are of similar length; by default where there is a seed.
+      drop_remainder: leave out a last batch of an epoch that is not full.
+      fill_remainder: fill it up with its first example, sample_weight 0 and index -1, so that all batches have B.
+      pool_batches: batches sorted together; more leave less padding and less chance in what meets in a batch.
+      multiple_of: lengths are rounded up to a multiple of this; 8 or more where every shape is compiled.
+      pad_to: all batches of this length, as the original's.
+      pad_id: what input_ids are padded with.
+
+    Returns:
+      A dataset of dicts, T of the batch's longest example: everything in `features`, int32 or float32 [B, T],
+      [B, C, T] or [B]; input_mask, int32, 1 where a token is; index, int32 [B], rows of `features`; sample_weight,
+      float32 [B].
+
+    Raises:
+      InputError: no examples, or `pad_to` is shorter than one.
+    """
+    if not features:
+        raise InputError("Batches need at least one example. Received none.")
+    lengths = np.array([example["input_ids"].shape[-1] for example in features], np.int32)
+    if pad_to is not None and lengths.max() > pad_to:
+        raise InputError(
+            f"`pad_to` must be no less than the longest example. Received {pad_to} < {lengths.max()}."
+        )
+    per_epoch = batches_per_epoch(len(features), batch_size, drop_remainder=drop_remainder)
+    if not per_epoch:
+        raise InputError(f"A batch must have {batch_size} examples. Received {len(features)}.")
+    if by_length is None:
+        by_length = seed is not None
+
+    first_epoch, skip = divmod(skip_batches, per_epoch)
+    last_epoch = np.iinfo(np.int64).max if num_epochs is None else num_epochs
+
+    def rows_of(epoch):
+        return tf.data.Dataset.from_tensor_slices(
+            _order(lengths, batch_size, per_epoch, seed, epoch, by_length, pool_batches)
+        )
+
+    with tf.device("CPU"):  # where tf.data runs
+        rows = rows_of(tf.constant(first_epoch, tf.int64)).skip(skip)
+    rows = rows.take(-1 if first_epoch < last_epoch else 0)
+    later = tf.data.Dataset.range(min(first_epoch + 1, last_epoch), last_epoch)
+    rows = rows.concatenate(later.flat_map(rows_of))
+    left = (
+        tf.data.INFINITE_CARDINALITY if num_epochs is None else max(0, num_epochs * per_epoch - skip_batches)
+    )
+    rows = rows.apply(tf.data.experimental.assert_cardinality(left))
+
+    with tf.device("CPU"):
+        gather = _gather_function(features, lengths, multiple_of, pad_to, pad_id)
+    batches = rows.map(
+        # Where no batch has gaps its size stays known, which TPUs need.
+        lambda numbers: gather(_without_gaps(numbers, fill_remainder or drop_remainder)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _order(
+    lengths, batch_size: int, per_epoch: int, seed: int | None, epoch, by_length: bool, pool_batches: int
+):
+    """Rows of an epoch's batches, int32 [batches, B]; -1 fills the one that is not full."""
+    rows = tf.range(len(lengths))
+    if seed is not None:
+        pair = tf.stack([tf.constant(seed, tf.int64), epoch])
+        rows = tf.random.experimental.stateless_shuffle(rows, seed=pair)
+    rows = rows[: per_epoch * batch_size]
+    if by_length:
+        pools = tf.range(tf.size(rows)) // (pool_batches * batch_size if seed is not None else len(lengths))
+        # The longest first: what does not fit into memory shows at once.
+        key = pools * (int(lengths.max()) + 1) - tf.gather(lengths, rows)
+        rows = tf.gather(rows, tf.argsort(key, stable=True))
+    rows = tf.concat([rows, tf.fill([per_epoch * batch_size - tf.size(rows)], -1)], axis=0)
+    batches = tf.reshape(rows, [per_epoch, batch_size])
+    if seed is not None and by_length:
+        batch_seed = tf.random.experimental.stateless_fold_in(pair, _ORDER_OF_BATCHES)
+        batches = tf.random.experimental.stateless_shuffle(batches, seed=batch_seed)
+    return batches
+
+
+def _without_gaps(rows, keep_size: bool):
+    """Rows of a batch and the weights of its examples."""
+    is_real = rows >= 0
+    if keep_size:
+        return rows, tf.where(is_real, rows, rows[0]), tf.cast(is_real, tf.float32)
+    rows = tf.boolean_mask(rows, is_real)
+    return rows, rows, tf.ones_like(rows, tf.float32)
+
+
+def _gather_function(
+    features: Sequence[Features], lengths, multiple_of: int, pad_to: int | None, pad_id: int
+):
+    """What makes a batch of (index, rows, weights)."""
+    begins = tf.constant(np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)]))
+    sizes = tf.constant(lengths)
+    per_token, scalars = {}, {}
+    for name, example in features[0].items():
+        values = [other[name] for other in features]
+        if example.ndim == 0:
+            scalars[name] = tf.constant(np.array([value.item() for value in values], example.dtype))
+        else:
+            by_token = values if example.ndim == 1 else [np.moveaxis(value, -1, 0) for value in values]
+            per_token[name] = tf.constant(np.concatenate(by_token))
+    padding = {**_PADDING, "input_ids": pad_id}
+
+    def gather(arguments):
+        index, rows, weights = arguments
+        length = tf.reduce_max(tf.gather(sizes, rows))
+        length = pad_to if pad_to is not None else -(-length // multiple_of) * multiple_of
+        is_token = tf.sequence_mask(tf.gather(sizes, rows), length)
+        places = tf.where(
+            is_token, tf.gather(begins, rows)[:, tf.newaxis] + tf.range(length, dtype=tf.int64), 0
+        )
+        batch = {"input_mask": tf.cast(is_token, tf.int32)}
+        for name, flat in per_token.items():
+            values = tf.gather(flat, places)
+            filler = tf.constant(padding.get(name, 0), flat.dtype)
+            if flat.shape.rank == 1:
+                batch[name] = tf.where(is_token, values, filler)
+            else:  # (B, T, C)
+                batch[name] = tf.transpose(tf.where(is_token[..., tf.newaxis], values, filler), [0, 2, 1])
+        for name, values in scalars.items():
+            batch[name] = tf.gather(values, rows)
+        return {**batch, "index": index, "sample_weight": weights}
+
+    return gather

@@ -1,0 +1,191 @@
+"""Inputs whose rows are texts: JSON lines, TFRecord files and Parquet tables, one row after the other.
+
+path --read_rows--> Row(text, source, position) ...
+"""
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.text.sources import COMPRESSIONS, UnpackedFile, check_input
+from data_prep.text.tfds_rows import is_tfds, read_tfds
+from data_prep.tfrecord.records import is_gzip, masked_crc32c
+
+_LENGTH = struct.Struct("<Q")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST = 1 << 31  # bytes in a record; a tf.train.Example can be no longer
+
+
+class Row(NamedTuple):
+    """One text of an input.
+
+    Attributes:
+      text: any number of paragraphs; may be empty.
+      source: where it is, for messages: "wiki.jsonl, line 12".
+      position: how many bytes of the input file were used up when it was read.
+    """
+
+    text: str
+    source: str
+    position: int
+
+
+def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
+    """What reads the rows of an input, by its name; None for text files.
+
+    The names: *.jsonl and *.ndjson, *.tfrecord and *.tfrecords (also with -00000-of-00005 behind), *.parquet,
+    each of the first two also with .gz, .bz2, .xz or .zst behind; tfds:NAME/CONFIG:SPLIT.
+
+    >>> rows_reader(Path("wiki.jsonl.gz"))
+    <function _read_json_lines>
+    """
+    if is_tfds(path):
+        return _read_tfds
+    name = path.name.removesuffix(path.suffix) if path.suffix in COMPRESSIONS else path.name
+    if name.endswith((".jsonl", ".ndjson")):
+        return _read_json_lines
+    if re.search(r"\.tfrecords?(-\d+-of-\d+)?$", name):
+        return _read_tfrecords
+    return _read_parquet if path.suffix == ".parquet" else None
+
+
+def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
+    with UnpackedFile(path) as file:
+        for number, line in enumerate(file, start=1):
+            source = f"{file.name}, line {number}"
+            if line.isspace():
+                continue
+            try:
+                # The byte order mark of Windows editors is none of JSON's.
+                row = json.loads(line.strip().removeprefix(b"\xef\xbb\xbf" if number == 1 else b""))
+            except (ValueError, RecursionError) as error:
+                reason = str(error).replace(": line 1 column", " column")  # it is told one line only
+                raise InputError(
+                    f"Every line of a .jsonl file must be a JSON object. {source} is not: {reason}."
+                ) from None
+            if not isinstance(row, dict):
+                raise InputError(
+                    f"Every line of a .jsonl file must be a JSON object. {source} is a {type(row).__name__}."
+                )
+            if text_field not in row:
+                raise _missing_field(text_field, source, row)
+            yield Row(_as_text(row[text_field], text_field, source), source, file.position)
+
+
+def _read_tfrecords(path: Path, text_field: str) -> Iterator[Row]:
+    # Here, because only this kind needs the protobuf library.
+    from google.protobuf.message import DecodeError
+
+    from data_prep.tfrecord.example_proto import Example
+
+    packed = path.suffix not in COMPRESSIONS and path.is_file() and is_gzip(path)
+    with UnpackedFile(path, ".gz" if packed else None) as file:
+        for number, record in enumerate(_records(file), start=1):
+            source = f"{file.name}, record {number}"
+            try:
+                features = Example.FromString(record).features.feature
+            except DecodeError:
+                raise InputError(
+                    f"The records of a TFRecord file must be tf.train.Examples. {source} is none."
+                ) from None
+            if text_field not in features:
+                raise _missing_field(text_field, source, features)
+            if features[text_field].WhichOneof("kind") not in (None, "bytes_list"):
+                raise InputError(f"The feature `{text_field}` must hold text. In {source} it holds numbers.")
+            texts = [_as_text(value, text_field, source) for value in features[text_field].bytes_list.value]
+            yield Row("\n\n".join(texts), source, file.position)
+
+
+def _records(file: UnpackedFile) -> Iterator[bytes]:
+    """The payloads of a TFRecord file, read through any compression."""
+    while header := file.read(12):
+        begin = file.offset - len(header)
+        if len(header) < 12 or _is_damaged(header[:8], header[8:]):
+            raise InputError(f"{file.name} is not a whole TFRecord file: there is no record at byte {begin}.")
+        length = min(_LENGTH.unpack(header[:8])[0], _LONGEST)
+        record = file.read(length + 4)
+        if len(record) < length + 4:
+            raise InputError(f"{file.name} is cut off: the record at byte {begin} is not complete.")
+        yield record[:-4]
+
+
+def _is_damaged(data: bytes, checksum: bytes) -> bool:
+    expected = masked_crc32c(np.frombuffer(data, np.uint8)[np.newaxis])[0]
+    return int(expected) != int.from_bytes(checksum, "little")
+
+
+def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
+    check_input(path)
+    pyarrow, parquet = _pyarrow()
+    size = path.stat().st_size
+    done = 0
+    try:
+        with parquet.ParquetFile(path) as table:
+            names = table.schema_arrow.names
+            if text_field not in names:
+                raise _missing_field(text_field, str(path), names)
+            total = table.metadata.num_rows
+            for batch in table.iter_batches(batch_size=256, columns=[text_field]):
+                for text in batch.column(0).to_pylist():
+                    done += 1
+                    source = f"{path}, row {done}"
+                    # A table does not say which bytes a row took; their share of the file has to do.
+                    yield Row(_as_text(text, text_field, source), source, size * done // total)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise InputError(
+            f"{path} is not a whole Parquet file: it cannot be read after row {done} ({reason}). "
+            "Make or copy it again."
+        ) from None
+
+
+def _pyarrow() -> tuple[ModuleType, ModuleType]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            "Reading .parquet files needs the package pyarrow. "
+            "Install it with `pip install 'albert-tf[parquet]'`."
+        ) from None
+    return pyarrow, parquet
+
+
+def _read_tfds(path: Path, text_field: str) -> Iterator[Row]:
+    position = 0
+    for number, text in enumerate(read_tfds(path, text_field), start=1):
+        position += len(text)
+        source = f"{path}, example {number}"
+        yield Row(_as_text(text, text_field, source), source, position)
+
+
+def _as_text(value: Any, text_field: str, source: str) -> str:
+    """A field's value as text that has a UTF-8 form; a missing value is an empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Texts must be UTF-8. `{text_field}` in {source} has the byte 0x{value[error.start]:02x} "
+                f"at offset {error.start}."
+            ) from None
+    if not isinstance(value, str):
+        raise InputError(f"`{text_field}` must be text. In {source} it is a {type(value).__name__}.")
+    # Half of an escaped pair such as "\\ud83d" is legal JSON and no text; editors show U+FFFD for it.
+    return _SURROGATE.sub("\ufffd", value)
+
+
+def _missing_field(text_field: str, source: str, names) -> InputError:
+    found = ", ".join(sorted(map(str, names))) or "none"
+    return InputError(
+        f"`text_field` must name a field of the input. {source} has no {text_field!r}, only: {found}."
+    )

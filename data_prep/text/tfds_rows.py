@@ -1,0 +1,129 @@
+"""Texts of a dataset that tensorflow-datasets knows, written tfds:NAME/CONFIG:SPLIT.
+
+That package loads TensorFlow by itself when it reads; this module, like everything below the model, does not.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from data_prep.errors import InputError
+
+# The version in NAME/CONFIG:1.0.0 begins with a digit, and no split does.
+_NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?):(?P<split>[^\d:].*)")
+
+
+def is_tfds(name: str | Path) -> bool:
+    """Whether a name is one of a dataset, and not of a file."""
+    return str(name).startswith("tfds:")
+
+
+def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
+    """The texts of one split, in the order of its files.
+
+    A dataset that is not in tensorflow-datasets' folder yet (TFDS_DATA_DIR, or ~/tensorflow_datasets) is
+    downloaded and prepared there.
+
+    Args:
+      name: "tfds:wikipedia/20230601.en:train"; a version ("tfds:glue/sst2:2.0.0:train") and slices
+        ("tfds:imdb_reviews:train[:10%]") are allowed.
+      text_field: the feature that holds the text.
+
+    Yields:
+      UTF-8 text.
+
+    Raises:
+      InputError: no such dataset, configuration, split or text feature, or it cannot be downloaded.
+
+    >>> list(read_tfds("tfds:glue/sst2:validation[:1]", "sentence"))
+    [b"it 's a charming and often affecting journey . "]
+    """
+    matched = _NAME.fullmatch(str(name))
+    if not matched:
+        raise InputError(
+            f'A dataset must be written "tfds:NAME/CONFIG:SPLIT", for example "tfds:imdb_reviews:train". '
+            f"Received {str(name)!r}."
+        )
+    tfds, builder = open_tfds(matched["dataset"])
+    _check_text(tfds, builder, text_field, name)
+    # Only the text: no image is decoded on the way.
+    decoders = tfds.decode.PartialDecoding({text_field: True})
+    for example in tfds_examples(tfds, builder, matched["split"], decoders):
+        yield example[text_field]
+
+
+def open_tfds(dataset: str) -> tuple[Any, Any]:
+    """The package tensorflow-datasets and its builder of a dataset, downloaded and prepared where it is not yet.
+
+    Args:
+      dataset: "glue/sst2" or "glue/sst2:2.0.0".
+
+    Raises:
+      InputError: the package or the dataset is not there, or it cannot be downloaded.
+    """
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError:
+        raise InputError(
+            "Reading tfds: inputs needs the package tensorflow-datasets. "
+            "Install it with `pip install tensorflow-datasets`."
+        ) from None
+    return tfds, _builder(tfds, dataset)
+
+
+def tfds_examples(tfds: Any, builder: Any, split: str, decoders: Any = None) -> Iterator[dict[str, Any]]:
+    """The examples of one split as NumPy values, in the order of its files.
+
+    Raises:
+      InputError: no such split.
+    """
+    try:
+        dataset = builder.as_dataset(
+            split=split,
+            decoders=decoders,
+            # One file after the other, so that the order is always the same.
+            read_config=tfds.ReadConfig(interleave_cycle_length=1),
+        )
+    except ValueError as error:
+        raise InputError(
+            f"The split must be one of {', '.join(builder.info.splits)}, or a slice of one. "
+            f"Received {split!r} ({_first_line(error)})."
+        ) from None
+    yield from tfds.as_numpy(dataset)
+
+
+def _builder(tfds: Any, dataset: str) -> Any:
+    try:
+        builder = tfds.builder(dataset)
+    except tfds.core.DatasetNotFoundError:
+        raise InputError(
+            f"tensorflow-datasets has no dataset {dataset!r}, nor does its folder {tfds.core.constants.DATA_DIR}. "
+            "Check the name and TFDS_DATA_DIR."
+        ) from None
+    except (ValueError, AssertionError, KeyError) as error:
+        raise InputError(f"tensorflow-datasets cannot load {dataset!r}: {_first_line(error)}") from None
+    if builder.info.splits:
+        return builder
+    try:
+        builder.download_and_prepare()
+    except Exception as error:
+        # Other people's code and servers: anything can be raised.
+        raise InputError(
+            f"tensorflow-datasets could not download or prepare {dataset!r}: {_first_line(error)}"
+        ) from None
+    return builder
+
+
+def _check_text(tfds: Any, builder: Any, text_field: str, name: str | Path) -> None:
+    features = builder.info.features
+    texts = [key for key, feature in features.items() if isinstance(feature, tfds.features.Text)]
+    if text_field not in texts:
+        raise InputError(
+            f"`text_field` must name a text of the dataset. {name} has no text {text_field!r}, "
+            f"only: {', '.join(texts) or 'none'}."
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().split("\n")[0].rstrip(".:")

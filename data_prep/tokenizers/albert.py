@@ -1,0 +1,202 @@
+"""Text to ids and back: ALBERT's rules around a SentencePiece model, defined once for every use.
+
+text --normalize--> "plain text" --SentencePiece--> ids --digit-comma table--> ids
+"""
+
+import os
+from functools import cached_property
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import sentencepiece
+
+from data_prep.errors import InputError
+from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
+from data_prep.tokenizers.normalization import FoldingTable, encodable, folding_table, normalize
+from data_prep.tokenizers.offsets import Locator
+
+CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
+_CHUNK = 256  # texts whose offsets are found at once: few enough for the processor's cache
+
+# The original's list: ASCII punctuation without ' < = >, and the two currency signs of its vocabulary.
+_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
+_INSIDE_WORDS = _PUNCTUATION | frozenset("abcdefghijklmnopqrstuvwxyz")
+
+
+class Encoding(NamedTuple):
+    """The ids of a text and where their pieces lie in it.
+
+    Attributes:
+      ids: int32 [T].
+      offsets: int32 [T, 2], begin and end of each piece in the original text, in characters (code points):
+        what `text[begin:end]` takes, and what SQuAD's answer_start counts.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+
+class AlbertTokenizer:
+    """A SentencePiece vocabulary with ALBERT's normalization and its digit-comma rule.
+
+    Args:
+      spm_model_file: a SentencePiece model with the control symbols [CLS], [SEP] and [MASK].
+      do_lower_case: False for a cased vocabulary.
+
+    Attributes:
+      file: the vocabulary's.
+      pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
+      vocab_size: V.
+      pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
+      starts_word: bool [V], whether a piece starts a word for whole-word masking.
+      is_special: bool [V], the symbols that never stand for text: control symbols and <unk>.
+
+    Raises:
+      InputError: the file is missing, is no SentencePiece model, or lacks one of the symbols.
+
+    >>> tokenizer = AlbertTokenizer("30k-clean.model")
+    >>> tokenizer.encode("In 2019, albert")  # ▁in ▁2019 , ▁albert
+    [19, 10114, 15, 2953]
+    """
+
+    def __init__(self, spm_model_file: str | os.PathLike, do_lower_case: bool = True):
+        self.file = Path(spm_model_file)
+        self.do_lower_case = do_lower_case
+        self._model = _load(self.file)
+        self.vocab_size: int = self._model.vocab_size()
+        self.pieces: tuple[str, ...] = tuple(self._model.id_to_piece(list(range(self.vocab_size))))
+        self.pad_id = _symbol(self._model, "<pad>", self.file)
+        self.cls_id, self.sep_id, self.mask_id = (
+            _symbol(self._model, symbol, self.file) for symbol in CONTROL_SYMBOLS
+        )
+        self.unk_id: int = self._model.unk_id()
+        self.starts_word = np.array([_starts_word(piece) for piece in self.pieces])
+        self.is_special = np.array(
+            [self._model.is_control(i) or self._model.is_unknown(i) for i in range(self.vocab_size)]
+        )
+        self.digit_comma = DigitCommaTable.of(self._model)
+
+    @property
+    def serialized_model(self) -> bytes:
+        """The SentencePiece model, as it was in the file."""
+        return self._model.serialized_model_proto()
+
+    @cached_property
+    def folding(self) -> FoldingTable:
+        """`normalize` as a table, made when offsets or a graph first need it."""
+        return folding_table(self.do_lower_case)
+
+    @cached_property
+    def locator(self) -> Locator:
+        """What finds pieces in the user's text, made when offsets are first asked for."""
+        return Locator(self._model, self.folding, self.digit_comma)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol.
+
+        >>> tokenizer.encode("Hello, world.")  # ▁hello , ▁world .
+        [10975, 15, 126, 9]
+        """
+        return self.encode_batch([text])[0].tolist()
+
+    def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
+        """The ids of many texts, at SentencePiece's own speed.
+
+        Args:
+          texts: any number of texts.
+
+        Returns:
+          For each text its ids, int32 [number of pieces]; an empty text has none.
+        """
+        plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
+        encoded: list[list[int]] = self._model.encode(plain, num_threads=1)
+        ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
+        parts, counts = self.digit_comma.expand(np.fromiter(chain.from_iterable(encoded), np.int32))
+        ends = np.append(0, np.cumsum(counts))[ends].tolist()
+        ids = self.digit_comma.ids[parts]
+        return [ids[begin:end] for begin, end in pairwise([0, *ends])]
+
+    def encode_with_offsets(self, text: str) -> Encoding:
+        """The ids of one text and where each piece lies in it.
+
+        An accent belongs to its letter, a space to no piece; '▁' alone is empty and lies before what follows.
+        Several pieces of one character (ﬁ, ½) all have that character's place.
+
+        Args:
+          text: any text.
+
+        Returns:
+          ids and offsets; from the begin of one piece to the end of a later one lies what both stand for.
+
+        >>> tokenizer.encode_with_offsets("In  2019, Ångström").offsets.tolist()  # ▁in ▁2019 , ▁angstrom
+        [[0, 2], [4, 8], [8, 9], [10, 18]]
+        """
+        return self.encode_batch_with_offsets([text])[0]
+
+    def encode_batch_with_offsets(self, texts: list[str]) -> list[Encoding]:
+        """The ids and offsets of many texts.
+
+        Args:
+          texts: any number of texts.
+
+        Returns:
+          For each text what `encode_with_offsets` gives.
+        """
+        encodings: list[Encoding] = []
+        for first in range(0, len(texts), _CHUNK):
+            encodings += self._encode_with_offsets(texts[first : first + _CHUNK])
+        return encodings
+
+    def _encode_with_offsets(self, texts: list[str]) -> list[Encoding]:
+        plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
+        encoded = self._model.encode(plain, out_type="serialized_proto", num_threads=1)
+        ids, offsets, splits = self.locator.locate(texts, plain, encoded)
+        return [Encoding(ids[begin:end], offsets[begin:end]) for begin, end in pairwise(splits.tolist())]
+
+    def decode(self, ids) -> str:
+        """The plain text of ids; control symbols leave nothing behind.
+
+        >>> tokenizer.decode([2, 10975, 15, 126, 9, 3])
+        'hello, world.'
+        """
+        return self._model.decode([int(i) for i in ids])
+
+
+def _starts_word(piece: str) -> bool:
+    """The original's rule: foreign letters, digits and punctuation are words of their own.
+
+    >>> [_starts_word(piece) for piece in ("▁the", "ing", ",", "é", "5", "'s", "<unk>")]
+    [True, False, True, True, True, True, True]
+    """
+    return (
+        piece.startswith((SPACE, "<"))
+        or piece in _PUNCTUATION
+        or not all(character.lower() in _INSIDE_WORDS for character in piece)
+    )
+
+
+def _load(path: Path) -> sentencepiece.SentencePieceProcessor:
+    if not path.is_file():
+        raise InputError(f"There is no SentencePiece model {path}. Make one with `albert vocab`.")
+    try:
+        # LoadFromSerializedProto: the constructor takes an empty file for "no model yet".
+        model = sentencepiece.SentencePieceProcessor()
+        model.LoadFromSerializedProto(path.read_bytes())
+        return model
+    except RuntimeError:
+        raise InputError(
+            f"{path} is not a SentencePiece model. Name the .model file that `albert vocab` wrote."
+        ) from None
+
+
+def _symbol(model: sentencepiece.SentencePieceProcessor, symbol: str, path: Path) -> int:
+    i = model.piece_to_id(symbol)
+    # A user-defined [MASK] would also be found in what people type.
+    if not model.is_control(i):
+        raise InputError(
+            f"An ALBERT vocabulary must have the control symbol {symbol}. {path} has not; "
+            "make one with `albert vocab`."
+        )
+    return i

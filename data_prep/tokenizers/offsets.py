@@ -1,0 +1,182 @@
+"""Where the pieces of a text lie in the text that the user wrote.
+
+Plain text and pieces have the same visible characters in the same order: those that are more than white space
+after SentencePiece's own normalization. So a piece is a range of visible characters, counted over the whole
+batch, and its offsets are the begin of its first and the end of its last visible character in the original.
+
+    original  "I  like  5,"     pieces           ▁i      ▁like    ▁5      ,
+                                visible ranges   [0,1)   [1,5)    [5,6)   [6,7)
+                                offsets          [0,1)   [3,7)    [9,10)  [10,11)
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import sentencepiece
+from sentencepiece import sentencepiece_pb2
+
+from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
+from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable, code_points
+
+_SEPARATOR = "\ue000"  # a character of private use: no rule combines it with another
+
+
+def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarray:
+    """Which characters of plain text the model's own normalization leaves more of than white space.
+
+    Args:
+      model: a SentencePiece model.
+
+    Returns:
+      bool [code points]; those beyond the table are what its last entry is, visible.
+    """
+    everything = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and i != ord(_SEPARATOR)]
+    normalized = model.normalize(_SEPARATOR + _SEPARATOR.join(everything) + _SEPARATOR)
+    parts = normalized.split(_SEPARATOR)[1:-1]
+    invisible = [
+        ord(c) for c, part in zip(everything, parts, strict=True) if not part.replace(SPACE, "").strip()
+    ]
+    visible = np.ones(max(invisible) + 2, bool)
+    visible[invisible] = False
+    return visible
+
+
+class Locator:
+    """Finds the pieces of plain texts in the texts that they were made of.
+
+    Args:
+      model: the SentencePiece model.
+      folding: how characters become plain text.
+      rewriting: the digit-comma rule.
+
+    Attributes:
+      visible: bool [code points], from `visible_characters`.
+    """
+
+    def __init__(
+        self,
+        model: sentencepiece.SentencePieceProcessor,
+        folding: FoldingTable,
+        rewriting: DigitCommaTable,
+    ):
+        self._folding = folding
+        self._rewriting = rewriting
+        self.visible = visible_characters(model)
+        self._space_id = model.piece_to_id(SPACE)
+
+    def locate(
+        self, originals: Sequence[str], plain: Sequence[str], encoded: Sequence[bytes]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ids and offsets of a batch.
+
+        Args:
+          originals: B texts as the user wrote them.
+          plain: the same, normalized.
+          encoded: B serialized SentencePieceText messages, what the model made of the plain texts.
+
+        Returns:
+          ids, int32 [pieces of all texts]; their offsets, int32 [pieces of all texts, 2]; and where each
+          text's pieces begin and end, int64 [B + 1].
+        """
+        codes = code_points("".join(plain))
+        is_visible = self.visible[np.minimum(codes, len(self.visible) - 1)]
+        span_begins, span_ends = self._spans(originals, is_visible)
+
+        pieces = _parse(encoded)
+        begins, ends, splits = self._visible_ranges(plain, codes, is_visible, pieces)
+        parts, counts = self._rewriting.expand(pieces.ids)
+        text, begins, ends = (np.repeat(values, counts) for values in (pieces.text_of, begins, ends))
+        begins, ends = (
+            np.minimum(begins + places[parts], ends)
+            for places in (self._rewriting.begins, self._rewriting.ends)
+        )
+
+        # A piece without a visible character lies, empty, before the next one; between two that come from the
+        # same character of the original (ﷺ is four words), it is that character too.
+        after = np.where(
+            begins < splits[text + 1], np.append(span_begins, 0)[begins], _sizes(originals)[text]
+        )
+        before = np.where(begins > splits[text], np.append(span_ends, 0)[begins - 1], 0)
+        own = np.append(span_ends, 0)[ends - 1]
+        offsets = np.stack([after, np.where(begins < ends, own, np.maximum(before, after))], axis=1)
+        return self._rewriting.ids[parts], offsets.astype(np.int32), _count_before(counts)[pieces.splits]
+
+    def _spans(self, originals: Sequence[str], is_visible: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Begins and ends, in the original, of each visible character."""
+        codes = code_points("".join(originals))
+        sizes = _sizes(originals)
+        splits = _count_before(sizes)
+        lengths = self._folding.lengths(codes)
+        # A character ends where the next one that is no mark begins, or the text ends.
+        is_whole = lengths > 0
+        next_wholes = np.append(np.flatnonzero(is_whole), len(codes))[1:]
+
+        lengths[_superfluous_spaces(codes, splits)] = 0
+        sources = np.repeat(np.arange(len(codes)), lengths)[is_visible]
+        text_begins = np.repeat(splits[:-1], sizes)[sources]
+        text_ends = np.repeat(splits[1:], sizes)[sources]
+        ends = np.minimum(next_wholes[_count_before(is_whole)[sources]], text_ends)
+        return sources - text_begins, ends - text_begins
+
+    def _visible_ranges(self, plain: Sequence[str], codes, is_visible, pieces: "_Pieces"):
+        """Begins and ends of the pieces, [P], and splits of the texts, [B + 1], in visible characters."""
+        visible_before = _count_before(is_visible)
+        widths = _utf8_widths(codes)
+        visible_before_byte = np.repeat(visible_before, np.append(widths, 1))
+        text_splits = _count_before(_sizes(plain))
+        first_byte = _count_before(widths)[text_splits][pieces.text_of]
+        begins = visible_before_byte[first_byte + pieces.begins]
+        ends = visible_before_byte[first_byte + pieces.ends]
+        splits = visible_before[text_splits]
+        # Where the model's own rules make one character several (ß, ss), the pieces share it.
+        at_least = np.minimum(begins + (pieces.ids != self._space_id), splits[pieces.text_of + 1])
+        return begins, np.maximum(ends, at_least), splits
+
+
+class _Pieces(NamedTuple):
+    """P pieces of B texts."""
+
+    ids: np.ndarray  # int64 [P]
+    begins: np.ndarray  # int64 [P], bytes in the plain text
+    ends: np.ndarray  # int64 [P]
+    splits: np.ndarray  # int64 [B + 1], where each text's pieces begin and end
+    text_of: np.ndarray  # int64 [P]
+
+
+def _parse(encoded: Sequence[bytes]) -> _Pieces:
+    numbers: list[int] = []
+    sizes = []
+    for text in encoded:
+        before = len(numbers)
+        # Three numbers a piece at once: each look at a message's piece makes a Python object of it.
+        message = sentencepiece_pb2.SentencePieceText.FromString(text)
+        numbers += [n for piece in message.pieces for n in (piece.id, piece.begin, piece.end)]
+        sizes.append((len(numbers) - before) // 3)
+    ids, begins, ends = np.array(numbers, np.int64).reshape(-1, 3).T
+    return _Pieces(ids, begins, ends, _count_before(sizes), np.repeat(np.arange(len(sizes)), sizes))
+
+
+def _superfluous_spaces(codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
+    """Where white space lies at either end of a text or before more of it."""
+    spaces = np.flatnonzero(WHITE_SPACE[np.minimum(codes, len(WHITE_SPACE) - 1)])
+    words_before = spaces - np.arange(len(spaces))  # characters of words, in all texts before it
+    words_at_splits = splits - np.searchsorted(spaces, splits)
+    text = np.searchsorted(splits, spaces, side="right") - 1
+    after_a_word = words_before > words_at_splits[text]
+    before_a_word = words_before < words_at_splits[text + 1]
+    before_a_space = np.append(spaces, -1)[1:] == spaces + 1
+    return spaces[~(after_a_word & before_a_word & ~before_a_space)]
+
+
+def _utf8_widths(codes: np.ndarray) -> np.ndarray:
+    return np.searchsorted([0x80, 0x800, 0x10000], codes, side="right") + 1
+
+
+def _sizes(texts: Sequence[str]) -> np.ndarray:
+    return np.array([len(text) for text in texts], np.int64)
+
+
+def _count_before(counts) -> np.ndarray:
+    """[0, a, a + b, ...] of [a, b, ...], int64."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -1,0 +1,151 @@
+"""Text to ids with a WordPiece vocab.txt, as BERT and the Chinese ALBERT checkpoints do it.
+
+text --words, CJK characters, punctuation--> plain words --longest pieces first--> ids
+"""
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.tokenizers.albert import Encoding
+from data_prep.tokenizers.words import CHINESE, split_words
+
+SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LONGEST_WORD = 200  # characters; a longer word is [UNK]
+_SPACE_IN_CHINESE = re.compile(f"(?<=[{CHINESE}]) | (?=[{CHINESE}])")
+
+
+class WordPieceTokenizer:
+    """A WordPiece vocabulary with BERT's rules for words; offers what AlbertTokenizer does.
+
+    Args:
+      vocab_file: a vocab.txt, one piece a line, with [PAD], [UNK], [CLS], [SEP] and [MASK].
+      do_lower_case: False for a cased vocabulary, which also keeps accents.
+
+    Attributes:
+      file: the vocabulary's.
+      pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
+      vocab_size: V.
+      pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
+      starts_word: bool [V], whether a piece starts a word for whole-word masking: all without ##.
+      is_special: bool [V], the symbols that never stand for text.
+
+    Raises:
+      InputError: the file is missing, is no UTF-8 text, lacks a symbol or has a piece twice.
+
+    >>> tokenizer = WordPieceTokenizer("vocab.txt")
+    >>> [tokenizer.pieces[i] for i in tokenizer.encode("我喜欢Transformers!")]
+    ['我', '喜', '欢', 'transform', '##ers', '!']
+    """
+
+    def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True):
+        self.file = Path(vocab_file)
+        self.do_lower_case = do_lower_case
+        self.pieces: tuple[str, ...] = _load(self.file)
+        self.vocab_size = len(self.pieces)
+        self._ids = {piece: i for i, piece in enumerate(self.pieces)}
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            self._ids[symbol] for symbol in SYMBOLS
+        )
+        self.starts_word = np.array([not piece.startswith("##") for piece in self.pieces])
+        self.is_special = np.array([piece in SYMBOLS for piece in self.pieces])
+        self._longest_piece = max(map(len, self.pieces))
+        self._pieces_of = lru_cache(maxsize=1 << 16)(self._split)  # text repeats its words
+
+    def __reduce__(self):
+        return WordPieceTokenizer, (
+            self.file,
+            self.do_lower_case,
+        )  # for worker processes; no cache goes along
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol."""
+        words = split_words(text, self.do_lower_case)
+        return [i for word in words for i, _ in self._pieces_of(word.text)]
+
+    def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
+        """The ids of many texts, for each int32 [number of pieces]."""
+        return [np.array(self.encode(text), np.int32) for text in texts]
+
+    def encode_with_offsets(self, text: str) -> Encoding:
+        """The ids of one text and where each piece lies in it.
+
+        Args:
+          text: any text.
+
+        Returns:
+          ids and offsets, in characters of the text; an accent belongs to its letter.
+
+        >>> tokenizer.encode_with_offsets("我 喜欢 Cafés").offsets.tolist()  # 我 喜 欢 cafe ##s
+        [[0, 1], [2, 3], [3, 4], [5, 9], [9, 10]]
+        """
+        ids, offsets = [], []
+        for word in split_words(text, self.do_lower_case):
+            begin = 0
+            for i, end in self._pieces_of(word.text):
+                ids.append(i)
+                offsets.append((word.begins[begin], word.ends[end - 1]))
+                begin = end
+        return Encoding(np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2))
+
+    def encode_batch_with_offsets(self, texts: list[str]) -> list[Encoding]:
+        """The ids and offsets of many texts."""
+        return [self.encode_with_offsets(text) for text in texts]
+
+    def decode(self, ids) -> str:
+        """The plain text of ids; symbols but [UNK] leave nothing behind, nor do spaces in Chinese.
+
+        >>> tokenizer.decode(tokenizer.encode("我喜欢 Transformers!"))
+        '我喜欢transformers !'
+        """
+        pieces = [self.pieces[i] for i in ids if i == self.unk_id or not self.is_special[i]]
+        return _SPACE_IN_CHINESE.sub("", " ".join(pieces).replace(" ##", ""))
+
+    def _split(self, word: str) -> tuple[tuple[int, int], ...]:
+        """(id, end in the word) of the longest piece that fits, again and again; [UNK] if one fails."""
+        unknown = ((self.unk_id, len(word)),)
+        if len(word) > LONGEST_WORD:
+            return unknown
+        pieces: list[tuple[int, int]] = []
+        begin = 0
+        while begin < len(word):
+            prefix = "##" if begin else ""
+            for end in range(min(len(word), begin + self._longest_piece), begin, -1):
+                i = self._ids.get(prefix + word[begin:end])
+                if i is not None:
+                    break
+            else:
+                return unknown
+            pieces.append((i, end))
+            begin = end
+        return tuple(pieces)
+
+
+def _load(path: Path) -> tuple[str, ...]:
+    if not path.is_file():
+        raise InputError(f"There is no vocabulary {path}. Name the vocab.txt of a checkpoint.")
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"A vocab.txt must be UTF-8 text. {path} is not, from byte {error.start} on; a SentencePiece "
+            "model goes with --spm_model_file."
+        ) from None
+    pieces = tuple(line.strip() for line in lines)
+    if missing := [symbol for symbol in SYMBOLS if symbol not in pieces]:
+        raise InputError(
+            f"A WordPiece vocabulary must have the symbols {', '.join(SYMBOLS)}, each on its line. {path} "
+            f"lacks {', '.join(missing)}."
+        )
+    seen: dict[str, int] = {}
+    for number, piece in enumerate(pieces, 1):
+        if seen.setdefault(piece, number) != number and piece:
+            raise InputError(
+                f"A vocabulary must have each piece once. {path} has {piece!r} on lines {seen[piece]} "
+                f"and {number}."
+            )
+    return pieces

@@ -1,0 +1,203 @@
+"""Learning curves of the three sentence objectives on the same books, with books held out; one PNG and one JSON.
+
+    python -m experiments.learning_curve --input_file='books/*.md' --output=curves
+
+Every 20th book is held out. A small model first learns short sequences, where it finds much sooner that neighbors
+tell a word; in pairs, since two segments are shorter still (of order it learns nothing there). From there the same
+model trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with
+masked words alone: the rows of the paper's Table 5. Masks are drawn anew in every epoch. All of it through the
+`albert` command, on two devices made of the CPU, the short sequences on one, for their steps are too small to
+share; the same command goes on with what was stopped.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert_tf.config import AlbertConfig
+from albert_tf.lab.runs import evaluations, training_seconds
+from albert_tf.lab.text import link_files, split_files
+from benchmarks import program
+from data_prep.files import write_text
+from data_prep.text.documents import expand_files
+
+OBJECTIVES = ("sop", "nsp", "none")
+
+
+@dataclass(frozen=True)
+class CurveSettings:
+    """The flags.
+
+    Attributes:
+      input_file: prose, a book a file; files, globs, commas.
+      output: a folder for examples, runs, curves.png and learning_curve.json.
+      short_steps: of the run on short sequences, which have a batch of half as many tokens.
+      steps: of each run after it.
+      batch_size: examples a step.
+      num_devices: devices made of the CPU.
+      vocab_size: V.
+      short_seq_length: T at first.
+      max_seq_length: T.
+      embedding_size: E.
+      hidden_size: H; heads are 32 wide.
+      num_hidden_layers: L.
+      learning_rate: the peak, of AdamW.
+    """
+
+    input_file: str
+    output: Path
+    short_steps: int = 12_000
+    steps: int = 6_000
+    batch_size: int = 16
+    num_devices: int = 2
+    vocab_size: int = 8000
+    short_seq_length: int = 32
+    max_seq_length: int = 128
+    embedding_size: int = 128
+    hidden_size: int = 128
+    num_hidden_layers: int = 3
+    learning_rate: float = 0.0015
+
+
+def main(settings: CurveSettings) -> None:
+    settings.output.mkdir(parents=True, exist_ok=True)
+    books = link_books(expand_files(settings.input_file), settings.output / "books")
+    if not (settings.output / "vocabulary.model").is_file():
+        flags = {"input_format": "prose", "vocab_size": settings.vocab_size}
+        program.albert(
+            "vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags
+        )
+    first = settings.output / "short"
+    T, S = settings.max_seq_length, settings.short_seq_length
+    B, devices = settings.batch_size, settings.num_devices
+    stages = {"short": Stage("sop", S, settings.short_steps, B * T // S // 2, 1)}
+    stages |= {name: Stage(name, T, settings.steps, B, devices, first) for name in OBJECTIVES}
+    rows = {}
+    for name, stage in stages.items():
+        files = {part: prepare(settings, stage, part, books[part]) for part in books}
+        pretrain(settings, stage, files, settings.output / name)
+        rows[name] = summary(settings.output / name)
+        print(name, json.dumps(rows[name]), flush=True)
+    program.albert(
+        "plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png"
+    )
+    report = {
+        "settings": {
+            name: value for name, value in vars(settings).items() if name not in ("input_file", "output")
+        },
+        "books": {part: len(expand_files(pattern)) for part, pattern in books.items()},
+        "runs": rows,
+    }
+    write_text(settings.output / "learning_curve.json", json.dumps(report, indent=2) + "\n")
+    print(json.dumps(report, indent=2))
+
+
+def link_books(paths: list[Path], folder: Path) -> dict[str, str]:
+    """Links the books to train on and those to hold out, every 20th, into folders; returns the globs of both."""
+    train, heldout = split_files(paths)
+    return {
+        part: link_files(books, folder / part) for part, books in (("train", train), ("heldout", heldout))
+    }
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A run.
+
+    Attributes:
+      objective: of sentences.
+      max_seq_length: T.
+      steps: of the run.
+      batch_size: examples a step.
+      num_devices: devices made of the CPU.
+      start: the run that it goes on from.
+    """
+
+    objective: str
+    max_seq_length: int
+    steps: int
+    batch_size: int
+    num_devices: int
+    start: Path | None = None
+
+
+def model_config(settings: CurveSettings, T: int) -> AlbertConfig:
+    H = settings.hidden_size
+    return AlbertConfig(
+        vocab_size=settings.vocab_size,
+        embedding_size=settings.embedding_size,
+        hidden_size=H,
+        num_attention_heads=max(1, H // 32),
+        intermediate_size=4 * H,
+        num_hidden_layers=settings.num_hidden_layers,
+        max_position_embeddings=T,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=round(0.8 * H**-0.5, 3),  # BERT's 0.02 is for its width
+    )
+
+
+def prepare(settings: CurveSettings, stage: Stage, part: str, books: str) -> str:
+    """Writes the examples of one stage unless they are there; returns their glob."""
+    folder = settings.output / f"{stage.objective}-{stage.max_seq_length}-examples" / part
+    output = folder / f"{part}.tfrecord"
+    if not (folder / "manifest.json").is_file():
+        program.albert(
+            "prepare",
+            input_file=books,
+            input_format="prose",
+            output_file=output,
+            spm_model_file=settings.output / "vocabulary.model",
+            max_seq_length=stage.max_seq_length,
+            sentence_objective=stage.objective,
+            # Other pairs in five passes over the text; held-out masks never change.
+            dupe_factor=5 if part == "train" else 1,
+            masking="dynamic" if part == "train" else "static",
+        )
+    return f"{output}*"
+
+
+def pretrain(settings: CurveSettings, stage: Stage, files: dict[str, str], run: Path) -> None:
+    config = settings.output / f"albert_config_{stage.max_seq_length}.json"
+    model_config(settings, stage.max_seq_length).to_json_file(config)
+    flags = ["--do_train", "--do_eval"]
+    if stage.start:
+        flags += [f"--init_checkpoint={stage.start}", "--resize_positions"]
+    program.albert(
+        "pretrain",
+        *flags,
+        input_file=files["train"],
+        eval_file=files["heldout"],
+        albert_config_file=config,
+        spm_model_file=settings.output / "vocabulary.model",
+        output_dir=run,
+        num_devices=stage.num_devices,
+        train_batch_size=stage.batch_size,
+        num_train_steps=stage.steps,
+        num_warmup_steps=stage.steps // 20,
+        optimizer="adamw",
+        learning_rate=settings.learning_rate,
+        save_checkpoints_steps=-(-stage.steps // 10),
+        log_steps=-(-stage.steps // 50),
+        max_eval_steps=200,
+    )
+
+
+def summary(run: Path) -> dict:
+    """The last evaluation, and how long the training took."""
+    last = evaluations(run)[-1]
+    names = (
+        "eval_masked_lm_loss",
+        "eval_masked_lm_accuracy",
+        "eval_sentence_order_accuracy",
+        "eval_examples",
+    )
+    return {
+        "step": last["step"],
+        "minutes": round(training_seconds(run) / 60, 1),
+        **{name: last[name] for name in names},
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(program.run(main, CurveSettings, __doc__))

@@ -1,0 +1,303 @@
+"""The training step through Google's TPU compiler, without a TPU: memory and FLOPs a chip.
+
+    pip install '.[tpu-compile]'
+    python -m experiments.tpu_compile --preset=albert_xxlarge_v2 --topology=v5e:4x4 --batch_size=256 --remat
+
+TensorFlow gives the step's HLO; libtpu, which holds the compiler, compiles it ahead of time for a topology that is
+only described. A chip gets `batch_size` / chips examples. The gradients' all-reduce is not in it: it moves the
+parameters' bytes once a step. With `--largest` it looks for the largest batch a chip holds.
+"""
+
+import json
+import math
+import os
+import re
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # nobody to ask what TPU this machine is
+os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
+os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # its lock is for chips, of which there is none
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.flops import TPU_TFLOPS, training_flops
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.remat import Remat
+from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
+from albert_tf.pretraining.steps import make_replica_step
+from benchmarks import program
+from data_prep.errors import InputError
+from data_prep.files import write_text
+
+PAPER_BATCH, PAPER_STEPS = 4096, 125_000
+
+
+# GiB of memory a chip, from the pages that `flops.TPU_TFLOPS` names.
+MEMORY = {"v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
+
+
+@dataclass(frozen=True)
+class CompileSettings:
+    """The flags.
+
+    Attributes:
+      preset: the model, one of the presets of `AlbertConfig`; version 2 where none is named.
+      topology: generation and shape of the TPU, such as v5e:4x4.
+      batch_size: examples a step, over all chips.
+      max_seq_length: T.
+      max_predictions_per_seq: P; default 15% of T.
+      remat: recompute the layers in the backward pass; =activations: what lies between their products alone.
+      scan_layers: compile the shared layers once, as a loop.
+      mixed_precision: "bfloat16" or "float32".
+      gradient_accumulation_steps: micro-batches a step.
+      largest: look for the largest batch a chip holds, up to batch_size / chips.
+      output: a JSON file.
+    """
+
+    preset: str = "albert_base_v2"
+    topology: str = "v5e:2x2"
+    batch_size: int = 64
+    max_seq_length: int = 512
+    max_predictions_per_seq: int | None = None
+    remat: Remat = False
+    scan_layers: bool = False
+    mixed_precision: str = "bfloat16"
+    gradient_accumulation_steps: int = 1
+    largest: bool = False
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler says of one chip's step.
+
+    Attributes:
+      batch_a_chip: examples.
+      compiler_flops: of the step, elementwise work and what is computed again included; of a loop, one turn.
+      arguments, temporaries, code: bytes. The weights and moments are updated in place, so they count once.
+      seconds: that the compilation took.
+    """
+
+    batch_a_chip: int
+    compiler_flops: float
+    arguments: int
+    temporaries: int
+    code: int
+    seconds: float
+
+    @property
+    def memory(self) -> int:
+        """Bytes in all."""
+        return self.arguments + self.temporaries + self.code
+
+
+def main(settings: CompileSettings) -> dict:
+    chips = number_of_chips(settings.topology)
+    memory, peak = memory_of(settings.topology), peak_of(settings.topology)
+    if settings.batch_size % chips:
+        raise InputError(
+            f"--batch_size must divide by the chips. Received {settings.batch_size} for the {chips} of "
+            f"{settings.topology}."
+        )
+    a_chip = settings.batch_size // chips
+    compiled = largest(settings, a_chip) if settings.largest else compile_step(settings, a_chip)
+    if compiled is None:
+        report: dict = {"fits": False}
+    else:
+        an_example = training_flops(
+            preset_config(settings.preset), settings.max_seq_length, predictions(settings)
+        )
+        flops = an_example * compiled.batch_a_chip
+        of_the_paper = an_example * PAPER_BATCH * PAPER_STEPS
+        report = {
+            "fits": True,
+            **asdict(compiled),
+            "memory": compiled.memory,
+            "of_the_chips_memory": round(compiled.memory / memory, 3),
+            "flops": flops,
+            "step_at_peak_s": flops / peak,
+            "the_papers_run_at_half_of_peak_days": round(of_the_paper / (chips * peak / 2) / 86400, 2),
+        }
+    report = {"settings": {**asdict(settings), "output": None}, "chips": chips, **report}
+    print(json.dumps(report, indent=2))
+    if settings.output:
+        write_text(settings.output, json.dumps(report, indent=2) + "\n")
+    return report
+
+
+def number_of_chips(topology: str) -> int:
+    """16 for v5e:4x4."""
+    matched = re.fullmatch(r"(\w+):(\d+(?:x\d+)+)", topology)
+    if not matched or matched[1] not in MEMORY:
+        raise InputError(
+            f"--topology must be one of {', '.join(MEMORY)} and a shape, such as v5e:4x4. Received {topology!r}."
+        )
+    return math.prod(map(int, matched[2].split("x")))
+
+
+def memory_of(topology: str) -> int:
+    """Bytes of one chip."""
+    return MEMORY[topology.split(":")[0]] << 30
+
+
+def peak_of(topology: str) -> float:
+    """bfloat16 FLOP/s of one chip."""
+    generation = topology.split(":")[0]
+    return TPU_TFLOPS[{"v5e": "v5litepod"}.get(generation, generation)] * 1e12
+
+
+def largest(settings: CompileSettings, most: int) -> Compiled | None:
+    """The largest batch a chip holds, to within 3%.
+
+    It is approached from below: a step that does not fit takes the compiler many times as long, and tens of GB.
+    """
+    memory = memory_of(settings.topology)
+    best = compile_step(settings, min(most, 4)) or compile_step(settings, 1)
+    if best is None:
+        return None
+    an_example = best.temporaries / best.batch_a_chip
+    while True:
+        guess = min(most, best.batch_a_chip + int(0.98 * (memory - best.memory) / an_example))
+        if guess < 1.03 * best.batch_a_chip:
+            return best
+        found = compile_step(settings, guess)
+        if found is None:
+            most, an_example = guess - 1, 1.25 * an_example
+        else:
+            an_example = (found.memory - best.memory) / (guess - best.batch_a_chip)
+            best = found
+
+
+def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:
+    """Compiles the step for one chip; None if its memory is too small."""
+    began = time.monotonic()
+    module = with_updates_in_place(stable_hlo(settings, batch_a_chip))
+    check_for_tpu(module)
+    executable = compile_for(settings.topology, module)
+    if executable is None:
+        return None
+    memory = executable.get_compiled_memory_stats()
+    return Compiled(
+        batch_a_chip=batch_a_chip,
+        compiler_flops=executable.cost_analysis()["flops"],
+        arguments=memory.argument_size_in_bytes,
+        temporaries=memory.temp_size_in_bytes,
+        code=memory.generated_code_size_in_bytes,
+        seconds=round(time.monotonic() - began, 1),
+    )
+
+
+def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
+    """The real training step as StableHLO text: forward, backward, clipping, LAMB."""
+    try:
+        from jax._src.lib import xla_client
+        from jaxlib import _jax
+    except ImportError:
+        raise InputError(
+            "Compiling for TPUs needs jax and libtpu. Install them with `pip install 'albert-tf[tpu-compile]'`."
+        ) from None
+
+    config = preset_config(settings.preset)
+    dtype = "mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"
+    model = AlbertPretrainer(
+        config, seed=1, dtype=dtype, remat=settings.remat, scan_layers=settings.scan_layers
+    )
+    optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
+    optimizer.build(model.trainable_variables)
+    step = tf.function(
+        make_replica_step(model, optimizer, accumulation_steps=settings.gradient_accumulation_steps),
+        jit_compile=True,
+    )
+    batch = zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
+    hlo = step.experimental_get_compiler_ir(batch)(stage="hlo_serialized", platform_name="CPU")
+    text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
+    # A copy that the TPU compiler does not know in this form; it is no more than a name for the same value.
+    return re.sub(r"= mhlo\.copy (%\S+) : (tensor<[^>]*>)", r"= stablehlo.reshape \1 : (\2) -> \2", text)
+
+
+def preset_config(preset: str) -> AlbertConfig:
+    """Of version 2 where none is named."""
+    return AlbertConfig.from_preset(preset if preset in PRESETS else f"{preset}_v2")
+
+
+def predictions(settings: CompileSettings) -> int:
+    """P."""
+    return settings.max_predictions_per_seq or -(-settings.max_seq_length * 15 // 100)
+
+
+def zero_batch(B: int, T: int, P: int) -> dict[str, tf.Tensor]:
+    """A batch of the shapes and dtypes that the reader gives."""
+    return {
+        **{name: tf.zeros((B, T), tf.int32) for name in ("input_ids", "input_mask", "token_type_ids")},
+        **{name: tf.zeros((B, P), tf.int32) for name in ("masked_lm_positions", "masked_lm_ids")},
+        "masked_lm_weights": tf.zeros((B, P)),
+        "sentence_order": tf.zeros((B,), tf.int32),
+        "sentence_order_weights": tf.zeros((B,)),
+    }
+
+
+def with_updates_in_place(text: str) -> str:
+    """Says which results are the new values of which arguments, as TPUStrategy does for variables.
+
+    The results are the sums and then the variables that changed, in the order of the arguments.
+    """
+    signature = re.search(r"func\.func @main\((.*?)\) -> \((.*?)\) ?(?:attributes.*?)?\{\n", text, re.S)
+    assert signature
+    arguments = re.findall(r"%arg\d+: (tensor<[^>]*>)", signature[1])
+    results = re.findall(r"tensor<[^>]*>", signature[2])
+    aliases: dict[int, int] = {}
+    result = 1
+    for number, kind in enumerate(arguments):
+        is_batch = number < BATCH_ARGUMENTS
+        if not is_batch and result < len(results) and results[result] == kind:
+            aliases[number] = result
+            result += 1
+    assert result == len(results), "every result but the sums is a variable's new value"
+
+    def donated(match: re.Match) -> str:
+        alias = aliases.get(int(match[2]))
+        return match[1] if alias is None else f"{match[1]} {{tf.aliasing_output = {alias} : i32}}"
+
+    return text.replace(signature[1], re.sub(r"(%arg(\d+): tensor<[^>]*>)", donated, signature[1]), 1)
+
+
+BATCH_ARGUMENTS = len(zero_batch(1, 8, 2))
+
+
+def check_for_tpu(text: str) -> None:
+    """Raises ValueError if anything has an unknown shape or calls back to the host."""
+    for what, pattern in {
+        "an unknown dimension": r"tensor<[^>]*\?",
+        "a call to the host": r"callback|stablehlo\.(infeed|outfeed|send|recv)\b",
+    }.items():
+        found = re.search(pattern, text)
+        if found:
+            raise ValueError(f"The step must run on a TPU alone. It has {what}: {found[0]}.")
+
+
+def compile_for(topology: str, text: str):
+    """The executable for the first chip of a topology; None if it needs more memory than that has."""
+    import jax
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+    from jax.experimental import topologies
+
+    device = topologies.get_topology_desc(topology_name=topology, platform="tpu").devices[0]
+    with mlir.make_ir_context():
+        module = ir.Module.parse(text)
+    try:
+        return device.client.compile(module, xla_client.DeviceList((device,)), xla_client.CompileOptions())
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" in str(error):
+            return None
+        raise
+
+
+if __name__ == "__main__":
+    raise SystemExit(program.run(main, CompileSettings, __doc__))

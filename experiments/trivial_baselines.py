@@ -1,0 +1,114 @@
+"""What a task's metric is without a model: what fine-tuning has to be better than.
+
+    python -m experiments.trivial_baselines --task=race --data_dir=RACE
+
+Classification: the most frequent class. Regression: a constant, and the share of words that both texts have.
+Multiple choice: the longest option. Question answering: the context's first sentence. Prints one JSON object.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from albert_tf.evaluation.classification_metrics import task_metrics
+from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
+from benchmarks import program
+from data_prep.errors import InputError
+from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample
+from data_prep.tasks.problems import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import Task, find_task
+from data_prep.text.sentences import split_paragraph
+
+
+@dataclass(frozen=True)
+class BaselineSettings:
+    """What is evaluated.
+
+    Attributes:
+      task: a task's name.
+      data_dir: its folder or file, or tfds:NAME.
+      split: one with labels.
+      language: of the sentences, an ISO 639 code.
+    """
+
+    task: str
+    data_dir: str
+    split: str = "dev"
+    language: str = "en"
+
+
+def main(settings: BaselineSettings) -> dict[str, Any]:
+    """Evaluates a split and prints the result."""
+    task, problems = find_task(settings.task), Problems()
+    examples = read_examples(task, settings.data_dir, settings.split, problems)
+    result = {
+        "task": task.name,
+        "split": settings.split,
+        "examples": len(examples),
+        "problems": problems.lines(),
+        "metrics": baseline_metrics(task, examples, settings.language),
+    }
+    print(json.dumps(result, ensure_ascii=False, indent=2))
+    return result
+
+
+def baseline_metrics(task: Task, examples: Sequence[Any], language: str = "en") -> dict[str, Any]:
+    """The task's metrics of predictions that follow from no learning.
+
+    Raises:
+      InputError: there is no baseline for this kind of task.
+    """
+    if task.kind == "question_answering":
+        return _of_questions(task, examples, language)
+    if task.kind == "multiple_choice":
+        chosen = [longest_option(example) for example in examples]
+        return task_metrics(task.name, chosen, [example.label for example in examples], _groups(examples))
+    if task.kind == "regression":
+        labels = [example.label for example in examples]
+        ways = {"constant": [0.0] * len(labels), "shared_words": [shared_words(e) for e in examples]}
+        return {name: task_metrics(task.name, numbers, labels) for name, numbers in ways.items()}
+    if task.kind == "classification":
+        labels = [example.label for example in examples]
+        most_frequent = Counter(labels).most_common(1)[0][0]
+        return task_metrics(task.name, [most_frequent] * len(labels), labels)
+    raise InputError(f"There is a baseline for every kind of task but one. Received {task.name}.")
+
+
+def longest_option(example: ChoiceExample) -> int:
+    """The number of the option with most characters; the first of equal ones."""
+    return max(range(len(example.options)), key=lambda i: len(example.options[i]))
+
+
+def shared_words(example: TextExample) -> float:
+    """The share of all different words that both texts have."""
+    a, b = (set((text or "").lower().split()) for text in (example.text_a, example.text_b))
+    return len(a & b) / max(1, len(a | b))
+
+
+def first_sentence(example: QuestionExample, language: str = "en") -> str:
+    """Of the context."""
+    return next(iter(split_paragraph(" ".join(example.context.split()), language)), "")
+
+
+def _groups(examples: Sequence[ChoiceExample]) -> list[str] | None:
+    groups = [example.group for example in examples]
+    return groups if any(groups) else None
+
+
+def _of_questions(task: Task, examples: Sequence[QuestionExample], language: str) -> dict[str, Any]:
+    answers = {example.id: () if example.is_impossible else example.answers for example in examples}
+    contexts = {example.context: example for example in examples}
+    sentences = {context: first_sentence(example, language) for context, example in contexts.items()}
+    first = {example.id: sentences[example.context] for example in examples}
+    if not task.answerable:
+        return {"first_sentence": evaluate_squad1(answers, first)}
+    none = dict.fromkeys(first, "")
+    return {"first_sentence": evaluate_squad2(answers, first), "no_answer": evaluate_squad2(answers, none)}
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, BaselineSettings, __doc__))

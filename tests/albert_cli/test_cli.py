@@ -1,0 +1,108 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from albert_cli import cli
+from data_prep.errors import InputError
+
+COMMANDS = (
+    "vocab",
+    "prepare",
+    "pretrain",
+    "convert",
+    "export",
+    "evaluate",
+    "ensemble",
+    "submission",
+    "params",
+    "lab",
+)
+
+
+def run(capfd, *arguments) -> tuple[int, str, str]:
+    status = cli.main(list(arguments))
+    return status, *capfd.readouterr()
+
+
+def test_help_lists_the_commands(capfd):
+    status, out, _ = run(capfd, "--help")
+    assert status == 0
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(capfd, command):
+    status, out, _ = run(capfd, command, "--help")
+    assert status == 0
+    assert "For example:" in out
+    assert f"albert {command}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("pretrane",), 'Did you mean "pretrain"?'),
+        (("params", "--jsn"), "Did you mean --json?"),
+        (("export", "--model_dir=x", "--outptu=y"), "Unknown option: --outptu. Did you mean --output?"),
+        (("export", "--output=y"), "--model_dir"),
+        (("export", "--model_dir=nowhere", "--output=y"), "There is no checkpoint at nowhere"),
+        (("prepare", "--max_seq_lenght=3"), "Did you mean --max_seq_length?"),
+        (("vocab", "--input_file=nowhere.txt", "--output_prefix=v"), "There is no input file nowhere.txt"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(capfd, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run(capfd, *arguments)
+    assert status == 2
+    assert error.startswith("albert: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_our_own_defects_keep_their_traceback(monkeypatch):
+    def broken():
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("albert_tf.parameters.paper_rows", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["params"])
+
+
+def test_interrupted(monkeypatch, capfd):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("albert_tf.parameters.paper_rows", interrupted)
+    status, _, error = run(capfd, "params")
+    assert (status, error) == (130, "albert: interrupted\n")
+
+
+def test_input_errors_from_the_library_are_mistakes(monkeypatch, capfd):
+    def refuse():
+        raise InputError("The rule. Received [this].")
+
+    monkeypatch.setattr("albert_tf.parameters.paper_rows", refuse)
+    assert run(capfd, "params") == (2, "", "albert: The rule. Received [this].\n")
+
+
+def test_params(capfd):
+    status, out, _ = run(capfd, "params", "--json")
+    rows = json.loads(out)
+    assert status == 0
+    assert [set(row) for row in rows] == [{"table", "name", "parameters", "with_heads"}] * len(rows)
+    assert {row["table"] for row in rows} == {1, 3, 4}
+    base = next(row for row in rows if row["name"] == "ALBERT base")
+    assert (base["parameters"], base["with_heads"]) == (11_683_584, 11_813_810)
+    status, out, _ = run(capfd, "params")
+    assert "11,683,584" in out
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    code = (
+        "import sys; from albert_cli import cli; cli.main(['--help']); assert 'tensorflow' not in sys.modules"
+    )
+    code += "; assert 'keras' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

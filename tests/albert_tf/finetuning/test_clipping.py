@@ -1,0 +1,34 @@
+"""Clipping of the whole gradient, against plain NumPy."""
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.finetuning.clipping import ClippedAdamW
+from tests.reference.optimizers import ReferenceOptimizer
+
+
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+def test_gradients_are_clipped_to_norm_1_together(scale):
+    rng = np.random.default_rng(0)
+    values = {"kernel": rng.normal(size=(3, 4)), "bias": rng.normal(size=4)}
+    gradients = {name: scale * rng.normal(size=value.shape) for name, value in values.items()}
+    variables = [keras.Variable(value, name=name) for name, value in values.items()]
+    optimizer = ClippedAdamW(0.1)
+    optimizer.apply_gradients(zip(gradients.values(), variables, strict=True))
+    norm = np.sqrt(sum(np.sum(gradient**2) for gradient in gradients.values()))
+    assert (norm > 1) == (scale == 100.0)
+    assert float(optimizer.gradient_norm.result()) == pytest.approx(norm, rel=1e-5)
+    reference = ReferenceOptimizer(values, lambda step: 0.1, trust_ratio=False)
+    reference.step({name: gradient / max(norm, 1.0) for name, gradient in gradients.items()})
+    for variable, name in zip(variables, values, strict=True):
+        np.testing.assert_allclose(variable.numpy(), reference.weights[name], rtol=1e-5)
+
+
+def test_a_part_without_gradient_is_left_alone():
+    used, unused = keras.Variable(np.ones(2), name="a"), keras.Variable(np.ones(2), name="b")
+    optimizer = ClippedAdamW(0.1)
+    optimizer.build([used, unused])
+    optimizer.apply([np.full(2, 3.0, "float32"), None], [used, unused])
+    np.testing.assert_array_equal(unused.numpy(), np.ones(2))
+    assert (used.numpy() < 1).all()

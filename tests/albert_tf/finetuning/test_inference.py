@@ -1,0 +1,52 @@
+"""Outputs of a whole data set, put back in order."""
+
+import numpy as np
+import pytest
+
+from albert_tf.finetuning.inference import Inference, by_row, mean_loss
+from albert_tf.finetuning.text_classifier import TextClassifier
+from albert_tf.model.encoder import AlbertEncoder
+from data_prep.reading.task_batches import bucketed_batches
+
+
+@pytest.fixture
+def model(tiny_config) -> TextClassifier:
+    return TextClassifier(AlbertEncoder(tiny_config, seed=1), ["a", "b", "c"], seed=2)
+
+
+def features(number: int, *, labels: bool) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    examples = []
+    for _ in range(number):
+        ids = rng.integers(5, 50, rng.integers(3, 17)).astype(np.int32)
+        example = {"input_ids": ids, "token_type_ids": np.zeros_like(ids)}
+        examples.append({**example, "label": np.int32(rng.integers(3))} if labels else example)
+    return examples
+
+
+@pytest.mark.parametrize("batch", [{"batch_size": 4}, {"batch_size": 4, "fill_remainder": True}])
+def test_rows_come_back_in_order_with_their_loss(model, batch):
+    examples = features(11, labels=True)
+    rows = by_row(Inference(model)(bucketed_batches(examples, seed=None, by_length=True, **batch)), 11)
+    losses = []
+    for example, row in zip(examples, rows, strict=True):
+        alone = {name: np.asarray(value)[np.newaxis] for name, value in example.items()}
+        expected = np.asarray(model(alone))[0]
+        np.testing.assert_allclose(row["output"], expected, atol=1e-5)
+        losses.append(np.log(np.exp(expected).sum()) - expected[example["label"]])
+    assert mean_loss(rows) == pytest.approx(np.mean(losses), abs=1e-5)
+
+
+def test_without_labels_there_is_no_loss(model):
+    rows = by_row(Inference(model)(bucketed_batches(features(3, labels=False), 2, seed=None)), 3)
+    assert all(set(row) == {"output"} for row in rows)
+
+
+def test_one_graph_for_batches_of_all_sizes(model):
+    """And no other outputs than a data set's."""
+    inference, examples = Inference(model), features(5, labels=False)
+    expected = by_row(inference(bucketed_batches(examples, 2, seed=None)), 5)
+    for example, row in zip(examples, expected, strict=True):
+        batch = {name: value[np.newaxis] for name, value in example.items()}
+        found = inference.of_batch({**batch, "index": np.zeros(1, np.int32)})
+        np.testing.assert_allclose(found["output"][0], row["output"], atol=1e-5)

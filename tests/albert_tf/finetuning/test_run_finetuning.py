@@ -1,0 +1,390 @@
+"""The program as its users meet it: trains, evaluates, predicts, resumes, refuses."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_cli import cli
+from albert_tf.finetuning.best import best_evaluation
+from albert_tf.finetuning.run_folder import load_finetuned
+from albert_tf.training.metrics_file import read_metrics
+from tests.albert_tf.finetuning.files import CONFIG, write_checkpoint
+from tests.processes import ROOT, run_python
+
+SEED_FILES = {
+    "settings.json",
+    "spm.model",
+    "metrics.jsonl",
+    "tensorboard",
+    "model.keras",
+    "training.json",
+    "results.json",
+}
+
+
+def weights(run: Path) -> list[np.ndarray]:
+    """Of the best model of a seed."""
+    return load_finetuned(run).get_weights()
+
+
+def without_speed(run: Path) -> list[dict]:
+    return [
+        {name: value for name, value in line.items() if name != "examples_per_second"}
+        for line in read_metrics(run)
+    ]
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    """Metrics and best weights of one seed, to the bit."""
+    assert without_speed(first) == without_speed(second)
+    for ours, theirs in zip(weights(first), weights(second), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.fixture(scope="module")
+def finished(finetuning_files, tmp_path_factory) -> Path:
+    """A run of 12 steps that nothing stopped, with predictions of the test set."""
+    run = tmp_path_factory.mktemp("finished") / "run"
+    assert cli.main(finetuning_files.flags(run, do_predict=True)) == 0
+    return run
+
+
+def test_the_folder_holds_what_later_steps_need(finished):
+    assert {path.name for path in finished.iterdir()} == {"seed_0", "results.json"}
+    splits = {
+        f"{split}_{what}" for split in ("dev", "test") for what in ("probabilities.jsonl", "predictions.tsv")
+    }
+    assert {path.name for path in (finished / "seed_0").iterdir()} == SEED_FILES | splits
+    settings = json.loads((finished / "seed_0" / "settings.json").read_text())
+    assert settings["num_train_steps"] == 12
+    assert settings["classifier_dropout"] == 0.1  # resolved
+    lines = (finished / "seed_0" / "test_predictions.tsv").read_text().splitlines()
+    assert lines[0] == "index\tprediction"
+    assert len(lines) == 11
+    assert {line.split("\t")[1] for line in lines[1:]} <= {"dark", "light"}
+
+
+def test_metrics(finished):
+    lines = read_metrics(finished / "seed_0")
+    training = [line for line in lines if "loss" in line]
+    evaluation = [line for line in lines if "eval_loss" in line]
+    assert [line["step"] for line in training] == [3, 4, 6, 8, 9, 12]
+    assert [line["step"] for line in evaluation] == [4, 8, 12]
+    names = {"step", "loss", "learning_rate", "gradient_norm", "examples_per_second"}
+    assert all(set(line) == names and line["gradient_norm"] > 0 for line in training)
+    expected = {"step", "eval_loss", "eval_accuracy", "eval_macro_f1", "eval_examples"}
+    assert all(set(line) == expected for line in evaluation)
+    rates = {line["step"]: line["learning_rate"] for line in training}
+    assert rates[3] == pytest.approx(0.001 * 2 / 3)
+    assert rates[12] == pytest.approx(0.001 / 12)
+
+
+def test_the_best_weights_on_dev_are_kept(finished):
+    results = json.loads((finished / "results.json").read_text())
+    best = best_evaluation(read_metrics(finished / "seed_0"), "eval_accuracy")
+    assert best is not None
+    (seed,) = results["seeds"]
+    assert (seed["seed"], seed["steps"], seed["best_step"]) == (0, 12, best["step"])
+    assert {f"eval_{name}": value for name, value in seed["dev"].items()} == pytest.approx(
+        {name: value for name, value in best.items() if name != "step"}, abs=1e-6
+    )
+    assert results["dev"]["accuracy"] == dict.fromkeys(("median", "min", "max"), seed["dev"]["accuracy"])
+
+
+def test_tensorboard_has_the_same_names(finished):
+    (events,) = (finished / "seed_0" / "tensorboard").iterdir()
+    names = {
+        value.tag
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+    }
+    assert names == {name for line in read_metrics(finished / "seed_0") for name in line} - {"step"}
+
+
+def test_plot(finished, tmp_path):
+    assert cli.main(["plot", str(finished), f"--output={tmp_path}/curves.png"]) == 0
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_it_learns(finetuning_files, tmp_path):
+    flags = {"num_train_steps": 200, "train_batch_size": 16, "save_checkpoints_steps": 50, "log_steps": 50}
+    flags |= {"dropout": 0, "learning_rate": 0.003}
+    flags["dev_file"] = finetuning_files.folder / "classification-train.csv"
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["dev"]["accuracy"]["max"] > 0.9
+
+
+def test_a_seed_among_several_is_that_seed_alone(finished, finetuning_files, tmp_path, capfd):
+    assert cli.main(finetuning_files.flags(tmp_path / "run", seeds=2)) == 0
+    assert_same_run(tmp_path / "run" / "seed_0", finished / "seed_0")
+    error = capfd.readouterr().err
+    assert all(word in error for word in ("median", "minimum", "maximum"))
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert [seed["seed"] for seed in results["seeds"]] == [0, 1]
+    assert without_speed(tmp_path / "run" / "seed_1") != without_speed(finished / "seed_0")
+
+
+def test_interrupted_after_a_checkpoint_equals_never_stopped(finetuning_files, tmp_path):
+    """As if killed before the evaluation of step 8: what was logged later is gone or half-written."""
+    whole, run = tmp_path / "whole" / "seed_0", tmp_path / "run" / "seed_0"
+    assert cli.main(finetuning_files.flags(tmp_path / "whole")) == 0
+    stop = {"num_train_steps": 12}
+    process = _start(finetuning_files, tmp_path / "run", **stop)
+    _kill_after(process, run, 8)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 13, "loss": 1.')
+    assert cli.main(finetuning_files.flags(tmp_path / "run")) == 0
+    assert_same_run(run, whole)
+    assert not (run / "checkpoints").exists()
+
+
+def _start(finetuning_files, output_dir: Path, kind: str = "classification", **flags) -> subprocess.Popen:
+    command = [sys.executable, ROOT / "run_finetuning.py"]
+    command += finetuning_files.flags(output_dir, kind, **flags)[1:]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def _kill_after(process: subprocess.Popen, run: Path, step: int) -> bool:
+    """kill -9 once a line of that step is logged; whether it was still running."""
+    deadline = time.monotonic() + 240
+    while process.poll() is None and time.monotonic() < deadline:
+        if any(line["step"] >= step for line in read_metrics(run)):
+            os.kill(process.pid, signal.SIGKILL)
+            break
+        time.sleep(0.005)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classification", "squad2.0"])
+def test_killed_and_started_again_equals_never_stopped(finetuning_files, tmp_path, kind):
+    """kill -9 at a moment that is not chosen, then the same command to the end."""
+    long = {"num_train_steps": 120, "save_checkpoints_steps": 20, "log_steps": 10}
+    assert cli.main(finetuning_files.flags(tmp_path / "whole", kind, **long)) == 0
+    process = _start(finetuning_files, tmp_path / "killed", kind, **long)
+    assert _kill_after(process, tmp_path / "killed" / "seed_0", 50)
+    assert cli.main(finetuning_files.flags(tmp_path / "killed", kind, **long)) == 0
+    assert_same_run(tmp_path / "killed" / "seed_0", tmp_path / "whole" / "seed_0")
+    ours, theirs = (json.loads((tmp_path / run / "results.json").read_text()) for run in ("killed", "whole"))
+    assert ours == theirs
+
+
+@pytest.mark.slow
+def test_sigterm_saves_and_the_same_command_goes_on(finetuning_files, tmp_path):
+    long = {"num_train_steps": 240, "save_checkpoints_steps": 240, "log_steps": 10}
+    process = _start(finetuning_files, tmp_path / "run", **long)
+    deadline = time.monotonic() + 240
+    while not read_metrics(tmp_path / "run" / "seed_0") and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 143, error
+    assert "albert: told to end (SIGTERM): step " in error.splitlines()[-1]
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **long)) == 0
+    assert cli.main(finetuning_files.flags(tmp_path / "whole", **long)) == 0
+    for ours, theirs in zip(
+        weights(tmp_path / "run" / "seed_0"), weights(tmp_path / "whole" / "seed_0"), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classification", "token-classification"])
+def test_two_devices_make_the_run_of_one(finetuning_files, tmp_path, kind):
+    if kind == "token-classification":
+        pytest.importorskip("seqeval", reason="needs the extra seqeval")
+    flags = {"dropout": 0, "classifier_dropout": 0, "train_batch_size": 8}
+    for devices in (1, 2):
+        arguments = finetuning_files.flags(tmp_path / str(devices), kind, **flags, num_devices=devices)
+        run_python(ROOT / "run_finetuning.py", *arguments[1:])
+    for ours, theirs in zip(
+        weights(tmp_path / "1" / "seed_0"), weights(tmp_path / "2" / "seed_0"), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    for expected, line in zip(
+        without_speed(tmp_path / "1" / "seed_0"), without_speed(tmp_path / "2" / "seed_0"), strict=True
+    ):
+        assert line == pytest.approx(expected, abs=1e-5)
+
+
+def test_early_stop(finetuning_files, tmp_path):
+    """A rate of next to nothing: no evaluation is better than the first."""
+    flags = {"learning_rate": 1e-12, "early_stopping_patience": 2, "num_train_steps": 100}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
+    run = tmp_path / "run" / "seed_0"
+    assert read_metrics(run)[-1]["step"] == 12
+    facts = json.loads((run / "training.json").read_text())
+    assert (facts["steps"], facts["best_step"]) == (12, 4)
+
+
+def test_longer_texts_than_the_checkpoint_was_trained_for(finetuning_files, tmp_path):
+    """Positions from 64 on are new, and the model is saved with them."""
+    longer = {"max_seq_length": 80, "resize_positions": True}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **longer)) == 0
+    model = load_finetuned(tmp_path / "run" / "seed_0")
+    assert model.encoder.config.max_position_embeddings == 80
+    padded = {"do_train": None, "max_seq_length": None, "pad_to_max_length": True}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **padded)) == 0
+
+
+def test_without_evaluation_the_last_weights_are_kept(finetuning_files, tmp_path):
+    arguments = finetuning_files.flags(tmp_path / "run", do_eval=None, dev_file=None)
+    assert cli.main(arguments) == 0
+    run = tmp_path / "run" / "seed_0"
+    assert {path.name for path in run.iterdir()} == SEED_FILES
+    assert not [line for line in read_metrics(run) if "eval_loss" in line]
+    assert cli.main(finetuning_files.flags(tmp_path / "run", do_train=None)) == 0
+    assert "accuracy" in json.loads((run / "results.json").read_text())["dev"]
+
+
+def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, capfd):
+    shutil.copytree(finished, tmp_path / "run")
+    for do_train in (True, None):
+        assert cli.main(finetuning_files.flags(tmp_path / "run", do_train=do_train)) == 0
+        assert_same_run(tmp_path / "run" / "seed_0", finished / "seed_0")
+    assert "is trained already" in capfd.readouterr().err
+    first, second = (json.loads((run / "results.json").read_text()) for run in (finished, tmp_path / "run"))
+    assert first["dev"] == second["dev"]
+
+
+def test_fixed_padding_gives_the_same_evaluation(finished, finetuning_files, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    arguments = finetuning_files.flags(
+        tmp_path / "run", do_train=None, pad_to_max_length=True, eval_batch_size=5
+    )
+    assert cli.main(arguments) == 0
+    first, second = (json.loads((run / "results.json").read_text()) for run in (finished, tmp_path / "run"))
+    for name, spread in first["dev"].items():
+        assert second["dev"][name] == pytest.approx(spread, abs=1e-5)
+
+
+KINDS = {
+    "regression": ({"pearson", "spearman"}, "predictions.tsv"),
+    "squad2.0": ({"f1", "best_f1", "HasAns_exact"}, "predictions.json"),
+    "question-answering": ({"exact_match", "f1"}, "predictions.json"),
+    "multiple-choice": ({"accuracy"}, "predictions.json"),
+    "token-classification": ({"accuracy", "f1"}, "predictions.json"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
+    if kind == "token-classification":
+        pytest.importorskip("seqeval", reason="needs the extra seqeval")
+    metrics, file = KINDS[kind]
+    assert cli.main(finetuning_files.flags(tmp_path / "run", kind, do_predict=True)) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert metrics <= set(results["dev"])
+    assert 0 < results["dev"]["loss"]["median"] < 100
+    run = tmp_path / "run" / "seed_0"
+    assert {f"dev_{file}", f"test_{file}"} <= {path.name for path in run.iterdir()}
+
+
+def refused(capfd, arguments) -> str:
+    """The one line that `albert` prints when it refuses; no traceback, status 2."""
+    capfd.readouterr()
+    assert cli.main(arguments) == 2
+    error = capfd.readouterr().err
+    assert "Traceback" not in error
+    assert error.splitlines()[-1].startswith("albert: ")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "colla"}, "Did you mean cola?"),
+        ({"task": "ax"}, "--task=ax has no training data: train on mnli"),
+        ({"do_train": None, "do_eval": None}, "At least one of --do_train, --do_eval and --do_predict"),
+        ({"init_checkpoint": None}, "--do_train needs --init_checkpoint"),
+        ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
+        ({"train_file": None}, "--do_train needs data: --data_dir, the task's folder, or --train_file"),
+        ({"train_file": "nothing.csv"}, "There is no file or folder nothing.csv"),
+        ({"max_seq_length": 65}, "--max_seq_length must not exceed what the checkpoint was trained for, 64"),
+        ({"train_batch_size": 0}, "--train_batch_size must be at least 1. Received 0."),
+        ({"learning_rate": -1}, "--learning_rate must be a number above 0"),
+        ({"dropout": 1}, "--dropout must be at least 0 and below 1. Received 1.0."),
+        ({"num_train_epochs": 2}, "are two ways to say how long to train"),
+        ({"do_eval": None, "early_stopping_patience": 2}, "Received it without --do_eval"),
+        ({"vocab_file": "nothing.model"}, "There is no vocabulary nothing.model"),
+        ({"column_names": "texts=review"}, "--column_names is a list of COLUMN=NAME"),
+        ({"column_names": "text_a=review"}, "has no 'review'"),
+        ({"seeds": 0}, "--seeds must be at least 1"),
+        ({"do_train": None}, "train with --do_train first"),
+        ({"train_batchsize": 4}, "--train_batch_size"),
+        ({"strategy": "multi_worker"}, 'Choose from: "auto", "one", "mirrored"'),
+    ],
+)
+def test_bad_flags(finetuning_files, tmp_path, capfd, changes, message):
+    assert message in refused(capfd, finetuning_files.flags(tmp_path / "run", **changes))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
+    checkpoint = write_checkpoint(tmp_path / "checkpoint", None)
+    flags = {"init_checkpoint": checkpoint, "num_train_steps": 1}
+    error = refused(capfd, finetuning_files.flags(tmp_path / "run", **flags))
+    assert "Name the SentencePiece model or the WordPiece vocab.txt with --vocab_file" in error
+    vocabulary = finetuning_files.checkpoint / "spm.model"
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags, vocab_file=vocabulary)) == 0
+    large = tmp_path / "vocab.txt"
+    large.write_text(
+        "".join(f"{piece}\n" for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *range(200)))
+    )
+    error = refused(capfd, finetuning_files.flags(tmp_path / "other", **flags, vocab_file=large))
+    assert f"where the checkpoint has {CONFIG.vocab_size} embeddings" in error
+
+
+def test_another_run_in_the_folder(finished, finetuning_files, capfd):
+    before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+    assert "--learning_rate=0.001" in refused(capfd, finetuning_files.flags(finished, learning_rate=0.1))
+    flags = {"do_train": None, "num_train_steps": None}
+    error = refused(capfd, finetuning_files.flags(finished, "regression", **flags))
+    assert "holds a run of classification. Received --task=regression" in error
+    assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+
+
+def test_problems_are_told_and_strict_refuses(finetuning_files, tmp_path, capfd):
+    text = (finetuning_files.folder / "classification-train.csv").read_text()
+    (tmp_path / "train.csv").write_text(text + ",light\nthe captain,\n")
+    flags = {"train_file": tmp_path / "train.csv", "num_train_steps": 1}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
+    error = capfd.readouterr().err
+    file = tmp_path / "train.csv"
+    assert f"warning: 1 row: empty text, left out ({file}:32: received ''" in error
+    assert f"warning: 1 row: no label, left out ({file}:33" in error
+    error = refused(capfd, finetuning_files.flags(tmp_path / "strict", **flags, strict=True))
+    assert f"--strict allows no problem in the data. Received 1 row: empty text, left out ({file}:32" in error
+    assert not (tmp_path / "strict").exists()
+
+
+def test_an_answer_longer_than_a_window_is_told(finetuning_files, tmp_path, capfd):
+    passage = "the captain painted the lighthouse . " * 20
+    answers = [{"text": passage.strip(), "answer_start": 0}]
+    paragraph = {"context": passage, "qas": [{"id": "long", "question": "who ?", "answers": answers}]}
+    file = tmp_path / "train.json"
+    file.write_text(json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": [paragraph]}]}))
+    flags = {"train_file": file, "strict": True}
+    error = refused(capfd, finetuning_files.flags(tmp_path / "run", "question-answering", **flags))
+    assert (
+        'Received 1 row: answer in no window, taken for "no answer" (question long: 739 characters' in error
+    )
+
+
+def test_divergence_is_told(finetuning_files, tmp_path, capfd):
+    flags = {"learning_rate": 1e30, "num_warmup_steps": 0}
+    error = refused(capfd, finetuning_files.flags(tmp_path / "run", **flags))
+    assert "Training diverged: the loss is" in error

@@ -1,0 +1,120 @@
+"""Twenty optimizer steps of a tiny model, on any devices: test_steps.py compares what comes out.
+
+Run as a program for what needs processes of their own, several devices:
+
+    python -m tests.albert_tf.pretraining.same_steps '{"strategy": "mirrored", "num_devices": 2}' '{}'
+"""
+
+import json
+import sys
+from unittest import mock
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
+from albert_tf.model import formulas
+from albert_tf.model.pretrainer import pretraining_metrics
+from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.steps import evaluate, make_eval_function, make_train_function, zero_sums
+from albert_tf.training.strategy import make_strategy
+
+CONFIG = AlbertConfig(
+    vocab_size=50,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=12,
+)
+N, T, P, B = 64, 12, 3, 8  # N examples, B of them a step
+
+
+def examples() -> dict[str, np.ndarray]:
+    """N random examples."""
+    rng = np.random.default_rng(0)
+    return {
+        "input_ids": rng.integers(0, 50, (N, T)).astype("int32"),
+        "input_mask": np.ones((N, T), "int32"),
+        "token_type_ids": rng.integers(0, 2, (N, T)).astype("int32"),
+        "masked_lm_positions": rng.integers(0, T, (N, P)).astype("int32"),
+        "masked_lm_ids": rng.integers(0, 50, (N, P)).astype("int32"),
+        # Unequal, so that a mean of the parts' means would differ from the global batch's mean.
+        "masked_lm_weights": (rng.random((N, P)) < np.linspace(0.1, 1, N)[:, None]).astype("float32"),
+        "sentence_order": rng.integers(0, 2, N).astype("int32"),
+        "sentence_order_weights": (rng.random(N) < 0.7).astype("float32"),
+    }
+
+
+def train(
+    strategy,
+    *,
+    steps=20,
+    dtype="float32",
+    remat=False,
+    scan_layers=False,
+    dropout=0.0,
+    shape=None,
+    same_example=False,
+    peak=0.02,
+    large=formulas.LARGE,
+    parts_at_once=1,
+    **step,
+) -> dict:
+    """Trains for some steps.
+
+    Args:
+      strategy: of `make_strategy`.
+      steps: how many.
+      dtype: the model's.
+      remat: the model's.
+      scan_layers: the model's.
+      dropout: rate in the hidden layers.
+      shape: changes of `CONFIG`.
+      same_example: every example is the first one, and a pair.
+      peak: the learning rate's.
+      large: from how many elements on formulas are compiled by themselves; this model's arrays have a few hundred.
+      parts_at_once: of training and evaluation.
+      step: more options of `make_train_function`.
+    """
+    data = examples()
+    if same_example:
+        data = {name: np.repeat(values[:1], N, axis=0) for name, values in data.items()}
+        data["sentence_order_weights"] = np.ones(N, "float32")
+    config = AlbertConfig(**{**CONFIG.to_dict(), **(shape or {}), "hidden_dropout_prob": dropout})
+    with strategy.scope():
+        model = AlbertPretrainer(config, seed=1, remat=remat, scan_layers=scan_layers, dtype=dtype)
+        optimizer = Lamb(WarmupPolynomialDecay(peak, 30, 5))
+        optimizer.build(model.trainable_variables)
+
+    def batches(context):
+        dataset = tf.data.Dataset.from_tensor_slices(data).repeat()
+        dataset = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+        return dataset.batch(context.get_per_replica_batch_size(B), drop_remainder=True)
+
+    replicas = strategy.num_replicas_in_sync
+    iterator = iter(strategy.distribute_datasets_from_function(batches))
+    train_steps = make_train_function(model, optimizer, strategy, parts_at_once=parts_at_once, **step)
+    with mock.patch.object(formulas, "LARGE", large):
+        sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
+    dataset = strategy.distribute_datasets_from_function(
+        lambda context: batches(context).take(N // B * replicas // context.num_input_pipelines)
+    )
+    return {
+        "trace": [float(pretraining_metrics(one)["loss"]) for one in sums],
+        "correct": [float(one["sentence_order_correct"]) for one in sums],
+        "weights": np.concatenate([v.numpy().ravel() for v in model.trainable_variables]).tolist(),
+        "evaluation": evaluate(make_eval_function(model, strategy, parts_at_once=parts_at_once), dataset),
+        "dtypes": sorted({variable.dtype for variable in (*model.trainable_variables, *optimizer.variables)}),
+    }
+
+
+def main(flags: str, options: str) -> None:
+    """Prints what `train` returns, as JSON."""
+    settings = PretrainingSettings("", "", "", do_train=True, **json.loads(flags))
+    print(json.dumps(train(make_strategy(settings), **json.loads(options))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

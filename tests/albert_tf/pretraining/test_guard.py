@@ -1,0 +1,76 @@
+"""When the guard calls a spike, and where it goes back to."""
+
+import pytest
+
+from albert_tf.pretraining.guard import Guard
+from albert_tf.pretraining.settings import PretrainingSettings
+from data_prep.errors import InputError
+
+SETTINGS = PretrainingSettings(
+    "", "", "", do_train=True, spike_factor=1.5, spike_intervals=2, max_rollbacks=2
+)
+
+
+def line(loss: float | None) -> dict:
+    return {"skipped_steps": 10} if loss is None else {"loss": loss, "skipped_steps": 0}
+
+
+def verdicts(losses, lines=()) -> list[bool]:
+    guard = Guard(SETTINGS, list(lines))
+    return [guard.spiked(line(loss)) for loss in losses]
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ([10, 9, 8, 7, 6, 5, 4, 3], []),  # learning
+        ([5, 5, 5, 9, 5, 9, 5], []),  # single bad intervals
+        ([5, 5, 5, 9, 9], [4]),
+        ([5, 5, 5, 7.4, 7.4, 7.4], []),  # below the factor
+        ([5, 9, 9, 9, 9], []),  # too early to know what is usual
+        ([None, None], [1]),  # nothing is finite from the start
+        ([5, 5, 5, None, 9], [4]),
+    ],
+)
+def test_spikes(losses, expected):
+    assert [number for number, spike in enumerate(verdicts(losses)) if spike] == expected
+
+
+def test_bad_intervals_are_not_usual():
+    """However long the loss stays up it is not taken for normal."""
+    assert verdicts([2, 2, 2] + [9] * 50)[-1]
+
+
+def test_a_killed_run_judges_like_one_that_was_not():
+    losses = [5, 5, 5, 9, 9, 5, 5, 9]
+    for cut in range(len(losses)):
+        logged = [{"step": 0, "eval_loss": 3.0}, *map(line, losses[:cut])]
+        assert verdicts(losses[cut:], logged) == verdicts(losses)[cut:]
+
+
+def test_calm():
+    guard = Guard(SETTINGS, [])
+    calm = []
+    for loss in (5, 5, 5, 9, 5):
+        guard.spiked(line(loss))
+        calm.append(guard.calm)
+    assert calm == [True, True, True, False, True]
+
+
+def test_goes_further_back_when_a_checkpoint_led_to_a_spike_already():
+    guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
+    assert guard.choose([30, 20, 10]) == 30
+    assert "The loss is 9.000 where 5.000 was usual, for 2 logged intervals" in guard.rolled_back(30)
+    assert guard.choose([30, 20, 10]) == 20
+    assert guard.choose([40, 30, 20]) == 40, "saved since and good"
+    assert guard.choose([30]) == 30, "the only one"
+
+
+def test_stops_with_advice():
+    guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
+    with pytest.raises(InputError, match="no good checkpoint to go back to. Training collapses: use a lower"):
+        guard.choose([])
+    guard.rolled_back(1)
+    guard.rolled_back(1)
+    with pytest.raises(InputError, match="after 2 roll-backs. .* longer warm-up .* float32"):
+        guard.rolled_back(1)

@@ -1,0 +1,71 @@
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf.pretraining.guidance import learning_rate, learning_rate_line, warnings
+from albert_tf.pretraining.settings import PretrainingSettings
+
+SETTINGS = PretrainingSettings(
+    "data", "config", "run", do_train=True, max_seq_length=512, max_predictions_per_seq=77
+)
+
+
+def changed(**flags) -> PretrainingSettings:
+    return dataclasses.replace(SETTINGS, **flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rate"),
+    [
+        ({}, 0.00176),
+        ({"train_batch_size": 1024}, 0.00088),
+        ({"train_batch_size": 64}, 0.00022),
+        ({"optimizer": "adamw", "train_batch_size": 256}, 0.0001),
+        ({"optimizer": "adamw", "train_batch_size": 1024}, 0.0002),
+        ({"learning_rate": 0.5, "train_batch_size": 64}, 0.5),
+    ],
+)
+def test_learning_rate(flags, rate):
+    assert learning_rate(changed(**flags)) == pytest.approx(rate)
+
+
+def test_the_reason_is_said():
+    assert learning_rate_line(changed(train_batch_size=64)) == (
+        "learning rate 0.00022 = the paper's 0.00176 for batches of 4096, times sqrt(64 / 4096); "
+        "--learning_rate sets another"
+    )
+
+
+def test_the_papers_run_is_not_warned_of():
+    """125,000 steps of 4096 on what 16 GB of text, gone through ten times, makes."""
+    assert warnings(SETTINGS, 90_000_000, None) == []
+
+
+def test_few_predictions(tmp_path):
+    (line,) = warnings(changed(max_predictions_per_seq=20), 90_000_000, None)
+    assert "20 predictions are at most 3.9% of 512 tokens, where 15% were to be masked" in line
+    assert "26% of the predictions fit" in line
+    assert line.endswith("--max_predictions_per_seq=77")
+    # The original's T=128, P=20, and files that were to have fewer.
+    assert not warnings(changed(max_seq_length=128, max_predictions_per_seq=20), 90_000_000, None)
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({"settings": {"masked_lm_prob": 0.04}}))
+    assert not warnings(changed(max_predictions_per_seq=20), 90_000_000, manifest)
+
+
+def test_few_documents(tmp_path):
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({"settings": {"dupe_factor": 40}, "counts": {"documents": 3}}))
+    flags = {"train_batch_size": 100, "num_train_steps": 1000, "num_warmup_steps": 10}
+    (line,) = warnings(changed(**flags), 2000, manifest)
+    assert "this run reads the 2,000 examples 50 times" in line
+    assert "each of the 3 documents 2,000" in line
+    assert not warnings(changed(**flags), 2000, None)  # 50 times are not many
+    (line,) = warnings(changed(**flags), 200, None)
+    assert "this run reads the 200 examples 500 times; the paper's" in line
+
+
+def test_long_warmup():
+    (line,) = warnings(changed(num_train_steps=100, num_warmup_steps=100), 90_000_000, None)
+    assert "the warm-up of 100 steps is not over when training ends after 100" in line

@@ -1,0 +1,37 @@
+"""Batches for any number of hosts and replicas."""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.pretraining.inputs import PretrainingInputs
+from albert_tf.pretraining.run_folder import open_run
+from albert_tf.pretraining.settings import PretrainingSettings
+
+
+def test_evaluation_batches_are_filled_up_with_what_counts_for_nothing(pretraining_files):
+    settings = PretrainingSettings(
+        pretraining_files.train,
+        str(pretraining_files.albert_config_file),
+        "run",
+        eval_file=pretraining_files.heldout,
+        do_eval=True,
+        eval_batch_size=7,
+    )
+    inputs = PretrainingInputs(settings, AlbertConfig.from_json_file(pretraining_files.albert_config_file))
+    batches = list(inputs.eval_batches(tf.distribute.get_strategy()))
+    assert {values.shape[0] for batch in batches for values in batch.values()} == {7}
+    rows = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    real = rows["input_mask"].any(axis=1)
+    assert real.all() or not real[np.argmin(real) :].any(), "only at the end"
+    assert not any(values[~real].any() for values in rows.values())
+    assert len(real) - 7 < real.sum() <= len(real)
+
+
+def test_the_run_keeps_the_vocabulary_by_its_kind(tmp_path):
+    """spm.model or vocab.txt, as readers of a run look for them."""
+    settings = PretrainingSettings("train", "config", str(tmp_path / "run"), do_train=True)
+    for name, kept in (("30k.model", "spm.model"), ("chinese.txt", "vocab.txt")):
+        (tmp_path / name).write_text(name)
+        run = open_run(settings, AlbertConfig(), tmp_path / name, None)
+        assert (run / kept).read_text() == name

@@ -1,0 +1,97 @@
+"""The program on several devices and in several processes: the same run, one folder, no process left waiting."""
+
+import glob
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_cli import cli
+from albert_tf.training.metrics_file import read_metrics
+from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, everything_in, without_speed
+from tests.processes import ROOT, run_python, run_workers
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def without_dropout(pretraining_files, tmp_path_factory) -> Path:
+    config = json.loads(pretraining_files.albert_config_file.read_text())
+    path = tmp_path_factory.mktemp("config") / "albert_config.json"
+    path.write_text(json.dumps({**config, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}))
+    return path
+
+
+def program(pretraining_files, run: Path, **flags) -> list:
+    return [ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]]
+
+
+def test_two_workers_make_the_run_of_one(pretraining_files, without_dropout, tmp_path):
+    """Over several epochs, resumed half-way, and evaluated on a number of examples that two do not share.
+
+    From one file, which both read: of two files each would read its own, in another order than one worker.
+    """
+    flags = {"input_file": sorted(glob.glob(pretraining_files.train))[0]}  # noqa: PTH207
+    flags |= {"albert_config_file": without_dropout, "train_batch_size": 16, "eval_batch_size": 7}
+    flags |= {"num_warmup_steps": 100, "learning_rate": 0.1}  # the same schedule whatever the number of steps
+    assert cli.main(pretraining_files.flags(tmp_path / "one", **flags)) == 0
+    for steps in (8, 12):
+        command = program(pretraining_files, tmp_path / "two", **flags, num_train_steps=steps)
+        for worker in run_workers(command, command):
+            assert worker.returncode == 0, worker.stderr
+
+    one, two = everything_in(tmp_path / "one"), everything_in(tmp_path / "two")
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(value, two[name], atol=1e-5, err_msg=name)
+    for expected, line in zip(without_speed(tmp_path / "one"), without_speed(tmp_path / "two"), strict=True):
+        assert line == pytest.approx(expected, abs=1e-5)
+    assert {path.name for path in (tmp_path / "two").iterdir()} == {
+        path.name for path in (tmp_path / "one").iterdir()
+    }
+    assert len(list((tmp_path / "two" / "tensorboard").iterdir())) == 2, "of the chief alone, twice started"
+
+
+def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
+    flags = {
+        "num_devices": 2,
+        "gradient_accumulation_steps": 2,
+        "num_warmup_steps": 100,
+        "learning_rate": 0.1,
+    }
+    run_python(*program(pretraining_files, tmp_path / "whole", **flags))
+    for steps in (8, 12):
+        run_python(*program(pretraining_files, tmp_path / "halves", **flags, num_train_steps=steps))
+    assert_same_run(tmp_path / "whole", tmp_path / "halves")
+
+
+def test_workers_that_disagree(pretraining_files, tmp_path):
+    commands = [program(pretraining_files, tmp_path / "run", seed=seed) for seed in (1, 2)]
+    for worker in run_workers(*commands):
+        assert worker.returncode == 2
+        assert "albert: All workers must be started with the same flags" in worker.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_workers_without_a_common_folder(pretraining_files, tmp_path):
+    """As on two machines whose /runs are two disks: one has a checkpoint, the other has none."""
+    run = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(run, num_train_steps=4)) == 0
+    (tmp_path / "elsewhere").mkdir()
+    commands = [program(pretraining_files, Path("run"), num_train_steps=8) for _ in range(2)]
+    workers = run_workers(*commands, folders=[tmp_path, tmp_path / "elsewhere"])
+    for worker in workers:
+        assert worker.returncode == 2
+        assert "albert: --output_dir must be one folder that all workers share" in worker.stderr
+    assert read_metrics(run)[-1]["step"] == 4
+
+
+def test_a_worker_that_is_refused_stops_the_other(pretraining_files, tmp_path):
+    run = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(run, num_train_steps=4)) == 0
+    command = program(pretraining_files, run, seed=1)
+    chief, other = run_workers(command, command)
+    assert (chief.returncode, other.returncode) == (2, 2)
+    assert "holds a run with --seed=12345" in chief.stderr
+    assert "another one stopped" in other.stderr

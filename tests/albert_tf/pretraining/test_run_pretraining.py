@@ -1,0 +1,380 @@
+"""The program as its users meet it: runs, resumes, refuses."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_cli import cli
+from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.weights import find_checkpoint
+from data_prep.examples.settings import PrepareSettings
+from data_prep.prepare.local import prepare
+from tests.data_prep.conftest import write_story
+
+ROOT = Path(__file__).parents[3]
+TRAINING = {
+    "step",
+    "loss",
+    "masked_lm_loss",
+    "masked_lm_accuracy",
+    "sentence_order_loss",
+    "sentence_order_accuracy",
+    "learning_rate",
+    "gradient_norm",
+    "skipped_steps",
+    "trust_ratio_mean",
+    "trust_ratio_min",
+    "trust_ratio_max",
+}
+SPEED = {"tokens_per_second", "flops_per_second", "input_wait_share"}
+
+
+def everything_in(run: Path) -> dict[str, np.ndarray]:
+    """All values of a run's last checkpoint: weights, moments, step and dropout state."""
+    prefix = find_checkpoint(run)
+    names = [name for name, _ in tf.train.list_variables(prefix) if name.endswith("VARIABLE_VALUE")]
+    return {name: tf.train.load_variable(prefix, name) for name in names}
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    ours, theirs = everything_in(first), everything_in(second)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+def without_speed(run: Path) -> list[dict]:
+    return [{k: v for k, v in line.items() if k not in SPEED} for line in read_metrics(run)]
+
+
+@pytest.fixture(scope="module")
+def finished(pretraining_files, tmp_path_factory) -> Path:
+    """A run of 12 steps that nothing stopped."""
+    run = tmp_path_factory.mktemp("finished") / "run"
+    assert cli.main(pretraining_files.flags(run)) == 0
+    return run
+
+
+def test_the_folder_holds_what_later_steps_need(finished, pretraining_files):
+    names = {path.name for path in finished.iterdir()}
+    assert names == {
+        "albert_config.json",
+        "settings.json",
+        "spm.model",
+        "data_manifest.json",
+        "checkpoints",
+        "metrics.jsonl",
+        "tensorboard",
+    }
+    assert (finished / "spm.model").read_bytes() == pretraining_files.spm_model_file.read_bytes()
+    settings = json.loads((finished / "settings.json").read_text())
+    assert settings["max_seq_length"] == 32  # resolved from the files
+    assert settings["max_predictions_per_seq"] == 5
+
+
+def test_metrics(finished):
+    lines = read_metrics(finished)
+    training = [line for line in lines if "loss" in line]
+    evaluation = [line for line in lines if "eval_loss" in line]
+    assert [line["step"] for line in training] == [3, 4, 6, 8, 9, 12]
+    assert [line["step"] for line in evaluation] == [4, 8, 12]
+    assert all(set(line) == TRAINING | SPEED for line in training)
+    means = ("loss", "masked_lm_loss", "masked_lm_accuracy", "sentence_order_loss", "sentence_order_accuracy")
+    expected = {f"eval_{name}" for name in means}
+    assert all(set(line) == {"step", "eval_examples", *expected} for line in evaluation)
+    # The rate of the last step, read before the step is counted: warm-up of 3, then linear to 0 at 12.
+    rates = {line["step"]: line["learning_rate"] for line in training}
+    assert rates[3] == pytest.approx(0.01 * 2 / 3)
+    assert [rates[step] for step in (4, 6, 12)] == pytest.approx(
+        [0.01 * (13 - step) / 12 for step in (4, 6, 12)]
+    )
+
+
+def test_tensorboard_has_the_same_names(finished):
+    (events,) = (finished / "tensorboard").iterdir()
+    names = {
+        value.tag
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+    }
+    assert names == {name for line in read_metrics(finished) for name in line} - {"step"}
+
+
+@pytest.mark.slow
+def test_it_learns(pretraining_files, tmp_path):
+    flags = {"num_train_steps": 150, "train_batch_size": 16, "save_checkpoints_steps": 150, "log_steps": 50}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    losses = [line["masked_lm_loss"] for line in read_metrics(tmp_path / "run") if "loss" in line]
+    assert losses[-1] < losses[0] - 0.2
+
+
+@pytest.mark.slow
+def test_the_same_command_gives_the_same_bits(finished, pretraining_files, tmp_path):
+    assert cli.main(pretraining_files.flags(tmp_path / "run")) == 0
+    assert_same_run(tmp_path / "run", finished)
+    assert without_speed(tmp_path / "run") == without_speed(finished)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [1, 2])
+def test_how_many_steps_a_call_takes_does_not_show(finished, pretraining_files, tmp_path, steps):
+    assert cli.main(pretraining_files.flags(tmp_path / "run", iterations_per_loop=steps)) == 0
+    assert_same_run(tmp_path / "run", finished)
+    assert without_speed(tmp_path / "run") == without_speed(finished)
+
+
+@pytest.mark.slow
+def test_guidance(pretraining_files, tmp_path, capfd):
+    flags = {"learning_rate": None, "num_warmup_steps": 12, "mixed_precision": "bfloat16"}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    error = capfd.readouterr().err
+    assert "learning rate 5.5e-05 = the paper's 0.00176" in error
+    assert "warning: the warm-up of 12 steps is not over" in error
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["learning_rate"] == 5.5e-05
+
+
+def test_resumed_at_a_checkpoint_equals_never_stopped(finished, pretraining_files, tmp_path):
+    """As if killed after the checkpoint of step 4: what was logged and saved later is gone or half-written."""
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    for path in (run / "checkpoints").glob("ckpt-*"):
+        if not path.name.startswith("ckpt-4."):
+            path.unlink()
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 13, "loss": 1.')
+    assert cli.main(pretraining_files.flags(run)) == 0
+    assert_same_run(run, finished)
+    assert without_speed(run) == without_speed(finished)
+
+
+@pytest.mark.slow
+def test_killed_and_started_again_equals_never_stopped(pretraining_files, tmp_path):
+    """kill -9 at a moment that is not chosen, several times, then the same command to the end."""
+    long = {"num_train_steps": 300, "save_checkpoints_steps": 20, "log_steps": 10, "keep_checkpoint_max": 3}
+    assert cli.main(pretraining_files.flags(tmp_path / "whole", **long)) == 0
+    command = [sys.executable, ROOT / "run_pretraining.py"]
+    command += pretraining_files.flags(tmp_path / "killed", **long)[1:]
+    kills = 0
+    for steps in (20, 80, 160):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            logged = read_metrics(tmp_path / "killed") or [{"step": 0}]
+            if logged[-1]["step"] > steps:
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.01)
+        process.wait()
+    assert kills >= 2  # a fast machine may finish before the third
+    subprocess.run(command, check=True, capture_output=True)
+    assert_same_run(tmp_path / "killed", tmp_path / "whole")
+    assert without_speed(tmp_path / "killed") == without_speed(tmp_path / "whole")
+
+
+def test_a_finished_run_is_only_evaluated(finished, pretraining_files, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    assert cli.main(pretraining_files.flags(run)) == 0
+    lines = read_metrics(run)
+    assert lines[-1]["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
+    assert_same_run(run, finished)
+
+
+def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
+    flags = {"init_checkpoint": finished, "do_train": None}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    (line,) = read_metrics(tmp_path / "run")
+    assert line["step"] == 0
+    assert line["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
+
+
+@pytest.mark.slow
+def test_going_on_with_another_dropout_and_the_optimizer(finished, pretraining_files, tmp_path):
+    """The paper's end of dropout: a new run that counts steps on, and is then resumed without the first."""
+    config = json.loads(pretraining_files.albert_config_file.read_text())
+    no_dropout = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **no_dropout}))
+    shutil.copytree(finished, tmp_path / "first")
+    flags = {"albert_config_file": tmp_path / "config.json", "init_checkpoint": tmp_path / "first"}
+    flags |= {"init_optimizer": True, "learning_rate": 0.001}
+    run = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=16)) == 0
+    first = read_metrics(run)[0]
+    assert first["step"] == 12
+    assert first["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
+    shutil.rmtree(tmp_path / "first")
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=20)) == 0
+    assert read_metrics(run)[-1]["step"] == 20
+
+
+@pytest.mark.slow
+def test_measured_peak(pretraining_files, tmp_path):
+    flags = {"num_train_steps": 4, "measure_peak": True, "eval_file": None, "do_eval": None}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    assert 0 < read_metrics(tmp_path / "run")[-1]["share_of_peak"] < 1
+    assert list(json.loads((tmp_path / "run" / "peak.json").read_text())) == ["float32"]
+
+
+def test_load_pretrained(finished):
+    model = load_pretrained(finished).model
+    values = everything_in(finished)
+    saved = values["weights/albert_encoder..pooler..kernel/.ATTRIBUTES/VARIABLE_VALUE"]
+    np.testing.assert_array_equal(model.encoder.pooler.kernel.numpy(), saved)
+
+
+@pytest.mark.slow
+def test_without_a_vocabulary_it_trains_and_exports(pretraining_files, tmp_path):
+    for path in Path(pretraining_files.train).parent.glob("train.tfrecord*"):
+        shutil.copy(path, tmp_path)
+    flags = {"input_file": f"{tmp_path}/train.tfrecord*"}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    assert not (tmp_path / "run" / "spm.model").exists()
+    assert cli.main(["export", f"--model_dir={tmp_path}/run", f"--output={tmp_path}/saved"]) == 0
+    assert tf.saved_model.load(tmp_path / "saved").signatures["mlm"]
+
+
+def test_training_without_evaluation_file_says_so(pretraining_files, tmp_path, capfd):
+    """The command of google-research/albert's README has --do_eval and no file of its own for it."""
+    assert cli.main(pretraining_files.flags(tmp_path / "run", eval_file=None)) == 0
+    assert "--do_eval needs --eval_file" in capfd.readouterr().err
+    assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
+)
+def test_other_kinds_of_examples(pretraining_files, tmp_path, changes):
+    """Masked while training, without a sentence loss, and with next sentences; resumed half-way."""
+    write_story(tmp_path / "story.txt")
+    settings = PrepareSettings(
+        str(tmp_path / "story.txt"),
+        str(tmp_path / "data" / "train.tfrecord"),
+        str(pretraining_files.spm_model_file),
+        max_seq_length=32,
+        dupe_factor=1,
+        **changes,
+    )
+    prepare(settings, show_progress=False)
+    flags = {"input_file": settings.output_file, "eval_file": None, "do_eval": None}
+    for name, steps in (("whole", [12]), ("halves", [8, 12])):
+        for num_train_steps in steps:
+            # The same schedule in both: a run that is cut at step 8, not one that was planned for 8.
+            flags |= {"learning_rate": 0.01, "num_warmup_steps": 100}
+            arguments = pretraining_files.flags(tmp_path / name, **flags, num_train_steps=num_train_steps)
+            assert cli.main(arguments) == 0
+    assert_same_run(tmp_path / "whole", tmp_path / "halves")
+    last = read_metrics(tmp_path / "whole")[-1]
+    assert np.isfinite(last["loss"])
+    assert (last["sentence_order_loss"] == 0) == (changes.get("sentence_objective") == "none")
+
+
+def refused(capfd, arguments) -> str:
+    """The one line that `albert` prints when it refuses; no traceback, status 2."""
+    capfd.readouterr()
+    assert cli.main(arguments) == 2
+    error = capfd.readouterr().err
+    assert "Traceback" not in error
+    assert error.startswith("albert: ")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_file": "nothing/here*"}, "No file matches 'nothing/here*'"),
+        ({"albert_config_file": "nothing.json"}, "There is no configuration file nothing.json"),
+        ({"max_seq_length": 128}, "`max_seq_length`"),
+        ({"max_predictions_per_seq": 20}, "`max_predictions_per_seq`"),
+        ({"train_batch_size": 0}, "--train_batch_size must be at least 1. Received 0."),
+        ({"learning_rate": -1}, "--learning_rate must be a number above 0"),
+        ({"do_train": None, "eval_file": None}, "--do_eval needs --eval_file"),
+        ({"do_train": None, "do_eval": None}, "At least one of --do_train and --do_eval"),
+        ({"spm_model_file": "nothing.model"}, "--spm_model_file must name a SentencePiece model"),
+        ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
+        ({"init_optimizer": True}, "--init_optimizer is about --init_checkpoint"),
+        ({"spike_factor": 1}, "--spike_factor must be above 1. Received 1.0."),
+        ({"max_rollbacks": -1}, "--max_rollbacks at least 0. Received 3 and -1."),
+        ({"optimizer": "adam"}, 'Did you mean "adamw"?'),
+        ({"save_checkpoint_steps": 5}, "--save_checkpoints_steps"),
+        ({"gradient_accumulation_steps": 3}, "which is not by 1 x 3; 3 would do"),
+        ({"strategy": "multi_worker"}, "needs the environment variable TF_CONFIG"),
+        ({"mixed_precision": "float16"}, 'Choose from: "bfloat16"'),
+        (
+            {"tpu": "no-such-tpu"},
+            "`--tpu` must name a TPU that this machine can reach. Received 'no-such-tpu'",
+        ),
+    ],
+)
+def test_bad_flags(pretraining_files, tmp_path, capfd, changes, message):
+    assert message in refused(capfd, pretraining_files.flags(tmp_path / "run", **changes))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden_size": 15}, "`hidden_size` must be divisible by `num_attention_heads`. Received 15 and 2."),
+        ({"vocab_size": 50}, "`vocab_size`"),
+        ({"max_position_embeddings": 16}, "`max_position_embeddings` must be at least the length"),
+        ({"hidden_sizes": 16}, "`hidden_sizes` is not a field of an ALBERT configuration. Did you mean"),
+    ],
+)
+def test_bad_configurations(pretraining_files, tmp_path, capfd, fields, message):
+    config = json.loads(pretraining_files.albert_config_file.read_text())
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps({**config, **fields}))
+    flags = pretraining_files.flags(tmp_path / "run", albert_config_file=path)
+    assert message in refused(capfd, flags)
+    assert not (tmp_path / "run").exists()
+
+
+def test_truncated_files(pretraining_files, tmp_path, capfd):
+    whole = Path(pretraining_files.heldout).read_bytes()
+    for name, content in (
+        ("cut", whole[:-7]),
+        ("empty", b""),
+        ("text", b"Once upon a time, there was a file."),
+    ):
+        (tmp_path / name).write_bytes(content)
+        for flag in ("input_file", "eval_file"):
+            error = refused(capfd, pretraining_files.flags(tmp_path / "run", **{flag: tmp_path / name}))
+            assert str(tmp_path / name) in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_files_are_never_evaluated_on(pretraining_files, tmp_path, capfd):
+    flags = pretraining_files.flags(tmp_path / "run", eval_file=pretraining_files.train)
+    assert "Evaluation never reads the training files" in refused(capfd, flags)
+
+
+def test_a_folder_with_another_run(finished, pretraining_files, tmp_path, capfd):
+    config = json.loads(pretraining_files.albert_config_file.read_text())
+    (tmp_path / "other.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+    flags = pretraining_files.flags(finished, albert_config_file=tmp_path / "other.json")
+    assert "num_hidden_layers 2 there, 3 given" in refused(capfd, flags)
+    assert "--train_batch_size=4" in refused(capfd, pretraining_files.flags(finished, train_batch_size=8))
+    other = pretraining_files.flags(
+        tmp_path / "run", init_checkpoint=finished, albert_config_file=tmp_path / "o"
+    )
+    (tmp_path / "o").write_text(json.dumps({**config, "hidden_size": 32}))
+    assert "is of another model than this configuration: " in refused(capfd, other)
+    assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+
+
+def test_output_dir_is_a_file(pretraining_files, tmp_path, capfd):
+    (tmp_path / "run").write_text("mine")
+    assert "--output_dir must be a folder" in refused(capfd, pretraining_files.flags(tmp_path / "run"))
+    assert (tmp_path / "run").read_text() == "mine"

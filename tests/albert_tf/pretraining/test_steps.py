@@ -1,0 +1,202 @@
+"""The step's mathematics does not depend on how many devices share it, nor on how they take it."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from tests.albert_tf.pretraining.same_steps import B, train
+from tests.processes import run_python, run_workers
+
+PROGRAM = ("-m", "tests.albert_tf.pretraining.same_steps")
+ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
+ACTIVATIONS = {**ALL, "remat": "activations"}
+
+
+@pytest.fixture(scope="module")
+def one() -> dict:
+    """On one device, a batch at a time."""
+    return train(tf.distribute.get_strategy())
+
+
+def assert_same(result: dict, one: dict) -> None:
+    assert result["trace"] == pytest.approx(one["trace"], abs=1e-5)
+    assert result["weights"] == pytest.approx(one["weights"], abs=1e-5)
+    assert result["evaluation"] == pytest.approx(one["evaluation"], abs=1e-5)
+
+
+def on_two_devices(**options) -> dict:
+    flags = json.dumps({"strategy": "mirrored", "num_devices": 2})
+    return json.loads(run_python(*PROGRAM, flags, json.dumps(options)))
+
+
+def on_two_workers(**options) -> list[dict]:
+    """Of each worker what it came to."""
+    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(options)]
+    workers = run_workers(command, command)
+    for worker in workers:
+        assert worker.returncode == 0, worker.stderr
+    return [json.loads(worker.stdout) for worker in workers]
+
+
+def test_it_learns(one):
+    assert one["trace"][-1] < one["trace"][0] - 0.1
+    assert one["evaluation"]["eval_examples"] == 64
+
+
+@pytest.mark.parametrize(
+    "accumulation_steps",
+    [pytest.param(2, marks=pytest.mark.slow), 4, pytest.param(8, marks=pytest.mark.slow)],
+)
+def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
+    assert_same(train(tf.distribute.get_strategy(), accumulation_steps=accumulation_steps), one)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"parts_at_once": 2},
+        pytest.param({"parts_at_once": 4, "accumulation_steps": 2}, marks=pytest.mark.slow),
+        pytest.param({"parts_at_once": 3}, marks=pytest.mark.slow),
+    ],
+)
+def test_parts_at_the_same_time_equal_the_batch(one, options):
+    """Three do not divide a batch of eight: nothing is cut then."""
+    assert_same(train(tf.distribute.get_strategy(), **options), one)
+
+
+@pytest.mark.slow
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    "options", [{"jit_compile": True}, {"jit_compile": True, "accumulation_steps": 4}, ALL, ACTIVATIONS]
+)
+def test_compiled_equals_not_compiled(one, options):
+    assert_same(train(tf.distribute.get_strategy(), **options), one)
+
+
+@pytest.mark.slow
+def test_micro_batches_of_a_model_of_full_width():
+    """Its gradients are long sums of large arrays, which TensorFlow's memory optimizer breaks inside two loops."""
+    shape = {"embedding_size": 128, "hidden_size": 768, "intermediate_size": 3072}
+    shape |= {"num_attention_heads": 12, "num_hidden_layers": 12}
+    options = {"shape": shape, "steps": 2}
+    whole = train(tf.distribute.get_strategy(), **options)
+    parts = train(tf.distribute.get_strategy(), accumulation_steps=2, **options)
+    assert parts["trace"] == pytest.approx(whole["trace"], abs=1e-5)
+
+
+@pytest.mark.parametrize("remat", [True, "activations"])
+def test_recomputed_activations_equal_kept_ones(one, remat):
+    assert_same(train(tf.distribute.get_strategy(), remat=remat), one)
+
+
+def test_recomputed_activations_equal_kept_ones_with_dropout():
+    kept, recomputed = (
+        train(tf.distribute.get_strategy(), dropout=0.2, remat=remat) for remat in (False, "activations")
+    )
+    assert_same(recomputed, kept)
+
+
+FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a large model are on CPUs
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    "options",
+    [
+        FORMULAS,
+        *(
+            pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": remat}, marks=pytest.mark.slow)
+            for remat in (True, "activations")
+        ),
+    ],
+)
+def test_formulas_compiled_by_themselves(one, options):
+    assert_same(train(tf.distribute.get_strategy(), **options), one)
+
+
+COMPILED = [pytest.param(options, marks=pytest.mark.xla) for options in (ALL, FORMULAS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, *COMPILED])
+def test_two_mirrored_devices_equal_one(one, options):
+    assert_same(on_two_devices(**options), one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, *COMPILED])
+def test_two_workers_equal_one(one, options):
+    for result in on_two_workers(**options):
+        assert_same(result, one)
+
+
+FOUR_LAYERS = {"num_hidden_layers": 4}
+LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
+LOOPED = (ALL, ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})
+
+
+@pytest.fixture(scope="module")
+def four_layers() -> dict:
+    """On one device, layer after layer; of two layers none would be in a loop, as the last is by itself."""
+    return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, *(pytest.param(more, marks=[pytest.mark.slow, pytest.mark.xla]) for more in LOOPED)],
+)
+def test_a_loop_over_the_layers_equals_one_after_the_other(four_layers, options):
+    assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.xla)])
+def test_a_loop_over_the_layers_on_two_mirrored_devices(four_layers, options):
+    assert_same(on_two_devices(**LOOP, **options), four_layers)
+
+
+@pytest.mark.slow
+@pytest.mark.xla
+def test_a_loop_over_the_layers_on_two_workers(four_layers):
+    for result in on_two_workers(**LOOP, **ALL):
+        assert_same(result, four_layers)
+
+
+def test_bfloat16_learns_as_float32_does(one):
+    half = train(tf.distribute.get_strategy(), dtype="mixed_bfloat16")
+    assert half["trace"] != one["trace"]
+    assert half["trace"] == pytest.approx(one["trace"], abs=0.05)
+    assert half["dtypes"] == ["float32", "int64"], "weights and moments; the count of steps"
+
+
+# Where all examples are the same and training stands still, micro-batches of one example that share their masks
+# have the same number of correct predictions, so that the sum is a multiple of theirs.
+SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
+
+
+def assert_masks_differ(result: dict, streams: int) -> None:
+    assert any(correct % streams for correct in result["correct"]), result["correct"]
+    assert len(set(result["trace"])) == len(result["trace"]), "nor do two steps share their masks"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.xla)])
+def test_micro_batches_do_not_share_dropout_masks(jit_compile):
+    options = {"accumulation_steps": B, "jit_compile": jit_compile, **SAME_EXAMPLE}
+    assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
+
+
+def test_parts_at_the_same_time_do_not_share_dropout_masks():
+    assert_masks_differ(train(tf.distribute.get_strategy(), parts_at_once=B, **SAME_EXAMPLE), B)
+
+
+@pytest.mark.slow
+def test_replicas_do_not_share_dropout_masks():
+    assert_masks_differ(on_two_devices(accumulation_steps=4, **SAME_EXAMPLE), 2)
+
+
+def test_dropout_is_a_pure_function_of_the_step():
+    first, second = (train(tf.distribute.get_strategy(), dropout=0.5) for _ in range(2))
+    assert first["trace"] == second["trace"]
+    assert first["weights"] == second["weights"]

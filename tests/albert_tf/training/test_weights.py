@@ -1,0 +1,115 @@
+"""Initial weights from a run of another shape."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.optimizers import AdamW, Lamb
+from albert_tf.training.checkpoints import RunCheckpoints
+from albert_tf.training.weights import load_weights
+from data_prep.errors import InputError
+
+STEPS = 3
+
+
+def made(config: AlbertConfig, seed: int, optimizer=Lamb):
+    model, optimizer = AlbertPretrainer(config, seed=seed), optimizer(0.01)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def saved(tmp_path, config: AlbertConfig):
+    """A model after some steps, with its optimizer, and the folder of its run."""
+    model, optimizer = made(config, 1)
+    for step in range(STEPS):
+        optimizer.apply([tf.ones_like(v.value) * (step + 1) for v in model.trainable_variables])
+    RunCheckpoints(tmp_path, model, optimizer).save()
+    return model, optimizer
+
+
+def values(variables) -> dict[str, np.ndarray]:
+    return {variable.path: variable.numpy() for variable in variables}
+
+
+def assert_same(ours, theirs) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"num_hidden_layers": 7},
+        {"num_hidden_layers": 1},
+        {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2},
+    ],
+)
+def test_what_shares_all_grows_and_changes_dropout(tiny_config, tmp_path, changes):
+    model, optimizer = saved(tmp_path, tiny_config)
+    grown, grown_optimizer = made(dataclasses.replace(tiny_config, **changes), 2)
+    seeds = values(grown.non_trainable_variables)
+    load_weights(grown, tmp_path)
+    assert_same(values(grown.trainable_variables), values(model.trainable_variables))
+    assert_same(values(grown.non_trainable_variables), seeds)
+    assert int(grown_optimizer.iterations.numpy()) == 0
+    load_weights(grown, tmp_path, optimizer=grown_optimizer)
+    assert_same(values(grown_optimizer.variables), values(optimizer.variables))
+    assert int(grown_optimizer.iterations.numpy()) == STEPS
+
+
+@pytest.mark.parametrize("layers", [3, 6])
+def test_what_is_not_shared_cannot_grow(tiny_config, tmp_path, layers):
+    config = dataclasses.replace(tiny_config, parameter_sharing="attention")
+    saved(tmp_path, config)
+    grown, _ = made(dataclasses.replace(config, num_hidden_layers=layers), 2)
+    before = values(grown.variables)
+    expected = "it has no ffn_4_0, ffn_5_0;" if layers == 6 else "this model has no ffn_3_0;"
+    with pytest.raises(InputError, match=f"{expected} layers that are not shared cannot change in number"):
+        load_weights(grown, tmp_path)
+    assert_same(values(grown.variables), before)
+
+
+@pytest.mark.parametrize("length", [10, 16, 40])
+def test_longer_and_shorter_sequences(tiny_config, tmp_path, length):
+    model, _ = saved(tmp_path, tiny_config)
+    other, other_optimizer = made(dataclasses.replace(tiny_config, max_position_embeddings=length), 2)
+    table = other.encoder.embeddings.position_embeddings
+    initial = table.numpy()
+    if length != 16:
+        with pytest.raises(InputError, match="--resize_positions takes the rows that both have"):
+            load_weights(other, tmp_path)
+        np.testing.assert_array_equal(table.numpy(), initial)
+    load_weights(other, tmp_path, resize_positions=True, optimizer=other_optimizer)
+    learned = model.encoder.embeddings.position_embeddings.numpy()
+    np.testing.assert_array_equal(table.numpy()[:16], learned[:length])
+    np.testing.assert_array_equal(table.numpy()[16:], initial[16:])
+    (moment,) = (v for v in other_optimizer.variables if v.path.endswith("position_embeddings_m"))
+    assert np.all(moment.numpy()[:16] != 0)
+    assert np.all(moment.numpy()[16:] == 0)
+    names = {path for path, value in values(model.trainable_variables).items() if value.shape[0] != 16}
+    ours, theirs = values(other.trainable_variables), values(model.trainable_variables)
+    assert_same({name: ours[name] for name in names}, {name: theirs[name] for name in names})
+
+
+def test_another_model_and_another_optimizer(tiny_config, tmp_path):
+    saved(tmp_path, tiny_config)
+    other, _ = made(dataclasses.replace(tiny_config, hidden_size=12), 2)
+    with pytest.raises(InputError, match="is of another model than this configuration: .* there and .* here"):
+        load_weights(other, tmp_path)
+    model, optimizer = made(tiny_config, 2, AdamW)
+    with pytest.raises(InputError, match="--init_optimizer needs a checkpoint of the same optimizer"):
+        load_weights(model, tmp_path, optimizer=optimizer)
+
+
+def test_a_damaged_checkpoint_that_was_named(tiny_config, tmp_path):
+    model, _ = saved(tmp_path, tiny_config)
+    path = tmp_path / "checkpoints" / f"ckpt-{STEPS}.data-00000-of-00001"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match="ckpt-3 is damaged: .* bytes instead of"):
+        load_weights(model, tmp_path / "checkpoints" / f"ckpt-{STEPS}")

@@ -1,0 +1,276 @@
+import gzip
+import io
+import json
+import re
+import shutil
+
+import google_crc32c
+import numpy as np
+import pytest
+import tensorflow as tf
+from rich.console import Console
+
+from albert_cli.cli import main
+from data_prep.errors import InputError
+from data_prep.examples.settings import PrepareSettings
+from data_prep.inspection.example_files import read_batches
+from data_prep.inspection.example_stats import ExampleStats, stats_table
+from data_prep.inspection.inspection import inspect
+from data_prep.inspection.settings import InspectSettings
+from data_prep.prepare.local import prepare
+
+
+@pytest.fixture(scope="module")
+def prepared(story, model_file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    settings = PrepareSettings(
+        input_file=str(story),
+        output_file=str(folder / "train.tfrecord"),
+        spm_model_file=str(model_file),
+        num_shards=2,
+        max_seq_length=48,
+        dupe_factor=20,
+    )
+    prepare(settings, show_progress=False)
+    return folder
+
+
+@pytest.fixture
+def folder(prepared, tmp_path):
+    """A copy to damage."""
+    shutil.copytree(prepared, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def inspected(files, **settings) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    inspect([str(files)], InspectSettings(**settings), console)
+    return console.file.getvalue()
+
+
+def records(path) -> list[bytes]:
+    return [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+
+
+def write(path, records, compression=""):
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def changed(record: bytes, **features) -> bytes:
+    """An example with other values in some places, ((place, value), ...), or without a feature, None."""
+    example = tf.train.Example.FromString(record)
+    for name, changes in features.items():
+        if changes is None:
+            del example.features.feature[name]
+            continue
+        feature = example.features.feature[name]
+        values = getattr(feature, feature.WhichOneof("kind")).value
+        for place, value in changes:
+            values[place] = value
+    return example.SerializeToString()
+
+
+def small_example() -> dict[str, np.ndarray]:
+    """[CLS] a bb c [SEP] d e [SEP] and 2 of padding; "a bb" and "d" masked, id 9 continues a word."""
+    return {
+        "input_ids": np.array([[2, 4, 4, 9, 12, 3, 13, 14, 3, 0, 0]]),
+        "input_mask": np.array([[1] * 9 + [0] * 2]),
+        "token_boundary": np.array([[1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0]]),
+        "masked_lm_positions": np.array([[1, 2, 3, 6, 0]]),
+        "masked_lm_ids": np.array([[10, 11, 9, 20, 0]]),
+        "masked_lm_weights": np.array([[1.0, 1, 1, 1, 0]]),
+        "next_sentence_labels": np.array([[1]]),
+    }
+
+
+@pytest.mark.parametrize("with_boundary", [True, False])
+def test_counts_by_hand(with_boundary):
+    starts_word = np.ones(30, bool)
+    starts_word[[0, 9]] = False
+    stats = ExampleStats(4, starts_word)
+    example = small_example()
+    if not with_boundary:
+        del example["token_boundary"]
+    stats.add(example)
+    assert (stats.examples, stats.tokens, stats.masked, stats.max_seq_length) == (1, 9, 4, 11)
+    assert stats.lengths.nonzero()[0].tolist() == [9]
+    assert stats.masked_shares.nonzero()[0].tolist() == [44]
+    assert stats.replaced.tolist() == [2, 1, 1]
+    assert stats.runs.tolist() == [0, 1, 1, 0, 0]
+    assert stats.labels.tolist() == [0, 1]
+
+
+def test_counts_add_up():
+    one, two = ExampleStats(4, np.ones(30, bool)), ExampleStats(4, np.ones(30, bool))
+    example = small_example()
+    for _ in range(3):
+        one.add(example)
+    two.add({name: np.repeat(values, 3, axis=0) for name, values in example.items()})
+    for name in ("lengths", "masked_shares", "runs", "replaced", "labels"):
+        assert getattr(one, name).tolist() == getattr(two, name).tolist()
+    assert stats_table(one).row_count == stats_table(two).row_count
+
+
+def test_stats_of_real_files(prepared, tmp_path):
+    plot = tmp_path / "stats.png"
+    output = inspected(prepared / "train*", stats=True, plot_file=str(plot))
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    found = {
+        " ".join(cells[0].split()): cells[1].strip()
+        for line in output.splitlines()
+        if len(cells := line.strip("│").split("│")) == 3
+    }
+    assert float(found["become [MASK]"].rstrip("%")) == pytest.approx(80, abs=4)
+    assert float(found["masked tokens"].rstrip("%")) == pytest.approx(15, abs=1)
+    assert float(found["swapped"].rstrip("%")) == pytest.approx(50, abs=8)
+    assert [path.name for path in tmp_path.iterdir()] == ["stats.png"]
+
+
+def test_examples_are_decoded(prepared):
+    output = inspected(prepared / "train.tfrecord-00000*")
+    assert output.count("train.tfrecord-00000-of-00002, example") == 3
+    assert "[CLS]" in output
+    assert "became [MASK]" in output
+    assert inspected(prepared / "train*", num_examples=1).count(", example ") == 1
+    many = inspected(prepared / "train*", num_examples=1000)
+    assert "train.tfrecord-00001-of-00002, example 0" in many
+
+
+def test_whole_files_verify(prepared, tmp_path):
+    output = inspected(prepared / "train*", verify=True)
+    assert output.count("ok     ") == output.count("as its manifest says") == 2
+    source = prepared / "train.tfrecord-00000-of-00002"
+    (tmp_path / "packed").write_bytes(gzip.compress(source.read_bytes()))
+    output = inspected(tmp_path / "packed", verify=True)
+    assert f"{len(records(source)):,} examples" in output
+    assert "no manifest" in output
+    assert "Ids were not compared" in output
+
+
+def test_files_without_masks(prepared, model_file, tmp_path):
+    """Masked in training, as far as this goes."""
+    names = dict.fromkeys(("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"))
+    source = records(prepared / "train.tfrecord-00000-of-00002")
+    write(tmp_path / "plain.tfrecord", [changed(record, **names) for record in source], "GZIP")
+    settings = {"spm_model_file": str(model_file), "plot_file": str(tmp_path / "s.png"), "num_examples": 1}
+    output = inspected(tmp_path / "plain.tfrecord", stats=True, verify=True, **settings)
+    assert "masked in training" in output
+    assert ", 0 masked" in output
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_ids": [(3, 100)]}, "`input_ids` must be below 100, .* record 1 has 100 at place 3"),
+        ({"input_ids": [(0, -1)]}, "`input_ids` must be below 100"),
+        ({"masked_lm_ids": [(0, 7000)]}, "`masked_lm_ids` must be below 100.* record 1 has 7000"),
+        ({"masked_lm_positions": [(0, 48)]}, "`masked_lm_positions` must be that of a token.* has 48"),
+        ({"input_mask": [(1, 0)]}, "`input_mask` must be 1 for the tokens and then 0"),
+        ({"segment_ids": [(1, 2)]}, "`segment_ids` must be 0 or 1"),
+        ({"next_sentence_labels": [(0, 3)]}, "`next_sentence_labels` must be 0 or 1"),
+        ({"segment_ids": None}, "must have the feature `segment_ids`. .* record 1 has only"),
+        ({"token_boundary": None}, "must have the feature `token_boundary`"),
+    ],
+)
+def test_wrong_values_are_found(folder, changes, message):
+    path = folder / "train.tfrecord-00000-of-00002"
+    first, second, *rest = records(path)
+    (folder / "manifest.json").rename(folder / "manifest.txt")
+    write(path, [first, changed(second, **changes), *rest])
+    model = json.loads((folder / "manifest.txt").read_text())["vocabulary"]["file"]
+    for settings in ({"num_examples": 2}, {"stats": True, "plot_file": str(folder / "s.png")}):
+        with pytest.raises(InputError, match=message):
+            inspected(path, spm_model_file=model, **settings)
+    with pytest.raises(InputError, match="Of 1 files 1 are damaged"):
+        inspected(path, spm_model_file=model, verify=True)
+    assert not (folder / "s.png").exists()
+
+
+def damage(path):
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-3]), r"must have \d+ bytes.* It has \d+"),
+        (lambda path: write(path, records(path)[:-1]), r"must have \d+ bytes"),
+        (lambda path: path.unlink(), "is in the manifest and not there"),
+        (damage, "damaged after record|must have the CRC-32C"),
+    ],
+)
+def test_verify_compares_with_the_manifest(folder, capsys, change, message):
+    change(folder / "train.tfrecord-00001-of-00002")
+    assert main(["inspect", f"{folder}/train*", "--verify"]) == 2
+    output, error = capsys.readouterr()
+    lines = " ".join(output.split())
+    assert "ok " in lines
+    assert re.search(f"WRONG .*(?:{message})", lines)
+    assert error.startswith("albert: Of ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_checksums_in_the_manifest(folder, right):
+    path = folder / "train.tfrecord-00000-of-00002"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["shards"][0]["crc32c"] = f"{google_crc32c.value(path.read_bytes()) ^ (not right):08x}"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    if right:
+        assert "ok " in inspected(path, verify=True)
+        return
+    with pytest.raises(InputError, match="Of 1 files 1 are damaged"):
+        inspected(path, verify=True)
+
+
+def test_damaged_records_are_found_without_a_manifest(folder):
+    (folder / "manifest.json").unlink()
+    path = folder / "train.tfrecord-00000-of-00002"
+    damage(path)
+    with pytest.raises(InputError, match="damaged after record 0, before record 512: corrupted record at"):
+        list(read_batches(path))
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(InputError, match="damaged after record 0"):
+        list(read_batches(path))
+    path.write_bytes(gzip.compress(b"Plain text." * 99)[:-12])
+    with pytest.raises(InputError, match="damaged after record 0"):
+        list(read_batches(path))
+
+
+def test_other_files(tmp_path, model_file):
+    write(tmp_path / "raw", [b"no example"])
+    write(tmp_path / "other", [tf.train.Example().SerializeToString()])
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "packed").write_bytes(gzip.compress(b""))
+    for name, message in [
+        ("raw", "records that are no tf.train.Examples"),
+        ("other", "must have the feature `input_ids`"),
+        ("empty", "is empty"),
+        ("packed", "is empty"),
+        ("none", "no input file"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            inspected(tmp_path / name, spm_model_file=str(model_file))
+
+
+def test_bad_settings(folder, capsys):
+    files = f"{folder}/train*"
+    (folder / "manifest.json").rename(folder / "gone")
+    for arguments, message in [
+        ([files], "has no manifest; give it with --spm_model_file"),
+        ([files, "--stats", "--plot_file=/nowhere/s.png"], "no folder /nowhere"),
+        ([files, "--num_examples=-1"], "must not be negative. Received -1"),
+        ([files, "--spm_model_file=/nowhere.model"], "no SentencePiece model"),
+        ([], "At least one TFRecord file"),
+    ]:
+        assert main(["inspect", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    (folder / "manifest.json").write_text("{}")
+    assert main(["inspect", files, "--verify"]) == 2
+    assert "is not a manifest of `albert prepare`" in capsys.readouterr().err

@@ -1,0 +1,284 @@
+"""The Beam runner gives the local runner's bytes; on Beam's own DirectRunner, in one process and in several."""
+
+import dataclasses
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+pytest.importorskip("apache_beam", reason="apache-beam is an extra: pip install 'albert-tf[beam]'")
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem, MatchResult
+
+from data_prep.errors import InputError
+from data_prep.examples.settings import PrepareSettings
+from data_prep.prepare import beam, beam_files
+from data_prep.prepare.beam import prepare_on_cluster
+from data_prep.prepare.beam_files import expand_names, output_names
+from data_prep.prepare.local import prepare
+from tests.data_prep.conftest import write_story
+
+SEVERAL = "--direct_num_workers=2 --direct_running_mode=multi_processing"
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    for number in range(3):
+        write_story(folder / f"text{number}.txt", documents=8, seed=number)
+    return folder
+
+
+def settings_for(texts, model_file, folder, **changes) -> PrepareSettings:
+    values = {
+        "input_file": str(texts / "*.txt"),
+        "output_file": str(folder / "train.tfrecord"),
+        "spm_model_file": str(model_file),
+        "max_seq_length": 48,
+        "dupe_factor": 2,
+        "num_shards": 3,
+        **changes,
+    }
+    return PrepareSettings(**values)
+
+
+def on_beam(settings: PrepareSettings, options: str = "") -> dict:
+    changed = dataclasses.replace(settings, runner="DirectRunner", workers=None, pipeline_options=options)
+    return prepare_on_cluster(changed, show_progress=False)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def check_same_bytes(texts, model_file, tmp_path, options: str = "", **changes) -> None:
+    settings = settings_for(texts, model_file, tmp_path / "out", **changes)
+    local = prepare(settings, show_progress=False)
+    expected = contents(tmp_path / "out")
+    for path in (tmp_path / "out").iterdir():
+        path.unlink()
+    assert on_beam(settings, options) == local
+    assert contents(tmp_path / "out") == expected  # the manifest among them, and nothing else is left
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"sentence_objective": "nsp"},
+        {"masking": "dynamic"},
+        {"sentence_objective": "none", "num_shards": 1},
+        {"num_shards": 40, "dupe_factor": 1, "max_seq_length": 512},  # some shards stay empty
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())) or "sop",
+)
+def test_the_bytes_are_the_local_runners(texts, model_file, tmp_path, changes):
+    check_same_bytes(texts, model_file, tmp_path, **changes)
+
+
+def test_slices_change_nothing(texts, model_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(beam, "_SLICE_BYTES", 1000)
+    check_same_bytes(texts, model_file, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+def test_several_processes_give_the_same_bytes(texts, model_file, tmp_path, objective):
+    check_same_bytes(texts, model_file, tmp_path, SEVERAL, sentence_objective=objective)
+
+
+def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_path):
+    (tmp_path / "latin.txt").write_bytes(b"One sentence.\nCaf\xe9.\n")
+    (tmp_path / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00cut")
+    settings = settings_for(texts, model_file, tmp_path / "out", input_file=f"{texts}/*.txt,{tmp_path}/*.*")
+    with pytest.raises(InputError, match=r"cut.txt.gz is not a whole .gz file.*latin.txt has the byte 0xe9"):
+        on_beam(settings)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
+    settings = settings_for(texts, model_file, tmp_path / "out")
+    on_beam(settings)
+    before = contents(tmp_path / "out")
+    (tmp_path / "lonely.txt").write_text("Only one sentence.\n", encoding="utf-8")
+    with pytest.raises(InputError, match="at least two sentences. Received none in 1 sentences"):
+        on_beam(dataclasses.replace(settings, input_file=str(tmp_path / "lonely.txt")))
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"runner": "NoSuchRunner"}, "Unexpected pipeline runner: NoSuchRunner"),
+        ({"pipeline_options": "--direct_num_workers=two"}, "invalid int value: 'two'"),
+        ({"pipeline_options": "'"}, "No closing quotation"),
+        ({"workers": 2}, "`workers` is for the local runner"),
+        ({"input_file": "-"}, "A cluster reads files"),
+        ({"input_file": "nowhere://x/*.txt"}, "nowhere://x/.* cannot be read"),
+        ({"output_file": "{input}", "num_shards": 1}, "must not overwrite an input"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else "-".join(value),
+)
+def test_mistakes_are_told(texts, model_file, tmp_path, changes, message):
+    if "output_file" in changes:
+        changes = {**changes, "output_file": str(texts / "text0.txt")}
+    settings = settings_for(texts, model_file, tmp_path / "out", **{"runner": "DirectRunner", **changes})
+    with pytest.raises(InputError, match=message):
+        prepare_on_cluster(settings, show_progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_without_a_runner_are_told(texts, model_file, tmp_path):
+    settings = settings_for(texts, model_file, tmp_path, pipeline_options="--parallelism=2")
+    with pytest.raises(InputError, match="`pipeline_options` are for a Beam runner"):
+        prepare(settings)
+
+
+@pytest.mark.slow
+def test_the_command_says_which_extra_is_missing(texts, model_file, tmp_path):
+    """With apache_beam hidden, as on a machine that does not have it."""
+    program = (
+        "import sys; sys.modules['apache_beam'] = None; from albert_cli.cli import main; "
+        f"sys.exit(main(['prepare', '--runner=FlinkRunner', '--input_file={texts}/*.txt', "
+        f"'--spm_model_file={model_file}', '--output_file={tmp_path}/train.tfrecord']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install 'albert-tf[beam]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+class BucketFileSystem(FileSystem):
+    """A store behind bucket://, kept in memory: a real Beam file system, which knows no local paths."""
+
+    files: ClassVar[dict[str, bytes]] = {}
+
+    @classmethod
+    def scheme(cls):
+        return "bucket"
+
+    def join(self, basepath, *paths):
+        return "/".join((basepath.rstrip("/"), *paths))
+
+    def split(self, path):
+        return path.rpartition("/")[::2]
+
+    def mkdirs(self, path):
+        pass
+
+    def has_dirs(self):
+        return False
+
+    def _list(self, dir_or_prefix):
+        for name, content in self.files.items():
+            if name.startswith(dir_or_prefix):
+                yield FileMetadata(name, len(content))
+
+    def create(self, path, mime_type="", compression_type=CompressionTypes.AUTO):
+        files = self.files
+
+        class Writer(io.BytesIO):
+            def close(self):
+                files[path] = self.getvalue()
+                super().close()
+
+        return Writer()
+
+    def open(self, path, mime_type="", compression_type=CompressionTypes.AUTO):
+        if path not in self.files:
+            raise BeamIOError(f"{path} is not there")
+        return io.BytesIO(self.files[path])
+
+    def copy(self, sources, targets):
+        raise NotImplementedError
+
+    def rename(self, sources, targets):
+        for source, target in zip(sources, targets, strict=True):
+            if target in self.files:
+                raise BeamIOError(f"{target} is there")
+            self.files[target] = self.files.pop(source)
+
+    def exists(self, path):
+        return any(name == path or name.startswith(path + "/") for name in self.files)
+
+    def size(self, path):
+        return len(self.files[path])
+
+    def last_updated(self, path):
+        raise NotImplementedError
+
+    def checksum(self, path):
+        raise NotImplementedError
+
+    def metadata(self, path):
+        return FileMetadata(path, self.size(path))
+
+    def delete(self, paths):
+        for path in paths:
+            for name in [name for name in self.files if name == path or name.startswith(path + "/")]:
+                del self.files[name]
+
+    def match(self, patterns, limits=None):
+        if set("*[") & set(patterns[0]):
+            return super().match(patterns, limits)
+        there = [self.metadata(patterns[0])] if patterns[0] in self.files else []
+        return [MatchResult(patterns[0], there)]
+
+
+@pytest.fixture
+def bucket(texts):
+    BucketFileSystem.files.clear()
+    for path in texts.glob("*.txt"):
+        BucketFileSystem.files[f"bucket://texts/{path.name}"] = path.read_bytes()
+    return BucketFileSystem.files
+
+
+@pytest.mark.slow
+def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
+    local = prepare(settings_for(texts, model_file, tmp_path), show_progress=False)
+    settings = settings_for(
+        texts,
+        model_file,
+        tmp_path,
+        input_file="bucket://texts/*.txt",
+        output_file="bucket://out/train.tfrecord",
+    )
+    for _ in range(2):  # the second time over the first one's files
+        manifest = on_beam(settings)
+        assert manifest["shards"] == local["shards"]
+        assert json.loads(bucket["bucket://out/manifest.json"]) == manifest
+        out = {name.removeprefix("bucket://out/") for name in bucket if name.startswith("bucket://out/")}
+        assert out == {"manifest.json", *(shard["file"] for shard in local["shards"])}
+        for shard in local["shards"]:
+            assert bucket[f"bucket://out/{shard['file']}"] == (tmp_path / shard["file"]).read_bytes()
+
+
+def test_a_remote_file_is_named_where_it_is_wrong(texts, model_file, tmp_path, bucket):
+    bucket["bucket://texts/text1.txt"] = b"Caf\xe9.\n"
+    settings = settings_for(texts, model_file, tmp_path / "out", input_file="bucket://texts/*.txt")
+    with pytest.raises(InputError, match="bucket://texts/text1.txt has the byte 0xe9 at offset 3"):
+        on_beam(settings)
+
+
+def test_names_of_inputs_and_outputs(texts, bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(texts)
+    assert expand_names("text0.txt,bucket://texts/text[12].txt") == [
+        str(texts / "text0.txt"),
+        "bucket://texts/text1.txt",
+        "bucket://texts/text2.txt",
+    ]
+    assert expand_names("tfds:imdb_reviews:train") == ["tfds:imdb_reviews:train"]
+    with pytest.raises(InputError, match="No file matches 'bucket://texts/\\*.md'"):
+        expand_names("bucket://texts/*.md")
+    assert output_names("bucket://out/a", 2) == [
+        "bucket://out/a-00000-of-00002",
+        "bucket://out/a-00001-of-00002",
+    ]
+    assert output_names("a", 1) == [str(texts / "a")]
+    with pytest.raises(InputError, match="must be one name on a cluster"):
+        output_names("bucket://out/a,bucket://out/b", 2)
+    assert beam_files.size_of("tfds:imdb_reviews:train") == 0

@@ -1,0 +1,293 @@
+"""What `albert prepare` does when it is killed, when its disk is full, and when somebody changes his mind."""
+
+import dataclasses
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from albert_cli.cli import main
+from data_prep.errors import InputError
+from data_prep.examples.settings import PrepareSettings
+from data_prep.prepare import local
+from data_prep.prepare.local import prepare
+from data_prep.text import stretches
+from data_prep.text.documents import Document
+from data_prep.text.stretches import cut_document, text_stretches
+from tests.data_prep.conftest import write_story
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Path:
+    """Ten small parts or so."""
+    return write_story(tmp_path_factory.mktemp("long") / "long.txt", documents=300, seed=1)
+
+
+@pytest.fixture(scope="module")
+def expected(text, model_file, tmp_path_factory) -> dict[str, bytes]:
+    """The shards of one undisturbed process that makes a single part."""
+    folder = tmp_path_factory.mktemp("whole")
+    prepare(make_settings(text, model_file, folder), show_progress=False)
+    return without_manifest(contents(folder))
+
+
+@pytest.fixture
+def settings(text, model_file, tmp_path) -> PrepareSettings:
+    own = tmp_path / "long.txt"
+    own.write_bytes(text.read_bytes())
+    return make_settings(own, model_file, tmp_path / "out")
+
+
+def make_settings(text, model_file, folder) -> PrepareSettings:
+    return PrepareSettings(
+        input_file=str(text),
+        output_file=str(folder / "train.tfrecord"),
+        spm_model_file=str(model_file),
+        num_shards=2,
+        max_seq_length=48,
+        dupe_factor=2,
+        workers=1,
+    )
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(local, "_PART_BYTES", 60_000)
+
+
+def folder(settings):
+    return Path(settings.output_file).parent
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def without_manifest(files):
+    return {name: content for name, content in files.items() if name != "manifest.json"}
+
+
+def command(settings):
+    """`albert prepare` in a process of its own, with parts as small as in `small_parts`."""
+    flags = [f"--{name}={value}" for name, value in dataclasses.asdict(settings).items() if value is not None]
+    flags = [flag for flag in flags if "do_lower_case" not in flag]
+    program = "import sys; from albert_cli.cli import main; from data_prep.prepare import local; "
+    program += "local._PART_BYTES = 60_000; sys.exit(main())"
+    return [sys.executable, "-c", program, "prepare", *flags]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_the_bytes_do_not_depend_on_the_workers(settings, expected, small_parts, workers):
+    prepare(dataclasses.replace(settings, workers=workers), show_progress=False)
+    assert without_manifest(contents(folder(settings))) == expected
+    assert "workers" not in json.loads((folder(settings) / "manifest.json").read_text("utf-8"))["settings"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_at_any_moment_and_run_again(settings, expected, workers):
+    settings = dataclasses.replace(settings, workers=workers)
+    out = folder(settings)
+    scratch = out / ".train.tfrecord.scratch"
+    for seen in (1, 2, 4, 6, 8):
+        run = subprocess.Popen(command(settings), cwd=ROOT, stderr=subprocess.DEVNULL)
+        while run.poll() is None and len(list(scratch.glob("0*.json"))) < seen:
+            time.sleep(0.002)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        assert not (out / "manifest.json").exists() or run.returncode == 0
+    assert len(list(scratch.glob("0*.json"))) >= 4
+    subprocess.run(command(settings), cwd=ROOT, check=True)
+    assert without_manifest(contents(out)) == expected
+    assert not scratch.exists()
+
+
+def test_finished_work_is_not_done_again(settings, expected, small_parts, monkeypatch):
+    made = []
+
+    def stop_after_four(job):
+        if len(made) == 4:
+            raise KeyboardInterrupt
+        made.append(job.part.number)
+        return make_part(job)
+
+    make_part = local._make_part
+    monkeypatch.setattr(local, "_make_part", stop_after_four)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(settings, show_progress=False)
+    monkeypatch.setattr(local, "_make_part", make_part)
+    document_examples = local.document_examples
+    texts = []
+
+    def noted(document, *rest):
+        texts.append(document)
+        return document_examples(document, *rest)
+
+    monkeypatch.setattr(local, "document_examples", noted)
+    prepare(settings, show_progress=False)
+    assert without_manifest(contents(folder(settings))) == expected
+    assert 50 < len(texts) < 250
+
+
+def test_shards_that_are_in_place_stay(settings, expected, small_parts, monkeypatch):
+    """The disk fills up while the second shard is written."""
+    merge_shard = local.merge_shard
+
+    def full(sources, path):
+        if path.name == "shard-00001":
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        return merge_shard(sources, path)
+
+    monkeypatch.setattr(local, "merge_shard", full)
+    with pytest.raises(
+        InputError, match="No space left on device. What is finished is kept; make room and run"
+    ):
+        prepare(settings, show_progress=False)
+    first = folder(settings) / "train.tfrecord-00000-of-00002"
+    assert contents(folder(settings)) == {first.name: expected[first.name]}
+    written = first.stat().st_mtime_ns
+    monkeypatch.setattr(local, "merge_shard", merge_shard)
+    prepare(settings, show_progress=False)
+    assert first.stat().st_mtime_ns == written
+    assert without_manifest(contents(folder(settings))) == expected
+
+
+def test_a_limit_on_file_size_is_told_in_one_sentence(settings):
+    """The system's own limit stands in for a full disk; half a part is never taken for a whole one."""
+    limited = ["bash", "-c", 'ulimit -f 40; exec "$@"', "-", *command(settings)]
+    run = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert run.stderr.startswith("albert: The disk must hold")
+    assert "File too large" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert list(folder(settings).glob("*")) == [folder(settings) / ".train.tfrecord.scratch"]
+
+
+def test_other_settings_are_refused(settings, expected, small_parts, monkeypatch):
+    leave_unfinished(settings, monkeypatch)
+    with pytest.raises(InputError, match="`random_seed` was 12345, and now it is 7"):
+        prepare(dataclasses.replace(settings, random_seed=7), show_progress=False)
+    prepare(dataclasses.replace(settings, workers=2), show_progress=False)
+    assert without_manifest(contents(folder(settings))) == expected
+
+
+@pytest.mark.parametrize("change", ["other", "shorter"])
+def test_other_text_is_refused(settings, small_parts, monkeypatch, change):
+    leave_unfinished(settings, monkeypatch)
+    text = Path(settings.input_file)
+    content = text.read_bytes()
+    text.write_bytes(content.replace(b"gardener", b"plumber") if change == "other" else content[:2000])
+    with pytest.raises(InputError, match="goes on with the text that it began with"):
+        prepare(settings, show_progress=False)
+    text.write_bytes(content)
+    prepare(settings, show_progress=False)
+
+
+def leave_unfinished(settings, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "_write_shards", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(settings, show_progress=False)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_bad_file_keeps_what_is_finished(settings, expected, small_parts, tmp_path):
+    """The text in three files, the one in the middle damaged at first."""
+    text = Path(settings.input_file).read_bytes()
+    cut = [0, *(text.index(b"\n\n", len(text) * i // 3) + 2 for i in (1, 2)), len(text)]
+    names = [tmp_path / f"{name}.txt" for name in "abc"]
+    for i, name in enumerate(names):
+        name.write_bytes(text[cut[i] : cut[i + 1]])
+    good = names[1].read_bytes()
+    names[1].write_bytes(good[:-2] + b"\xff\n")
+    settings = dataclasses.replace(settings, input_file=f"{tmp_path}/[abc].txt")
+    with pytest.raises(InputError, match=f"b.txt has the byte 0xff at offset {len(good) - 2}.*is kept in"):
+        prepare(settings, show_progress=False)
+    assert list(folder(settings).glob(".train.tfrecord.scratch/0*.json"))
+    names[1].write_bytes(good)
+    prepare(settings, show_progress=False)
+    assert without_manifest(contents(folder(settings))) == expected
+
+
+def test_only_one_run_at_a_time(settings, monkeypatch):
+    def second(*_):
+        prepare(settings, show_progress=False)
+
+    monkeypatch.setattr(local, "_write_shards", second)
+    with pytest.raises(InputError, match="Only one run may write the same files"):
+        prepare(settings, show_progress=False)
+
+
+def test_a_long_document_is_cut_between_sentences():
+    document = Document(tuple(f"Sentence {i}." for i in range(100)), "book", 1500)
+    pieces = list(cut_document(document, 200))
+    assert [s for piece in pieces for s in piece.sentences] == list(document.sentences)
+    assert all(sum(map(len, piece.sentences)) <= 200 for piece in pieces)
+    assert len(pieces) == 7
+    assert sum(piece.num_bytes for piece in pieces) == 1500
+    assert list(cut_document(Document(("x" * 300, "y")), 200)) == [Document(("x" * 300,)), Document(("y",))]
+
+
+def test_stretches_end_where_the_text_says(monkeypatch):
+    monkeypatch.setattr(stretches, "MAX_DOCUMENT_CHARACTERS", 20)
+    documents = [Document(("x" * 9,) * n) for n in (1, 2, 5, 1)]
+    sizes = [[len(d.sentences) for d in stretch] for stretch in text_stretches(documents, 30)]
+    assert sizes == [[1, 2, 2], [2, 1, 1]]
+    assert list(text_stretches([], 30)) == []
+
+
+def test_a_worker_that_is_killed_fails_the_run(settings, small_parts, expected):
+    settings = dataclasses.replace(settings, workers=2, dupe_factor=40)
+    run = subprocess.Popen(command(settings), cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    scratch = folder(settings) / ".train.tfrecord.scratch"
+    while not list(scratch.glob("0*.json")):
+        assert run.poll() is None
+        time.sleep(0.002)
+    os.kill(a_worker_of(run.pid), signal.SIGKILL)
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert told.startswith("albert: Every worker must live until its work is done.")
+    assert not contents(folder(settings))
+
+
+def a_worker_of(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    (worker, *_) = [c for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    return int(worker)
+
+
+def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path, small_parts, capsys):
+    """File and place are named, what was made before it is kept, and a good copy is all it takes to go on."""
+    lines = Path(settings.input_file).read_bytes().split(b"\n\n")
+    for number, part in enumerate((lines[:100], lines[100:200], lines[200:])):
+        (tmp_path / f"part{number}.txt.gz").write_bytes(gzip.compress(b"\n\n".join(part) + b"\n\n"))
+    good = (tmp_path / "part1.txt.gz").read_bytes()
+    (tmp_path / "part1.txt.gz").write_bytes(good[:2000] + b"\xff" * 100 + good[2100:])
+    globbed = dataclasses.replace(settings, input_file=f"{tmp_path}/part*.txt.gz")
+
+    flags = [f"--{name}={value}" for name, value in dataclasses.asdict(globbed).items() if value is not None]
+    flags = [flag for flag in flags if "=True" not in flag]
+    assert main(["prepare", *flags]) == 2
+    message = capsys.readouterr().err
+    assert (
+        f"{tmp_path}/part1.txt.gz is not a whole .gz file: it is damaged or cut off at or before byte"
+        in message
+    )
+    assert list((folder(settings) / ".train.tfrecord.scratch").glob("0*.json"))
+    assert not list(folder(settings).glob("train.tfrecord-*"))
+
+    (tmp_path / "part1.txt.gz").write_bytes(good)
+    assert main(["prepare", *flags]) == 0
+    assert without_manifest(contents(folder(settings))) == expected

@@ -1,0 +1,291 @@
+import hashlib
+import io
+import json
+
+import google_crc32c
+import numpy as np
+import pytest
+import tensorflow as tf
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.examples.settings import PrepareSettings, shard_names
+from data_prep.inspection.inspection import inspect
+from data_prep.inspection.settings import InspectSettings
+from data_prep.prepare.local import prepare
+from data_prep.reading.dataset import count_examples
+from data_prep.text.documents import read_documents
+from data_prep.tfrecord.records import read_records
+from data_prep.tfrecord.schema import pretraining_features
+from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.wordpiece import WordPieceTokenizer
+from tests.data_prep.wordpieces import vocab_file
+
+__all__ = ["vocab_file"]
+
+
+def prepared(story, model_file, folder, **changes):
+    values = {
+        "input_file": str(story),
+        "output_file": str(folder / "train.tfrecord"),
+        "spm_model_file": model_file and str(model_file),
+        "max_seq_length": 48,
+        "dupe_factor": 2,
+        **changes,
+    }
+    return prepare(PrepareSettings(**values), show_progress=False)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def examples(path):
+    for record in read_records(path):
+        features = tf.train.Example.FromString(record).features.feature
+        yield {
+            name: np.array(getattr(feature, feature.WhichOneof("kind")).value)
+            for name, feature in features.items()
+        }
+
+
+def test_the_features_are_the_schema(story, model_file, tmp_path):
+    prepared(story, model_file, tmp_path, max_predictions_per_seq=9)
+    schema = pretraining_features(48, 9)
+    for example in examples(tmp_path / "train.tfrecord"):
+        assert {name: len(values) for name, values in example.items()} == {
+            name: feature.length for name, feature in schema.items()
+        }
+        floats = {name for name, values in example.items() if values.dtype.kind == "f"}
+        assert floats == {"masked_lm_weights"}
+
+
+def test_every_example_is_a_stretch_of_a_document(model_file, tmp_path):
+    """Unmasked, and swapped back where the label is 1, an example is found in the text as it stands there."""
+    # Every sentence is another one, so there is only one place to find it.
+    text = "".join(f"Nobody sold {i} bottles.\nThe café painted {i}, for £{i}.\n" for i in range(1, 80))
+    (tmp_path / "numbered.txt").write_text(text, encoding="utf-8")
+    prepared(tmp_path / "numbered.txt", model_file, tmp_path, max_seq_length=64, dupe_factor=5)
+    tokenizer = AlbertTokenizer(model_file)
+    whole = " ".join(str(i) for line in text.splitlines() for i in tokenizer.encode(line)) + " "
+
+    def places(example):
+        ids = example["input_ids"].copy()
+        weights = example["masked_lm_weights"].astype(int)
+        predicted = example["masked_lm_positions"][weights == 1]
+        ids[predicted] = example["masked_lm_ids"][weights == 1]
+        length = example["input_mask"].sum()
+        for name in ("input_ids", "segment_ids", "token_boundary", "input_mask"):
+            assert not example[name][length:].any(), "padding is zero"
+        first_sep, last_sep = np.flatnonzero(ids[:length] == tokenizer.sep_id)
+        assert ids[0] == tokenizer.cls_id
+        assert last_sep == length - 1
+        assert np.flatnonzero(example["segment_ids"][:length]).tolist() == list(range(first_sep + 1, length))
+        for segment in (ids[1:first_sep], ids[first_sep + 1 : last_sep]):
+            stretch = " ".join(map(str, segment)) + " "
+            assert whole.count(" " + stretch) + whole.startswith(stretch) == 1
+            yield whole.index(stretch)
+
+    labels = []
+    for example in examples(tmp_path / "train.tfrecord"):
+        first, second = places(example)
+        assert example["next_sentence_labels"] == [int(first > second)]
+        labels.append(first > second)
+    assert len(labels) > 50
+    assert 0 < sum(labels) < len(labels)
+
+
+def test_same_seed_same_bytes(story, model_file, tmp_path):
+    first, second, other = (tmp_path / name for name in ("first", "second", "other"))
+    for folder, seed in ((first, 7), (second, 7), (other, 8)):
+        prepared(story, model_file, folder, random_seed=seed, num_shards=2)
+    a, b, c = contents(first), contents(second), contents(other)
+    manifest = "manifest.json"
+    assert a.pop(manifest) == b.pop(manifest).replace(b"/second/", b"/first/")
+    c.pop(manifest)
+    assert a == b
+    assert all(a[name] != c[name] for name in a)
+
+
+def test_examples_do_not_depend_on_the_order_of_documents(story, model_file, tmp_path):
+    documents = ["\n".join(document.sentences) for document in read_documents([story])]
+    (tmp_path / "a.txt").write_text("\n\n".join(documents[5:]), encoding="utf-8")
+    (tmp_path / "b.txt").write_text("\n\n\n".join(reversed(documents[:5])), encoding="utf-8")
+    prepared(story, model_file, tmp_path / "one")
+    prepared(f"{tmp_path}/a.txt,{tmp_path}/b.txt", model_file, tmp_path / "two")
+    one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+    assert one["train.tfrecord"] == two["train.tfrecord"]
+
+
+def test_duplicates_differ_and_the_order_is_shuffled(story, model_file, tmp_path):
+    prepared(story, model_file, tmp_path, dupe_factor=3)
+    records = list(read_records(tmp_path / "train.tfrecord"))
+    assert len(set(records)) == len(records)
+
+
+def test_manifest(story, model_file, tmp_path):
+    manifest = prepared(story, model_file, tmp_path, num_shards=3, input_format="lines")
+    assert json.loads((tmp_path / "manifest.json").read_text("utf-8")) == manifest
+    documents = list(read_documents([story]))
+    counts = manifest["counts"]
+    assert counts["documents"] == len(documents)
+    assert counts["sentences"] == sum(len(document.sentences) for document in documents)
+    shards = [tmp_path / f"train.tfrecord-0000{i}-of-00003" for i in range(3)]
+    assert [(row["file"], row["examples"]) for row in manifest["shards"]] == [
+        (path.name, number) for path, number in zip(shards, count_examples(shards), strict=True)
+    ]
+    for path, row in zip(shards, manifest["shards"], strict=True):
+        content = path.read_bytes()
+        assert (row["bytes"], row["crc32c"]) == (len(content), f"{google_crc32c.value(content):08x}")
+        inside = list(examples(path))
+        assert row["example_tokens"] == sum(example["input_mask"].sum() for example in inside)
+        assert row["masked_tokens"] == sum(example["masked_lm_weights"].sum() for example in inside)
+        assert row["swapped_examples"] == sum(example["next_sentence_labels"][0] for example in inside)
+    assert counts["examples"] == sum(count_examples(shards))
+    found = [example for path in shards for example in examples(path)]
+    assert counts["masked_tokens"] == sum(example["masked_lm_weights"].sum() for example in found)
+    assert counts["example_tokens"] == sum(example["input_mask"].sum() for example in found)
+    assert counts["swapped_examples"] == sum(example["next_sentence_labels"][0] for example in found)
+    assert manifest["vocabulary"]["sha256"] == hashlib.sha256(model_file.read_bytes()).hexdigest()
+    assert manifest["settings"]["max_predictions_per_seq"] == 8  # .15 * 48 = 7.2, rounded up
+    assert manifest["seed"] == 12345
+    assert manifest["inputs"] == [{"file": str(story), "bytes": story.stat().st_size}]
+
+
+def test_two_outputs_in_one_folder_keep_both_manifests(story, model_file, tmp_path):
+    prepared(story, model_file, tmp_path)
+    prepared(story, model_file, tmp_path, output_file=str(tmp_path / "heldout.tfrecord"))
+    files = [json.loads((tmp_path / name).read_text("utf-8"))["shards"][0]["file"] for name in MANIFESTS]
+    assert files == ["heldout.tfrecord", "train.tfrecord"]
+
+
+MANIFESTS = ("manifest.json", "train.tfrecord.manifest.json")
+
+
+def test_prose(model_file, tmp_path):
+    (tmp_path / "book.md").write_text("# I\n\nMr. Smith painted it. It\nwas twelve.\n\nNobody looked.\n")
+    manifest = prepared(tmp_path / "book.md", model_file, tmp_path / "out", input_format="prose")
+    assert manifest["counts"]["sentences"] == 4
+
+
+def test_shard_names():
+    assert [str(path) for path in shard_names("a/b", 1)] == ["a/b"]
+    assert [str(path) for path in shard_names("a/b, a/c", 1)] == ["a/b", "a/c"]
+    assert str(shard_names("a/b", 12)[11]) == "a/b-00011-of-00012"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_seq_length": 4}, "`max_seq_length` must be at least 5. Received 4"),
+        ({"max_predictions_per_seq": 48}, "below `max_seq_length`. Received 48 and 48"),
+        ({"max_predictions_per_seq": 0}, "at least 1"),
+        ({"masked_lm_prob": 0.0}, "`masked_lm_prob` must lie between 0 and 1. Received 0.0"),
+        ({"masked_lm_prob": 15.0}, "`masked_lm_prob`"),
+        ({"short_seq_prob": float("nan")}, "`short_seq_prob`"),
+        ({"dupe_factor": 0}, "`dupe_factor`"),
+        ({"ngram": 0}, "`ngram`"),
+        ({"num_shards": 0}, "`num_shards`"),
+        ({"output_file": "a,b,c", "num_shards": 2}, "`num_shards` must agree"),
+        ({"output_file": " , "}, "`output_file` must name a file"),
+        ({"input_file": "/nowhere/*.txt"}, "No file matches"),
+        ({"spm_model_file": "/nowhere.model"}, "no SentencePiece model"),
+        ({"spm_model_file": None}, "needs one vocabulary.*Received neither"),
+        ({"vocab_file": "vocab.txt"}, "needs one vocabulary.*Received both"),
+        ({"spm_model_file": None, "vocab_file": "/nowhere.txt"}, "no vocabulary /nowhere.txt"),
+        ({"spm_model_file": "vocab.txt"}, "known by its name.*Received spm_model_file=vocab.txt"),
+        ({"spm_model_file": None, "vocab_file": "a.model"}, "known by its name.*Received vocab_file=a.model"),
+        ({"input_format": "poems"}, "`input_format`"),
+    ],
+)
+def test_bad_settings(story, model_file, tmp_path, changes, message):
+    changes.setdefault("output_file", str(tmp_path / "out" / "train.tfrecord"))
+    with pytest.raises(InputError, match=message):
+        prepared(story, model_file, tmp_path, **changes)
+    assert not list(tmp_path.rglob("*.*"))
+
+
+def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
+    """Whole words are masked, the manifest names the vocabulary, and `albert inspect` finds it there."""
+    text = "".join(f"我喜欢北京{c}。\nTransformers unaffable cafes {c}!\n" for c in "abcdefghij" * 6)
+    letters = "".join(text.lower().split())
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    flags = {"spm_model_file": None, "vocab_file": str(vocab_file), "max_seq_length": 64}
+    manifest = prepared(tmp_path / "text.txt", None, tmp_path, **flags)
+    assert manifest["vocabulary"]["file"] == str(vocab_file)
+    assert manifest["vocabulary"]["special_ids"] == [0, 1, 2, 3, 4]
+    tokenizer = WordPieceTokenizer(vocab_file)
+    masked = 0
+    for example in examples(tmp_path / "train.tfrecord"):
+        ids = example["input_ids"].copy()
+        weights = example["masked_lm_weights"] > 0
+        predicted = example["masked_lm_positions"][weights]
+        ids[predicted] = example["masked_lm_ids"][weights]
+        # A segment may begin inside a word.
+        words = np.cumsum(tokenizer.starts_word[ids] | np.append(True, tokenizer.is_special[ids[:-1]]))
+        assert set(np.flatnonzero(np.isin(words, words[predicted]))) == set(predicted)
+        assert "".join(tokenizer.pieces[i].removeprefix("##") for i in ids[1:6]) in letters
+        masked += len(predicted)
+    assert masked == manifest["counts"]["masked_tokens"]
+    console = Console(file=io.StringIO(), width=200)
+    inspect([str(tmp_path / "train.tfrecord")], InspectSettings(num_examples=1), console)
+    assert "北" in console.file.getvalue()
+
+
+def test_outputs_that_cannot_be(story, model_file, tmp_path):
+    before = story.read_bytes()
+    (tmp_path / "file").write_text("x")
+    for output, message in [
+        (story, "must not overwrite an input"),
+        (model_file, "must not overwrite an input"),
+        (tmp_path, "is a folder"),
+        (f"{tmp_path}/a,{tmp_path}/a", "the same one twice"),
+        (f"{tmp_path}/a,{tmp_path}/sub/a", "in one folder"),
+        (f"{tmp_path}/file/train.tfrecord", "is a file"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            prepared(story, model_file, tmp_path, output_file=str(output))
+    assert story.read_bytes() == before
+
+
+def test_what_a_killed_run_left_is_replaced(story, model_file, tmp_path):
+    scratch = tmp_path / ".train.tfrecord.scratch"
+    scratch.mkdir()
+    (scratch / "0").write_bytes(b"half a record")
+    prepared(story, model_file, tmp_path)
+    assert sorted(contents(tmp_path)) == ["manifest.json", "train.tfrecord"]
+
+
+@pytest.mark.parametrize("text", ["One.\n\nTwo.\n\nThree.\n", "\n \n", "One.\n\u0301\n"])
+def test_no_document_with_two_sentences(model_file, tmp_path, text):
+    (tmp_path / "one.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="at least two sentences"):
+        prepared(tmp_path / "one.txt", model_file, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failure_half_way_leaves_what_was_there(story, model_file, tmp_path):
+    out = tmp_path / "out"
+    prepared(story, model_file, out)
+    before = contents(out)
+    (tmp_path / "bad.txt").write_bytes(b"One.\nTwo.\n\nThr\xffee.\n")
+    with pytest.raises(InputError, match="0xff at offset 14"):
+        prepared(f"{story},{tmp_path}/bad.txt", model_file, out, random_seed=2)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
+@pytest.mark.parametrize("objective", ["nsp", "none"])
+def test_other_sentence_objectives(story, model_file, tmp_path, objective, masking):
+    prepared(story, model_file, tmp_path, sentence_objective=objective, masking=masking, dupe_factor=3)
+    found = list(examples(tmp_path / "train.tfrecord"))
+    assert set(found[0]) == set(pretraining_features(48, 8 if masking == "static" else 0))
+    labels = {int(example["next_sentence_labels"][0]) for example in found}
+    assert labels == ({0, 1} if objective == "nsp" else {0})
+    assert all(example["segment_ids"].any() == (objective == "nsp") for example in found)
+
+
+def test_next_sentences_need_another_document(model_file, tmp_path):
+    (tmp_path / "one.txt").write_text("One.\nTwo.\nThree.\n")
+    with pytest.raises(InputError, match="at least two different documents"):
+        prepared(tmp_path / "one.txt", model_file, tmp_path / "out", sentence_objective="nsp")

@@ -1,0 +1,65 @@
+import os
+import signal
+import time
+
+import pytest
+
+from data_prep.errors import InputError
+from data_prep.prepare.workers import Workers
+
+
+def square(number):
+    return number * number
+
+
+def process(_):
+    return os.getpid()
+
+
+def die(number):
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def fail(number):
+    raise InputError(f"number {number}")
+
+
+def test_results_come_in_order():
+    with Workers(2) as workers:
+        assert list(workers.run(square, range(50))) == [i * i for i in range(50)]
+        assert os.getpid() not in set(workers.run(process, range(9)))
+
+
+def test_jobs_are_taken_when_they_are_needed():
+    taken = []
+
+    def jobs():
+        for i in range(100):
+            taken.append(i)
+            yield i
+
+    with Workers(2) as workers:
+        results = workers.run(square, jobs())
+        next(results)
+        assert len(taken) == 4
+
+
+@pytest.mark.parametrize(("number", "jobs"), [(1, 3), (4, 1)])
+def test_one_worker_or_one_job_needs_no_other_process(number, jobs):
+    with Workers(number) as workers:
+        assert set(workers.run(process, range(jobs))) == {os.getpid()}
+        assert list(workers.run(process, [])) == []
+
+
+def test_a_killed_worker_is_told():
+    begin = time.monotonic()
+    with Workers(2) as workers, pytest.raises(InputError, match="One of them was killed.*fewer than 2"):
+        list(workers.run(die, range(20)))
+    assert time.monotonic() - begin < 60
+
+
+def test_errors_of_jobs_come_through():
+    with Workers(2) as workers, pytest.raises(InputError, match="number 0"):
+        list(workers.run(fail, range(20)))

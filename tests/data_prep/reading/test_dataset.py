@@ -1,0 +1,334 @@
+import collections
+import gzip
+from itertools import chain
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep.errors import InputError
+from data_prep.examples.document_examples import serialize
+from data_prep.examples.masking import MaskedExample
+from data_prep.examples.settings import PrepareSettings
+from data_prep.prepare.local import prepare
+from data_prep.reading.dataset import (
+    _BATCH,
+    check_features,
+    count_examples,
+    feature_lengths,
+    pretraining_dataset,
+)
+
+T, P, V = 10, 3, 1000
+
+
+def record(number: int, max_seq_length=T, predictions=P) -> bytes:
+    """An example whose second token says which one it is."""
+    example = MaskedExample(
+        input_ids=np.array([2, number, 7, 3, 4, 3], np.int32),
+        segment_ids=np.array([0, 0, 0, 0, 1, 1], np.int32),
+        token_boundary=np.ones(6, np.int32),
+        masked_lm_positions=np.array([4], np.int32),
+        masked_lm_ids=np.array([9], np.int32),
+        swapped=bool(number % 2),
+    )
+    return serialize(example, max_seq_length, predictions)
+
+
+def write(path, records, compressed=False):
+    with tf.io.TFRecordWriter(str(path), "GZIP" if compressed else None) as writer:
+        for each in records:
+            writer.write(each)
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Examples 10..16, 20..24 (packed), 30..40: 23 in all."""
+    folder = tmp_path_factory.mktemp("records")
+    numbers = {"a": range(10, 17), "b.gz": range(20, 25), "c": range(30, 41)}
+    return [
+        write(folder / name, map(record, some), compressed=name.endswith(".gz"))
+        for name, some in numbers.items()
+    ]
+
+
+ALL = [*range(10, 17), *range(20, 25), *range(30, 41)]
+
+
+def stream(files, take=None, batch_size=4, window=5, **options):
+    """Numbers of the examples, batch by batch."""
+    dataset = pretraining_dataset(
+        files,
+        batch_size=batch_size,
+        max_seq_length=T,
+        max_predictions_per_seq=P,
+        shuffle_window=window,
+        **options,
+    )
+    return [batch["input_ids"][:, 1].numpy().tolist() for batch in dataset.take(-1 if take is None else take)]
+
+
+def joined(lists):
+    return list(chain.from_iterable(lists))
+
+
+def test_a_batch(files):
+    dataset = pretraining_dataset(files, batch_size=2, max_seq_length=T, max_predictions_per_seq=P)
+    batch = next(iter(dataset))
+    expected = {
+        "input_ids": [[2, 10, 7, 3, 4, 3, 0, 0, 0, 0], [2, 11, 7, 3, 4, 3, 0, 0, 0, 0]],
+        "input_mask": [[1] * 6 + [0] * 4] * 2,
+        "token_type_ids": [[0, 0, 0, 0, 1, 1, 0, 0, 0, 0]] * 2,
+        "masked_lm_positions": [[4, 0, 0]] * 2,
+        "masked_lm_ids": [[9, 0, 0]] * 2,
+        "masked_lm_weights": [[1.0, 0.0, 0.0]] * 2,
+        "sentence_order": [0, 1],
+        "sentence_order_weights": [1.0, 1.0],
+    }
+    assert {name: values.numpy().tolist() for name, values in batch.items()} == expected
+    for name, spec in dataset.element_spec.items():
+        assert spec.dtype == (tf.float32 if name.endswith("_weights") else tf.int32)
+        assert spec.shape == batch[name].shape, "static shapes, which TPUs need"
+
+
+def test_evaluation_reads_everything_once_in_order(files):
+    batches = stream(files, repeat=False, drop_remainder=False)
+    assert [len(batch) for batch in batches] == [4, 4, 4, 4, 4, 3]
+    assert joined(batches) == ALL
+    assert joined(stream(files, repeat=False)) == ALL[:20]
+
+
+def test_epochs_are_permutations(files):
+    numbers = joined(stream(files, take=23, shuffle_seed=1))  # 92 examples are 4 epochs
+    epochs = [numbers[i : i + 23] for i in range(0, 92, 23)]
+    assert all(sorted(epoch) == ALL for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    assert len({epoch[0] // 10 for epoch in epochs}) > 1, "the files change places too"
+
+
+def test_the_order_is_a_pure_function_of_the_seed(files):
+    tf.random.set_seed(1)
+    first = stream(files, take=12, shuffle_seed=5)
+    tf.random.set_seed(2)
+    np.random.seed(3)
+    assert stream(files, take=12, shuffle_seed=5) == first
+    assert stream(files, take=12, shuffle_seed=6) != first
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("window", [5, 1000])
+def test_resuming_goes_on_where_the_stream_was(files, seed, window):
+    batches = stream(files, take=30, shuffle_seed=seed, window=window)
+    for done in (1, 2, 5, 6, 11, 12, 23, 29):
+        resumed = stream(files, take=1, shuffle_seed=seed, window=window, start_example=4 * done)
+        assert resumed == batches[done : done + 1], done
+
+
+def test_hosts_share_the_files(files):
+    for num_hosts in (2, 3):
+        parts = [
+            joined(stream(files, batch_size=1, repeat=False, num_hosts=num_hosts, host=host))
+            for host in range(num_hosts)
+        ]
+        assert sorted(joined(parts)) == ALL
+        whole = [{*joined(stream([file], batch_size=1, repeat=False))} for file in files]
+        assert all({*one} <= {*two} or not {*one} & {*two} for one in whole for two in map(set, parts))
+
+
+@pytest.mark.parametrize("num_hosts", [2, 3, 6])
+def test_hosts_batches_together_are_the_one_hosts_batch(files, num_hosts):
+    """Where there are fewer files than hosts: nothing is read twice or lost, and other hosts can go on."""
+    fewer = files[:1]
+    alone = stream(fewer, take=20, shuffle_seed=1, batch_size=6)
+    options = {"shuffle_seed": 1, "num_hosts": num_hosts, "batch_size": 6 // num_hosts}
+    parts = [stream(fewer, take=20, host=host, **options) for host in range(num_hosts)]
+    for whole, *own in zip(alone, *parts, strict=True):
+        assert sorted(whole) == sorted(joined(own))
+
+
+def test_hosts_resume(files):
+    for num_hosts, host in ((2, 1), (5, 4)):
+        options = {"shuffle_seed": 1, "num_hosts": num_hosts, "host": host, "batch_size": 2}
+        batches = stream(files, take=20, **options)
+        assert stream(files, take=3, start_example=24, **options) == batches[12:15]
+
+
+def test_a_host_without_examples(tmp_path):
+    write(tmp_path / "one", [record(10)])
+    with pytest.raises(InputError, match="none for host 1 of 2"):
+        stream([tmp_path / "one"], num_hosts=2, host=1)
+    with pytest.raises(InputError, match="at least one TFRecord file"):
+        stream([])
+
+
+def as_the_original_writes(number):
+    """A literal imitation of write_instance_to_example_files in google-research/albert."""
+
+    def integers(values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=list(values)))
+
+    features = collections.OrderedDict()
+    features["input_ids"] = integers([2, number, 3, 4, 3] + [0] * (T - 5))
+    features["input_mask"] = integers([1] * 5 + [0] * (T - 5))
+    features["segment_ids"] = integers([0, 0, 0, 1, 1] + [0] * (T - 5))
+    features["token_boundary"] = integers([1] * 5 + [0] * (T - 5))
+    features["masked_lm_positions"] = integers([3] + [0] * (P - 1))
+    features["masked_lm_ids"] = integers([8] + [0] * (P - 1))
+    features["masked_lm_weights"] = tf.train.Feature(
+        float_list=tf.train.FloatList(value=[1.0] + [0.0] * (P - 1))
+    )
+    features["next_sentence_labels"] = integers([1])
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def test_files_of_the_original_read(tmp_path):
+    path = write(tmp_path / "original", map(as_the_original_writes, range(5)))
+    check_features(path, T, P, V)
+    assert feature_lengths(path) == (T, P)
+    assert stream([path], repeat=False, drop_remainder=False) == [[0, 1, 2, 3], [4]]
+
+
+def test_features_that_fit(files):
+    for file in files:
+        check_features(file, T, P, V)
+        assert feature_lengths(file) == (T, P)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            (12, P, V),
+            "`input_ids` must have 12 values, as `max_seq_length` .*has 10. Set `max_seq_length` to 10",
+        ),
+        ((T, 20, V), "`masked_lm_positions` must have 20 values.*has 3. Set `max_predictions_per_seq` to 3"),
+        ((T, P, 10), "`input_ids` must be below `vocab_size`.*has 10 where `vocab_size` is 10"),
+    ],
+)
+def test_features_that_do_not_fit_the_flags(files, flags, message):
+    with pytest.raises(InputError, match=message):
+        check_features(files[0], *flags)
+
+
+def changed(**features):
+    example = tf.train.Example.FromString(record(10))
+    for name, values in features.items():
+        del example.features.feature[name]
+        if values is not None:
+            kind = "float_list" if isinstance(values[0], float) else "int64_list"
+            getattr(example.features.feature[name], kind).value.extend(values)
+    return example.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (changed(segment_ids=None), "must have the feature `segment_ids`"),
+        (changed(masked_lm_weights=[1, 0, 0]), "`masked_lm_weights` must be of type float_list"),
+        (
+            changed(masked_lm_positions=[10, 0, 0]),
+            "`masked_lm_positions` must be below `max_seq_length`.*has 10",
+        ),
+        (changed(masked_lm_ids=[-1, 0, 0]), "has -1"),
+        (changed(next_sentence_labels=[1, 0]), "must have 1 values, as `the format` says"),
+        (b"\xff\xff not protobuf", "must hold tf.train.Examples"),
+        (b"", "must hold tf.train.Examples"),
+    ],
+)
+def test_other_features(tmp_path, raw, message):
+    path = write(tmp_path / "other", [raw])
+    with pytest.raises(InputError, match=message):
+        check_features(path, T, P, V)
+
+
+def test_a_file_cut_off(files, tmp_path):
+    raw = files[0].read_bytes()
+    (tmp_path / "cut").write_bytes(raw[:-1])
+    with pytest.raises(InputError, match="cut off"):
+        stream([tmp_path / "cut"])
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(raw)[:-1])
+    with pytest.raises(InputError, match="damaged GZIP"):
+        check_features(tmp_path / "cut.gz", T, P, V)
+
+
+@pytest.fixture(scope="module")
+def unmasked(story, model_file, tmp_path_factory):
+    """A file of unmasked examples with its manifest."""
+    path = tmp_path_factory.mktemp("unmasked") / "train.tfrecord"
+    flags = {"max_seq_length": 48, "dupe_factor": 1, "masking": "dynamic"}
+    prepare(PrepareSettings(str(story), str(path), str(model_file), **flags), show_progress=False)
+    return path
+
+
+def masked_batches(path, take, **options):
+    T, P = feature_lengths(path)
+    dataset = pretraining_dataset(
+        [path], batch_size=4, max_seq_length=T, max_predictions_per_seq=P, **options
+    )
+    return [{name: values.numpy() for name, values in batch.items()} for batch in dataset.take(take)]
+
+
+def equal(first, second):
+    return all(np.array_equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.slow
+def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
+    check_features(unmasked, 48, 8, 100)
+    assert feature_lengths(unmasked) == (48, 8)
+    own = count_examples([unmasked])[0]
+    batches = masked_batches(unmasked, own, shuffle_seed=3)
+    assert set(batches[0]) == {*_BATCH, "sentence_order_weights"}
+    assert all(map(equal, batches, masked_batches(unmasked, own, shuffle_seed=3)))
+    for done in (1, own // 4, own // 4 + 1, own - 2):
+        resumed = masked_batches(unmasked, 1, shuffle_seed=3, start_example=4 * done)
+        assert equal(resumed[0], batches[done]), done
+    # `own` batches of 4 are 4 epochs; in file order example 0 comes back after `own` examples.
+    stream = masked_batches(unmasked, own)
+    rows = np.concatenate([batch["masked_lm_positions"] for batch in stream]).reshape(4, own, -1)
+    assert (rows[0] != rows[1]).any()
+
+
+@pytest.mark.slow
+def test_hosts_mask_as_one_host_does(unmasked):
+    own = count_examples([unmasked])[0]
+    whole = masked_batches(unmasked, own, shuffle_seed=3)  # four epochs
+    alone = {name: np.concatenate([batch[name] for batch in whole]) for name in whole[0]}
+    for host in (0, 1):
+        options = {"num_hosts": 2, "host": host, "shuffle_seed": 3}
+        parts = masked_batches(unmasked, own // 2, **options)
+        resumed = masked_batches(unmasked, 1, start_example=4 * (own // 2 - 1), **options)
+        assert equal(parts[-1], resumed[0])
+        for name, values in alone.items():
+            rows = np.concatenate([batch[name] for batch in parts])
+            np.testing.assert_array_equal(rows, values[host::2][: len(rows)])
+
+
+def test_every_evaluation_of_unmasked_files_is_the_same(unmasked):
+    first, second = (masked_batches(unmasked, -1, repeat=False, drop_remainder=False) for _ in range(2))
+    assert all(map(equal, first, second))
+
+
+def test_unmasked_files_need_their_manifest(unmasked, tmp_path):
+    (tmp_path / "alone").write_bytes(unmasked.read_bytes())
+    with pytest.raises(InputError, match="need the manifest.json"):
+        feature_lengths(tmp_path / "alone")
+    with pytest.raises(InputError, match="has 8. Received 5"):
+        check_features(unmasked, 48, 5, 100)
+
+
+def test_files_of_model_garden_read(tmp_path):
+    def renamed(raw):
+        example = tf.train.Example.FromString(raw)
+        features = example.features.feature
+        for old, new in (("input_ids", "input_word_ids"), ("segment_ids", "input_type_ids")):
+            features[new].CopyFrom(features[old])
+            del features[old]
+        del features["token_boundary"]
+        return example.SerializeToString()
+
+    path = write(tmp_path / "garden", [renamed(record(number)) for number in range(10, 14)])
+    check_features(path, T, P, V)
+    assert feature_lengths(path) == (T, P)
+    assert stream([path], repeat=False) == [[10, 11, 12, 13]]

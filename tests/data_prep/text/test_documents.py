@@ -1,0 +1,134 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.errors import InputError
+from data_prep.text.documents import expand_files, paragraphs, read_documents
+from data_prep.text.sentences import split_paragraph
+
+
+def read(tmp_path, raw: bytes, input_format="lines"):
+    path = tmp_path / "text.txt"
+    path.write_bytes(raw)
+    return [document.sentences for document in read_documents([path], input_format)]
+
+
+def test_lines_are_sentences_and_blank_lines_end_documents(tmp_path):
+    assert read(tmp_path, b"One.\nTwo.\n\n\n \t\nThree.\n") == [("One.", "Two."), ("Three.",)]
+
+
+def test_last_line_needs_no_line_end(tmp_path):
+    assert read(tmp_path, b"\n\nOne.\nTwo.") == [("One.", "Two.")]
+
+
+def test_the_end_of_a_file_ends_a_document(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(f"{name} one.\n{name} two.\n")
+    documents = list(read_documents([tmp_path / "a", tmp_path / "b"]))
+    assert [document.sentences[0] for document in documents] == ["a one.", "b one."]
+
+
+def test_windows_files(tmp_path):
+    assert read(tmp_path, b"\xef\xbb\xbfOne.\r\nTwo.\r\n\r\nThree.\r\n") == [("One.", "Two."), ("Three.",)]
+    assert read(tmp_path, b"\xef\xbb\xbf# One\r\n\r\nTwo is\r\nwrapped.", "prose") == [
+        ("One", "Two is wrapped.")
+    ]
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\x00"])
+def test_only_line_feeds_end_lines(tmp_path, odd):
+    assert read(tmp_path, f"One{odd}two.\nThree.\n".encode()) == [(f"One{odd}two.", "Three.")]
+
+
+def test_sources_and_sizes(tmp_path):
+    raw = b"\nOne.\nTwo.\n\nThree.\n"
+    (tmp_path / "t").write_bytes(raw)
+    documents = list(read_documents([tmp_path / "t"]))
+    assert [document.source for document in documents] == [f"{tmp_path}/t, line 2", f"{tmp_path}/t, line 5"]
+    assert sum(document.num_bytes for document in documents) == len(raw)
+
+
+def test_reading_is_streaming(tmp_path):
+    (tmp_path / "t").write_bytes(b"One.\nTwo.\n\n\xff\n")
+    documents = read_documents([tmp_path / "t"])
+    assert next(documents).sentences == ("One.", "Two.")
+    with pytest.raises(InputError, match="offset 11"):
+        next(documents)
+
+
+def test_prose_joins_wrapped_lines_and_keeps_headings(tmp_path):
+    text = b"# Emma ##\nBy J. Austen. A\nnovel, e.g. this.\n\n------\n## I\n\nIt was 3.5 miles. It rained!\n"
+    expected = ("Emma", "By J. Austen.", "A novel, e.g. this.", "I", "It was 3.5 miles.", "It rained!")
+    assert read(tmp_path, text, "prose") == [expected]
+
+
+def test_headings_need_their_space():
+    assert list(paragraphs("#hashtag\nand more\n\n# \n\n***")) == ["#hashtag and more"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "Mr. Smith came. He stayed.", ["Mr. Smith came.", "He stayed."]),
+        ("de", "Das ist z.B. gut. Ja.", ["Das ist z.B. gut.", "Ja."]),
+        ("zh", "你好。我是。", ["你好。", "我是。"]),
+        ("en", " ", []),
+    ],
+)
+def test_sentences(language, text, expected):
+    assert split_paragraph(text, language) == expected
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_splitting_loses_nothing(text):
+    for paragraph in paragraphs(text):
+        sentences = split_paragraph(paragraph)
+        assert all(sentences)
+        assert "".join("".join(sentences).split()) == "".join(paragraph.split())
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "is empty"),
+        (b"One.\nTw\xff.\n", "must be UTF-8.*text.txt has the byte 0xff at offset 7"),
+        (b"One.\nTwo.\xc3", "0xc3 at offset 9"),
+    ],
+)
+@pytest.mark.parametrize("input_format", ["lines", "prose"])
+def test_bad_files(tmp_path, raw, message, input_format):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, raw, input_format)
+
+
+def test_bad_arguments(tmp_path):
+    with pytest.raises(InputError, match="no input file"):
+        list(read_documents([tmp_path / "none"]))
+    with pytest.raises(InputError, match="is a folder"):
+        list(read_documents([tmp_path]))
+    with pytest.raises(InputError, match="`input_format` must be"):
+        list(read_documents([tmp_path], "poems"))
+    with pytest.raises(InputError, match="`language` must be"):
+        split_paragraph("One.", "../en")
+
+
+def test_expand_files(tmp_path):
+    for name in ("b.txt", "a.txt", "c.md", "d,e.txt", "[f].txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "folder.txt").mkdir()
+
+    def names(patterns):
+        return [path.name for path in expand_files(patterns)]
+
+    assert names(f"{tmp_path}/[ab].txt") == ["a.txt", "b.txt"]
+    assert names(f"{tmp_path}/c.md, {tmp_path}/?.txt,{tmp_path}/a.txt,") == ["c.md", "a.txt", "b.txt"]
+    assert names(f"{tmp_path}/d,e.txt") == ["d,e.txt"]
+    assert names(f"{tmp_path}/[f].txt") == ["[f].txt"]
+    for patterns, message in [
+        (f"{tmp_path}/a.txt,{tmp_path}/*.csv", r"No file matches '.*\*.csv'"),
+        (f"{tmp_path}/none", "no input file .*none"),
+        (f"{tmp_path}", "is a folder"),
+        (" ,", "at least one|At least one"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            expand_files(patterns)

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_prep.tfrecord.schema import Feature, pretraining_features
+from data_prep.tfrecord.serialization import serialize_examples, varints
+
+integers = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 40_000), max_size=40)
+
+
+def by_tensorflow(features, values) -> bytes:
+    record = tf.train.Example()
+    for name, feature in features.items():
+        padded = values[name].tolist() + [0] * (feature.length - len(values[name]))
+        target = record.features.feature[name]
+        (target.int64_list if feature.dtype == "int64" else target.float_list).value.extend(padded)
+    return record.SerializeToString(deterministic=True)
+
+
+@settings(deadline=None)  # the first example pays for TensorFlow
+@given(integers, st.lists(st.floats(width=32, allow_nan=False), max_size=40), st.integers(1, 300))
+def test_equals_tensorflow(numbers, floats, padding):
+    features = {
+        "numbers": Feature("int64", len(numbers) + padding, ""),
+        "a": Feature("float32", len(floats) + padding, ""),
+        "é" * 70: Feature("int64", 1, ""),
+    }
+    values = {"numbers": np.array(numbers, np.int64), "a": np.array(floats), "é" * 70: np.array([1])}
+    assert serialize_examples(features, {name: [row] for name, row in values.items()}) == [
+        by_tensorflow(features, values)
+    ]
+
+
+@pytest.mark.parametrize(("tokens", "predictions"), [(512, 77), (128, 20), (5, 1)])
+@pytest.mark.parametrize("largest", [99, 29_999, 2_000_000])
+def test_pretraining_examples(tokens, predictions, largest):
+    """Rows of several sizes, so that every length of a length occurs, with large numbers here and there."""
+    rng = np.random.default_rng(0)
+    features = pretraining_features(tokens, predictions)
+    examples = [
+        {
+            name: rng.integers(limit, size=min(size, feature.length), dtype=np.int32)
+            for name, feature in features.items()
+        }
+        for size in (0, 1, tokens // 2, tokens)
+        for limit in (2, largest)
+    ]
+    columns = {name: [example[name] for example in examples] for name in features}
+    assert serialize_examples(features, columns) == [by_tensorflow(features, one) for one in examples]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+def test_varints_of_any_type(dtype):
+    values = np.array([0, 1, 100, 127, np.iinfo(dtype).max], dtype)
+    content, offsets = varints(values)
+    assert content[:4] == bytes([0, 1, 100, 127])
+    assert offsets[:5].tolist() == [0, 1, 2, 3, 4]
+    assert offsets[-1] == len(content)
+    assert sum((byte & 127) << 7 * i for i, byte in enumerate(content[4:])) == values[-1]

@@ -1,0 +1,296 @@
+import json
+import pickle
+from unicodedata import combining
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
+
+from data_prep.errors import InputError
+from data_prep.examples.masking import MaskingVocabulary
+from data_prep.tokenizers.albert import AlbertTokenizer, normalize
+from data_prep.tokenizers.normalization import case_kinds, code_points, encodable, folding_table
+from tests.data_prep.nasty import BROKEN, texts
+from tests.data_prep.nasty import LINES as NASTY
+from tests.reference import masking as reference
+from tests.reference.tokenization import encode, is_visible, preprocess
+
+SYMBOLS = [("<pad>", 3), ("<unk>", 2), ("[CLS]", 3), ("[SEP]", 3), ("[MASK]", 3)]
+
+
+def handmade(path, pieces: list[tuple[str, float]], symbols=SYMBOLS, rules_of=None) -> AlbertTokenizer:
+    """A unigram model of exactly these pieces and scores, with no normalization or that of another model."""
+    model = sentencepiece_model_pb2.ModelProto()
+    if rules_of is not None:
+        other = sentencepiece_model_pb2.ModelProto.FromString(rules_of.read_bytes())
+        model.normalizer_spec.CopyFrom(other.normalizer_spec)
+    model.trainer_spec.model_type = 1
+    for name, i in (("pad", 0), ("unk", 1), ("bos", -1), ("eos", -1)):
+        setattr(model.trainer_spec, f"{name}_id", i)
+    model.trainer_spec.pad_piece = "<pad>"
+    for piece, kind in symbols:
+        model.pieces.add(piece=piece, score=0, type=kind)
+    for piece, score in pieces:
+        model.pieces.add(piece=piece, score=score)
+    path.write_bytes(model.SerializeToString())
+    return AlbertTokenizer(path)
+
+
+@pytest.fixture(scope="module")
+def commas(tmp_path_factory) -> AlbertTokenizer:
+    """Every case of the rule: '7,' inside a word, '12,' whose digits are no piece, '▁5,' at a start."""
+    characters = [(c, -9.0) for c in "▁x12345678,."]
+    pieces = [("▁5,", -1), ("▁5", -2), ("7,", -1), ("12,", -1), ("▁12", -2), ("34,", -1), ("34", -2)]
+    return handmade(tmp_path_factory.mktemp("commas") / "commas.model", characters + pieces)
+
+
+def spelled(tokenizer, text):
+    return [tokenizer.pieces[i] for i in tokenizer.encode(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5,", ["▁5", ","]),
+        ("x7, 5, x", ["▁", "x", "7", ",", "▁5", ",", "▁", "x"]),
+        ("x34,", ["▁", "x", "34", ","]),
+        # '▁12' would be stripped to '12', which is no piece: its characters, not <unk>.
+        ("x12,", ["▁", "x", "1", "2", ","]),
+        ("5.", ["▁5", "."]),
+        ("5,5,", ["▁5", ",", "5", ","]),
+    ],
+)
+def test_digit_comma_rule(commas, text, expected):
+    assert spelled(commas, text) == expected
+
+
+def test_digit_comma_table_is_the_original_rule(commas):
+    encode = sentencepiece.SentencePieceProcessor(model_file=str(commas.file)).encode_as_pieces
+    for text in ("5, 5,5 x7,x34,", "x8,8, 12 3,4", "345, 67,"):
+        assert spelled(commas, text) == reference.digit_comma(encode(text), encode)
+
+
+def test_real_vocabulary_matches_the_original(real_model_file):
+    tokenizer = AlbertTokenizer(real_model_file)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(real_model_file))
+    for line in NASTY + BROKEN:
+        assert tokenizer.encode(line) == encode(model, line)
+    assert spelled(tokenizer, "In 2019, [MASK] cost £3,000.") == (
+        ["▁in", "▁2019", ",", "▁[", "mask", "]", "▁cost", "▁", "£", "3,000", "."]
+    )
+    assert (tokenizer.vocab_size, tokenizer.pad_id, tokenizer.unk_id) == (30000, 0, 1)
+    assert (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id) == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "cased", "uncased"),
+    [
+        ("  Café\t№ 5 ", "Cafe No 5", "cafe no 5"),
+        ("ÅNGSTRÖM ﬁ ½", "ANGSTROM fi 1⁄2", "angstrom fi 1⁄2"),
+        ("a\u2028b\x0cc\u00a0d", "a b c d", "a b c d"),
+        ("", "", ""),
+    ],
+)
+def test_normalize(text, cased, uncased):
+    assert normalize(text, do_lower_case=False) == cased
+    assert normalize(text) == uncased
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(), texts()), st.booleans())
+def test_normalize_is_what_the_original_does(text, do_lower_case):
+    assert normalize(text, do_lower_case) == preprocess(text, do_lower_case)
+
+
+@settings(deadline=None)
+@given(texts(60))
+def test_ids_are_the_original_rules(tokenizer, text):
+    assert tokenizer.encode(text) == encode(tokenizer._model, text)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=40), max_size=5))
+def test_batches_equal_single_texts_and_nothing_crashes(tokenizer, some):
+    batch = tokenizer.encode_batch([*some, *BROKEN])
+    assert [ids.tolist() for ids in batch] == [tokenizer.encode(text) for text in [*some, *BROKEN]]
+    for ids in batch:
+        assert ids.dtype == np.int32
+        # What people type never becomes a symbol.
+        assert not np.isin(
+            ids, [tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id]
+        ).any()
+
+
+def test_decode(tokenizer):
+    text = "the captain sailed past 300 apples, in 1987."
+    ids = [tokenizer.cls_id, *tokenizer.encode(text), tokenizer.sep_id, tokenizer.pad_id]
+    assert tokenizer.decode(np.array(ids)) == text
+    assert tokenizer.decode([]) == ""
+
+
+def test_tables(tokenizer):
+    assert tokenizer.starts_word.dtype == tokenizer.is_special.dtype == bool
+    assert tokenizer.starts_word.tolist() == [reference.starts_word(piece) for piece in tokenizer.pieces]
+    assert np.flatnonzero(tokenizer.is_special).tolist() == [0, 1, 2, 3, 4]
+    vocabulary = MaskingVocabulary.of(tokenizer)
+    assert vocabulary.replacements.tolist() == list(range(5, tokenizer.vocab_size))
+
+
+@pytest.mark.parametrize(
+    ("piece", "starts"),
+    [
+        *(("▁the", True), (",", True), ("£", True), ("é", True), ("5", True), ("'", True), ("'s", True)),
+        *(("<x", True), ("ing", False), ("ING", False), ("a-b", False), ("[MASK]", False)),
+    ],
+)
+def test_starts_word(tmp_path, piece, starts):
+    tokenizer = handmade(tmp_path / "one.model", [("q", -1.0)] if piece == "[MASK]" else [(piece, -1.0)])
+    assert tokenizer.starts_word[tokenizer.pieces.index(piece)] == starts
+
+
+def test_bad_models(tmp_path):
+    with pytest.raises(InputError, match="no SentencePiece model"):
+        AlbertTokenizer(tmp_path / "none.model")
+    for raw in (b"", b"text"):
+        (tmp_path / "text.model").write_bytes(raw)
+        with pytest.raises(InputError, match="not a SentencePiece model"):
+            AlbertTokenizer(tmp_path / "text.model")
+    with pytest.raises(InputError, match=r"control symbol \[SEP\]"):
+        handmade(tmp_path / "lacks.model", [("a", -1.0)], SYMBOLS[:3] + SYMBOLS[4:])
+    with pytest.raises(InputError, match=r"control symbol \[MASK\]"):
+        handmade(tmp_path / "typed.model", [("a", -1.0)], [*SYMBOLS[:4], ("[MASK]", 4)])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("In  2019, Ångström", [("▁in", "In"), ("▁2019", "2019"), (",", ","), ("▁angstrom", "Ångström")]),
+        ("cafe\u0301s\u0301", [("▁cafe", "cafe\u0301"), ("s", "s\u0301")]),
+        ("a\x01 ﬁ½", [("▁a", "a"), ("▁", ""), ("f", "ﬁ"), ("i", "ﬁ"), ("<unk>", "½")]),
+        ("x\u200b5\x01,", [("▁", ""), ("<unk>", "x"), ("▁5", "5"), (",", ",")]),
+        (" \u1112\u1161\u11ab a", [("▁", ""), ("<unk>", "\u1112\u1161\u11ab"), ("▁a", "a")]),
+        ("a\ud800", [("▁a", "a")]),
+        ("\x01 ", []),
+    ],
+)
+def test_offsets_by_hand(tmp_path, model_file, text, expected):
+    words = ["▁in", "▁2019,", "▁2019", "▁5,", "▁5", ",", "▁angstrom", "▁cafe", "s", "▁a", "▁", "f", "i"]
+    pieces = [(word, -1.0) for word in words]
+    tokenizer = handmade(tmp_path / "words.model", pieces, rules_of=model_file)
+    encoding = tokenizer.encode_with_offsets(text)
+    found = [
+        (tokenizer.pieces[i], text[begin:end])
+        for i, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True)
+    ]
+    assert found == expected
+
+
+def check_offsets(tokenizer, text, encoding):
+    """What DESIGN.md means by: text is recovered from offsets exactly."""
+    model = tokenizer._model
+    begins, ends = encoding.offsets.T.tolist()
+    assert encoding.offsets.dtype == encoding.ids.dtype == np.int32
+    assert begins == sorted(begins) and ends == sorted(ends)
+    assert all(0 <= begin <= end <= len(text) for begin, end in zip(begins, ends, strict=True))
+    covered = np.zeros(len(text), bool)
+    for begin, end in zip(begins, ends, strict=True):
+        covered[begin:end] = True
+    visible = np.array([is_visible(model, c) for c in text], bool)
+    assert not (visible & ~covered).any(), "every visible character lies in a piece"
+    for i, begin, end in zip(encoding.ids, begins, ends, strict=True):
+        piece = tokenizer.pieces[i].replace("▁", "")
+        if i == tokenizer.unk_id:
+            assert begin < end
+        else:
+            # A "▁" inside ﷺ, which is four words, is all of that character, an accent on it included.
+            assert begin < end if piece else sum(not combining(c) for c in text[begin:end]) <= 1
+            assert piece in model.normalize(encodable(normalize(text[begin:end]))).replace("▁", "")
+        if begin < end:  # no white space at either end: a slice is what a reader would mark
+            assert visible[begin] and not text[end - 1].isspace()
+
+
+@settings(deadline=None)  # the first call makes the tables
+@given(texts())
+def test_text_is_recovered_from_offsets(tokenizer, text):
+    check_offsets(tokenizer, text, tokenizer.encode_with_offsets(text))
+
+
+def test_offsets_of_nasty_lines(tokenizer):
+    lines = NASTY + BROKEN
+    encodings = tokenizer.encode_batch_with_offsets(lines * 20)  # several chunks
+    assert len(encodings) == len(lines) * 20
+    for encoding, ids in zip(encodings, tokenizer.encode_batch(lines * 20), strict=True):
+        assert encoding.ids.tolist() == ids.tolist()
+    for line, encoding in zip(lines, encodings, strict=False):
+        check_offsets(tokenizer, line, encoding)
+        assert tokenizer.encode_with_offsets(line).offsets.tolist() == encoding.offsets.tolist()
+
+
+def test_no_text_has_no_pieces(tokenizer):
+    assert tokenizer.encode_batch([]) == tokenizer.encode_batch_with_offsets([]) == []
+    assert tokenizer.encode("") == []
+    assert tokenizer.encode_with_offsets("").offsets.shape == (0, 2)
+
+
+def test_goes_to_worker_processes(tokenizer):
+    tokenizer.encode_with_offsets("café")  # with the tables that offsets need
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    assert copy.encode_with_offsets("cafés").offsets.tolist() == (
+        tokenizer.encode_with_offsets("cafés").offsets.tolist()
+    )
+
+
+def test_a_line_of_five_megabytes(tokenizer):
+    unit = "漢" * 1000 + "  café, 300, "
+    line = unit * (5_000_000 // len(unit.encode("utf-8")))
+    offsets = tokenizer.encode_with_offsets(line).offsets
+    assert offsets[-1, 1] == len(line) - 1
+    first = tokenizer.encode_with_offsets(unit).offsets
+    assert offsets[: len(first)].tolist() == first.tolist()
+    # Not all of the last unit: so far into a line, SentencePiece's float scores are too coarse to tell ties apart.
+    assert offsets[-3:].tolist() == (first[-3:] + len(line) - len(unit)).tolist()
+
+
+def test_real_answers_are_found_again(real_model_file):
+    """Every SQuAD answer lies in the pieces that overlap it; where it has whole words, it is what they cover."""
+    tokenizer = AlbertTokenizer(real_model_file)
+    articles = json.loads((real_model_file.parents[1] / "squad/dev-v1.1.json").read_text())["data"]
+    paragraphs = [paragraph for article in articles[::6] for paragraph in article["paragraphs"]]
+    encodings = tokenizer.encode_batch_with_offsets([paragraph["context"] for paragraph in paragraphs])
+    answers = exact = 0
+    for paragraph, encoding in zip(paragraphs, encodings, strict=True):
+        context, (begins, ends) = paragraph["context"], encoding.offsets.T
+        for answer in (answer for question in paragraph["qas"] for answer in question["answers"]):
+            begin, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+            overlapping = np.flatnonzero((begins < end) & (ends > begin))
+            found = context[begins[overlapping[0]] : ends[overlapping[-1]]]
+            assert answer["text"].strip() in found
+            answers, exact = answers + 1, exact + (found == answer["text"])
+    assert answers > 1000
+    assert exact > 0.99 * answers
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_folding_table_is_normalize(do_lower_case):
+    table = folding_table(do_lower_case)
+    for code in range(len(table.rows)):
+        character, row = chr(code), table.rows[code]
+        folded = "".join(map(chr, table.values[table.splits[row] : table.splits[row + 1]]))
+        if row == table.ITSELF:
+            folded = character
+        if character.isspace():
+            assert folded == " "
+        else:
+            assert folded.replace("Σ", "σ" if do_lower_case else "Σ") == normalize(character, do_lower_case)
+    beyond = "".join(map(chr, range(len(table.rows), 0x110000)))
+    assert normalize(beyond, do_lower_case) == beyond
+
+
+def test_case_kinds_are_the_same_for_capitals():
+    """The graph applies the final sigma's rule after lower case, Python before."""
+    kinds = case_kinds()
+    folded = normalize("".join(map(chr, range(len(kinds)))), do_lower_case=False)
+    assert (kinds[code_points(folded)] == kinds[code_points(folded.replace("Σ", "σ").lower())]).all()

@@ -1,0 +1,105 @@
+"""The training step of every preset goes through Google's TPU compiler (experiments/tpu_compile.py)."""
+
+import importlib.util
+import itertools
+import json
+
+import pytest
+
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.flops import training_flops
+from data_prep.errors import InputError
+from experiments import tpu_compile
+from experiments.tpu_compile import (
+    Compiled,
+    CompileSettings,
+    check_for_tpu,
+    largest,
+    main,
+    number_of_chips,
+)
+from tests.processes import run_python
+
+needs_the_compiler = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("jax", "libtpu"))),
+    reason="jax and libtpu are an extra: pip install 'albert-tf[tpu-compile]'",
+)
+
+
+@needs_the_compiler
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("preset", "remat"),
+    [*itertools.product(PRESETS, ("--noremat", "--remat")), ("albert_base_v2", "--remat=activations")],
+)
+def test_every_preset_compiles(preset, remat, tmp_path):
+    """Static shapes only and no calls to the host are checked on the way."""
+    output = tmp_path / "report.json"
+    # In a process of its own, for the compiler keeps some GB of the large ones.
+    flags = ["--topology=v5e:2x2", "--batch_size=4", "--max_seq_length=128", "--scan_layers"]
+    flags += [f"--preset={preset}", f"--output={output}", remat]
+    run_python("-m", "experiments.tpu_compile", *flags, timeout=3600)
+    compiled = json.loads(output.read_text(encoding="utf-8"))
+    assert compiled["fits"]
+    config = AlbertConfig.from_preset(preset)
+    # The compiler counts a loop's body once: the last layer is apart, all others are one where they are shared.
+    counted = (
+        AlbertConfig.from_preset(preset, num_hidden_layers=2) if config.parameter_sharing == "all" else config
+    )
+    assert compiled["compiler_flops"] > 0.95 * training_flops(counted, 128, 20)
+
+
+@needs_the_compiler
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_report(tmp_path):
+    output = tmp_path / "report.json"
+    settings = CompileSettings(topology="v5e:2x2", batch_size=8, max_seq_length=128, output=output)
+    report = main(settings)
+    assert json.loads(output.read_text(encoding="utf-8")) == json.loads(json.dumps(report))
+    assert report["chips"] == 4
+    assert report["batch_a_chip"] == 2
+    assert 0 < report["of_the_chips_memory"] < 0.1
+    assert report["flops"] < report["compiler_flops"] < 1.5 * report["flops"]
+
+
+@pytest.mark.parametrize("power", [0.9, 1.0, 1.1])
+@pytest.mark.parametrize("an_example", [30e6, 1e9, 5e9, 20e9])
+def test_the_largest_batch(monkeypatch, power, an_example):
+    """Temporaries that grow more slowly or faster than the batch; a compiler that says what does not fit."""
+    weights, limit = 1_000_000_000, 16 << 30
+    tried = []
+
+    def compiled(_settings, batch):
+        found = Compiled(batch, 1.0, weights, int(an_example * batch**power), 0, 1.0)
+        tried.append(found.memory <= limit)
+        return found if tried[-1] else None
+
+    monkeypatch.setattr(tpu_compile, "compile_step", compiled)
+    found = largest(CompileSettings(), most=10_000)
+    right = int(((limit - weights) / an_example) ** (1 / power))
+    if right == 0:
+        assert found is None
+    else:
+        assert found.batch_a_chip <= right
+        assert found.batch_a_chip >= min(right, int(right / 1.05))
+    assert len(tried) <= 8
+    if power <= 1 and right >= 4:
+        assert all(tried), "what does not fit is slow to find out"
+    assert largest(CompileSettings(), most=1) == (None if right == 0 else compiled(None, 1))
+
+
+def test_a_step_that_needs_the_host_is_noticed():
+    with pytest.raises(ValueError, match="an unknown dimension: tensor<4x\\?"):
+        check_for_tpu("%0 = stablehlo.add %1, %2 : tensor<4x?xf32>")
+    with pytest.raises(ValueError, match="a call to the host: callback"):
+        check_for_tpu("stablehlo.custom_call @xla_python_cpu_callback(%0) : (tensor<f32>) -> tensor<f32>")
+
+
+def test_topologies():
+    assert number_of_chips("v5e:4x4") == 16
+    assert number_of_chips("v4:2x2x4") == 16
+    for wrong in ("v5e", "v1:2x2", "v5e:4"):
+        with pytest.raises(InputError, match="--topology must be one of v4, v5e"):
+            number_of_chips(wrong)
