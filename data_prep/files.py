@@ -1,14 +1,63 @@
-"""Files that are either whole or not there."""
+"""Reading small files with errors that name them; writing files that are either complete or absent."""
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from data_prep.errors import InputError
+
+
+def read_text(path: str | os.PathLike) -> str:
+    """The content of a UTF-8 text file, without a byte-order mark.
+
+    Raises:
+      InputError: the file cannot be read or is not UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"There must be a file {path}. Received: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} must be UTF-8 text. It is not.") from None
+
+
+def read_json(path: str | os.PathLike) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+      InputError: the file cannot be read or is not JSON.
+    """
+    try:
+        return json.loads(read_text(path))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} must be JSON. It is not: {error}.") from None
+
+
+def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+      InputError: the file cannot be read or holds anything else.
+    """
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold one JSON object. It holds a {type(values).__name__}.")
+    return values
+
+
+def write_json(path: str | os.PathLike, value: Any) -> None:
+    """Writes a value as indented JSON: a complete file, or nothing."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 @contextlib.contextmanager
 def written_aside(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives a temporary path beside `path`; what was written there takes its place only if the block succeeds."""
+    """Yields a temporary path beside `path` and renames it to `path` if the block succeeds."""
     path = Path(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -19,20 +68,20 @@ def written_aside(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a whole UTF-8 text file, or nothing."""
+    """Writes a UTF-8 text file: complete, or not at all."""
     with written_aside(path) as aside:
         aside.write_text(text, encoding="utf-8")
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Makes a folder; a failure that leaves nothing in it leaves no folder either."""
+    """Creates a folder, and removes it again if the block fails and leaves it empty."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder
     except BaseException:
         for path in made:
-            with contextlib.suppress(OSError):  # it holds parts to go on with
+            with contextlib.suppress(OSError):  # it holds work that a later run resumes
                 path.rmdir()
         raise

@@ -12,8 +12,9 @@ from albert_tf.finetuning.task_data import as_split, prediction_batches
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
-from albert_tf.pretrained.stored import StoredModel, read_json
+from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 from data_prep.reading.dataset import check_features, feature_lengths, pretraining_dataset
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.problems import Problems
@@ -143,7 +144,7 @@ def _task(model: TaskModel, run_folder: Path) -> tuple[Task, Columns]:
     path = run_folder / SETTINGS_FILE
     if not path.exists():
         return task_of(model), Columns()
-    settings = read_json(path)
+    settings = read_json_object(path)
     return find_task(settings["task"]), Columns.named(settings["column_names"])
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from albert_tf.evaluation.classification_metrics import task_metrics
 from albert_tf.evaluation.ensemble import average, average_answers
-from albert_tf.evaluation.prediction_files import read_json
 from albert_tf.evaluation.probability_files import (
     Probabilities,
     probabilities_file,
@@ -26,6 +25,7 @@ from albert_tf.evaluation.squad_metrics import (
 from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.evaluation.submission import write_predictions
 from data_prep.errors import InputError
+from data_prep.files import read_json
 from data_prep.tasks.task import Task
 
 WHOLE = "ensemble"

@@ -12,7 +12,6 @@ from albert_tf.evaluation.averages import GLUE_TASKS, glue_average
 from albert_tf.evaluation.classification_metrics import task_metrics
 from albert_tf.evaluation.prediction_files import (
     read_answers,
-    read_json,
     read_letters,
     read_numbers,
     read_odds,
@@ -27,6 +26,7 @@ from albert_tf.evaluation.squad_metrics import (
 )
 from albert_tf.evaluation.submission import GLUE_FILES
 from data_prep.errors import InputError
+from data_prep.files import read_json
 from data_prep.tasks.conll import read_conll
 from data_prep.tasks.examples import ChoiceExample, Example, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.problems import Problems

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import read_text, write_text
 
 HEADER = ("index", "prediction")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def read_table(path: Path, labels: tuple[str, ...] = ()) -> dict[str, str]:
       InputError: the header is another one, a line has not two columns, an index comes twice, or a prediction is
         outside the set; names the line.
     """
-    lines = _read(path).removesuffix("\n").split("\n")
+    lines = read_text(path).removesuffix("\n").split("\n")
     if tuple(lines[0].rstrip("\r").split("\t")) != HEADER:
         raise InputError(
             "A file of predictions begins with the header index and prediction, a tab between them. "
@@ -115,35 +115,9 @@ def read_letters(path: Path, count: int = 26) -> dict[str, str]:
     return _read_object(path, letter)
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a JSON object with a line for each id; whole or not at all."""
-    write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file holds.
-
-    Raises:
-      InputError: there is no such file, or it is no JSON.
-    """
-    try:
-        return json.loads(_read(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} must be JSON. It is not: {error}.") from None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"There must be a file {path}. Received: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} must be UTF-8 text. It is not.") from None
-
-
 def _read_object(path: Path, check: Callable[[Any, str], T]) -> dict[str, T]:
     try:
-        content = json.loads(_read(path), object_pairs_hook=_Pairs)
+        content = json.loads(read_text(path), object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} must be JSON. It is not: {error}.") from None
     if not isinstance(content, _Pairs):

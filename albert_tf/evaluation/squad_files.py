@@ -6,9 +6,10 @@ RUN/SPLIT_nbest_predictions.json has the n best answers.
 
 from pathlib import Path
 
-from albert_tf.evaluation.prediction_files import read_json, read_odds, write_json
+from albert_tf.evaluation.prediction_files import read_odds
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
+from data_prep.files import read_json, write_json
 
 
 def n_best_file(run: Path, split: str) -> Path:

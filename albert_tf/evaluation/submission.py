@@ -8,10 +8,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from albert_tf.evaluation.prediction_files import table, write_json, write_table
+from albert_tf.evaluation.prediction_files import table, write_table
 from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, read_probabilities
 from data_prep.errors import InputError
-from data_prep.files import written_aside
+from data_prep.files import write_json, written_aside
 
 # Task -> split of the test set -> file.
 GLUE_FILES: dict[str, dict[str, str]] = {

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.evaluation.ensemble_report import WHOLE, report_runs
-from albert_tf.evaluation.prediction_files import read_json
 from albert_tf.evaluation.probability_files import probabilities_file
 from albert_tf.lab.labels import named, short_names
 from data_prep.errors import InputError
+from data_prep.files import read_json
 from data_prep.tasks.squad import squad_file
 from data_prep.tasks.task import Task, find_task
 

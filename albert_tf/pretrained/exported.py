@@ -8,10 +8,11 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.garden import OBJECT_GRAPH
 from albert_tf.pretrained.own import CONFIG_FILE, FACTS_FILE
-from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 
 WEIGHTS = "albert_weights"  # of the object that is saved: our name of each variable -> the variable
 
@@ -41,7 +42,7 @@ def read_export(folder: Path) -> StoredModel:
         raise InputError(f"{folder} is not a whole SavedModel: it lacks {', '.join(sorted(gone))}.")
     named = {name: arrays[key] for name, key in keys.items()}
     weights = to_ours(named, config, "ours", str(folder))
-    facts = read_json(assets / FACTS_FILE) if (assets / FACTS_FILE).exists() else {}
+    facts = read_json_object(assets / FACTS_FILE) if (assets / FACTS_FILE).exists() else {}
     lower = bool(facts.get("do_lower_case", True))
     vocabulary = find_vocabulary(assets, ["*.model"], "vocab.txt", lower)
     dtypes = {array.dtype.name for array in named.values()} - {"float32"}

@@ -12,9 +12,10 @@ import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary, read_json
+from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary
 from albert_tf.pretrained.weights import to_ours, to_theirs
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 
 CONFIG_FILE = "config.json"
 SAFETENSORS = "model.safetensors"
@@ -58,7 +59,7 @@ def read_huggingface(folder: Path) -> StoredModel:
     config = _config(folder / CONFIG_FILE)
     path, arrays = _read_arrays(folder)
     weights = to_ours(_without_repetitions(_with_prefix(arrays), path), config, "huggingface", str(path))
-    tokenizer = read_json(folder / _TOKENIZER_CONFIG) if (folder / _TOKENIZER_CONFIG).exists() else {}
+    tokenizer = read_json_object(folder / _TOKENIZER_CONFIG) if (folder / _TOKENIZER_CONFIG).exists() else {}
     lower = bool(tokenizer.get("do_lower_case", True))
     vocabulary = find_vocabulary(folder, ["spiece.model"], "vocab.txt", lower)
     notes: tuple[str, ...] = ()
@@ -122,7 +123,7 @@ def _write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 def _config(path: Path) -> AlbertConfig:
-    values = read_json(path)
+    values = read_json_object(path)
     if values.get("model_type", "albert") != "albert":
         raise InputError(f"{path} must be of an ALBERT. Received model_type {values['model_type']!r}.")
     if values.get("position_embedding_type", "absolute") != "absolute":
@@ -153,7 +154,7 @@ def _read_arrays(folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
 
 
 def _shards(index: Path) -> list[Path]:
-    weight_map = read_json(index).get("weight_map")
+    weight_map = read_json_object(index).get("weight_map")
     files = sorted(set(weight_map.values())) if isinstance(weight_map, dict) and weight_map else []
     shards = []
     for name in files:

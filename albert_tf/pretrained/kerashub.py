@@ -12,9 +12,10 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.keras_files import read_hdf5
 from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_json
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_ours, to_theirs
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -86,7 +87,7 @@ def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
 
 
 def _config(path: Path) -> AlbertConfig:
-    values = read_json(path)
+    values = read_json_object(path)
     fields = values.get("config")
     if values.get("registered_name") != CLASS or not isinstance(fields, dict):
         raise InputError(f"{path} must be of {CLASS}. Received {values.get('registered_name')!r}.")

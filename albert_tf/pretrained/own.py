@@ -15,11 +15,12 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, described
 from albert_tf.pretrained.names import OPTIONAL_PARTS
-from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary, read_json
+from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
 from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE
 from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 
 MODEL_FILE = "model.keras"
 FACTS_FILE = (
@@ -60,7 +61,7 @@ def read_run(path: Path, run: Path) -> StoredModel:
     model = AlbertPretrainer(config)
     load_weights(model, prefix)
     manifest = run / MANIFEST_FILE
-    settings = read_json(manifest).get("settings", {}) if manifest.exists() else {}
+    settings = read_json_object(manifest).get("settings", {}) if manifest.exists() else {}
     vocabulary = find_vocabulary(run, ["*.model"], "vocab.txt", bool(settings.get("do_lower_case", True)))
     return StoredModel("run", prefix, config, weights_of(model), vocabulary)
 
@@ -85,7 +86,7 @@ def read_keras(path: Path) -> StoredModel:
 def _read_pretrainer(path: Path, config: dict) -> StoredModel:
     folder, model = path.parent, _build(config, path)
     _load(model, path)
-    facts = read_json(folder / FACTS_FILE) if (folder / FACTS_FILE).exists() else {}
+    facts = read_json_object(folder / FACTS_FILE) if (folder / FACTS_FILE).exists() else {}
     parts = facts.get("parts", OPTIONAL_PARTS)
     lower = bool(facts.get("do_lower_case", True))
     vocabulary = find_vocabulary(folder, ["*.model"], "vocab.txt", lower)
@@ -118,7 +119,7 @@ def best_seed(folder: Path) -> Path | None:
     """The folder of the best seed of a fine-tuning run; None where `folder` is none."""
     if not (folder / RESULTS_FILE).is_file():
         return None
-    best = read_json(folder / RESULTS_FILE).get("best_seed")
+    best = read_json_object(folder / RESULTS_FILE).get("best_seed")
     return None if best is None else folder / f"seed_{best}"
 
 

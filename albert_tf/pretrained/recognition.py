@@ -8,8 +8,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.pretrained import archives, exported, garden, hub, huggingface, kerashub, own, tf1
-from albert_tf.pretrained.stored import StoredModel, check_vocabulary, read_json
+from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 
 READABLE = (
     "a run of ours, of fine-tuning too, or a checkpoint in it, a .keras file of ours, what `albert convert` "
@@ -87,7 +88,7 @@ def _read_folder(folder: Path) -> StoredModel:
     if (folder / "saved_model.pb").exists():
         return _read_saved_model(folder)
     if (folder / "config.json").exists():
-        config = read_json(folder / "config.json")
+        config = read_json_object(folder / "config.json")
         is_keras = "registered_name" in config
         return kerashub.read_kerashub(folder) if is_keras else huggingface.read_huggingface(folder)
     prefixes = sorted(folder.glob("*.index"))

@@ -1,11 +1,10 @@
 """What every reader returns and every writer takes: a model as it lies in files."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import sentencepiece
@@ -124,20 +123,3 @@ def find_vocabulary(
         if files:
             return Vocabulary(kind, files[0].read_bytes(), do_lower_case)  # type: ignore[arg-type]
     return None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file.
-
-    Raises:
-      InputError: there is no such file, or it holds something else.
-    """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"There is no {path.name} in {path.parent}.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not a JSON file: {error}.") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold one JSON object.")
-    return values

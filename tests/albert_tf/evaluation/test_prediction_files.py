@@ -8,10 +8,10 @@ from albert_tf.evaluation.prediction_files import (
     read_numbers,
     read_odds,
     read_table,
-    write_json,
     write_table,
 )
 from data_prep.errors import InputError
+from data_prep.files import write_json
 
 
 def test_tables_round_trip(tmp_path):
