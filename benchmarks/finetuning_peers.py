@@ -86,7 +86,7 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
 
     from albert_tf import AlbertEncoder, WarmupPolynomialDecay
     from albert_tf.finetuning import TextClassifier
-    from albert_tf.finetuning.clipping import ClippedAdamW
+    from albert_tf.finetuning.replicas import ClippedAdamW
     from albert_tf.finetuning.settings import FinetuningSettings
     from albert_tf.finetuning.task_data import Split, train_batches
 

@@ -5,8 +5,7 @@ texts, or texts and the texts after them --tokenize--> pieces --cut--> one batch
 
 import tensorflow as tf
 
-from albert_tf.finetuning.text_classifier import TextClassifier
-from albert_tf.finetuning.text_regressor import TextRegressor
+from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
 from data_prep.in_graph.loading import in_graph
 from data_prep.tokenizers.loading import Tokenizer
 from export.batches import joined_batch, warmup_texts

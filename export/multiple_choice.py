@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.finetuning.multiple_choice import MultipleChoice
+from albert_tf.finetuning.task_models import MultipleChoice
 from data_prep.in_graph.loading import in_graph
 from data_prep.tokenizers.loading import Tokenizer
 from export.batches import joined_batch

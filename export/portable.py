@@ -7,8 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.text_classifier import TextClassifier
-from albert_tf.finetuning.text_regressor import TextRegressor
+from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
 from albert_tf.model.pretrainer import AlbertPretrainer
 from export.savedmodel import TEXT_INPUTS
 

@@ -10,10 +10,8 @@ from typing import Literal
 import keras
 import tensorflow as tf
 
-from albert_tf.finetuning.multiple_choice import MultipleChoice
 from albert_tf.finetuning.question_answering import QuestionAnswering
-from albert_tf.finetuning.text_classifier import TextClassifier
-from albert_tf.finetuning.text_regressor import TextRegressor
+from albert_tf.finetuning.task_models import MultipleChoice, TextClassifier, TextRegressor
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.own import build_model, write_facts
 from albert_tf.pretrained.recognition import read

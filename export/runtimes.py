@@ -5,8 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from albert_tf.finetuning.text_classifier import TextClassifier
-from albert_tf.finetuning.text_regressor import TextRegressor
+from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
 from albert_tf.pretrained.card import (
     CARD_FILE,
     check_section,

@@ -3,11 +3,11 @@
 import importlib
 
 _HOME = {
-    "MultipleChoice": "multiple_choice",
+    "MultipleChoice": "task_models",
     "QuestionAnswering": "question_answering",
-    "TextClassifier": "text_classifier",
-    "TextRegressor": "text_regressor",
-    "TokenClassifier": "token_classifier",
+    "TextClassifier": "task_models",
+    "TextRegressor": "task_models",
+    "TokenClassifier": "task_models",
 }
 __all__ = list(_HOME)
 

@@ -38,6 +38,7 @@ class QuestionAnswering(TaskModel):
       given these starts, for the loss.
     """
 
+    default_name = "question_answering"
     preprocessor_class = QuestionPreprocessor
     has_token_outputs = True
 
@@ -52,9 +53,7 @@ class QuestionAnswering(TaskModel):
         seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(
-            encoder, preprocessor=preprocessor, seed=seed, **{"name": "question_answering", **kwargs}
-        )
+        super().__init__(encoder, preprocessor=preprocessor, seed=seed, **kwargs)
         self.answerable, self.beam, self.classifier_dropout = answerable, beam, classifier_dropout
         config, dtype = encoder.config, self.dtype_policy
         self.span = (

@@ -1,29 +1,54 @@
-"""What a replica knows of the others, for losses of models that Keras trains."""
+"""What the replicas of a batch share: sums over all of them, and an optimizer that clips the summed gradient."""
 
 import keras
+import tensorflow as tf
+
+from albert_tf.optimizers import CLIP_NORM, AdamW
 
 
 def number_of_replicas() -> int:
-    """How many replicas share a batch under the strategy in force; 1 on backends without tf.distribute."""
+    """How many replicas share a batch under the current strategy; 1 on backends without tf.distribute."""
     if keras.backend.backend() != "tensorflow":
         return 1
-    import tensorflow as tf
-
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def sum_over_replicas(value):
-    """Adds up a scalar of all replicas; without several of them the value itself.
-
-    Args:
-      value: float32 scalar of this replica.
-
-    Returns:
-      The same scalar in every replica. No gradient is meant to go through it.
-    """
+    """The sum of a float32 scalar over all replicas, the same in each; carries no gradient."""
     if number_of_replicas() == 1:
         return value
-    import tensorflow as tf
-
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if context else value
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class ClippedAdamW(AdamW):
+    """`AdamW` that clips the gradient to the global norm 1 after it is summed over all replicas.
+
+    Keras' own `global_clipnorm` clips each replica's part before the sum, so that training on several devices
+    differs from training on one.
+
+    Attributes:
+      gradient_norm: a metric, the mean norm before clipping since the last reset.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
+
+    def apply(self, grads, trainable_variables=None):
+        pairs = [
+            (tf.convert_to_tensor(gradient), variable)  # dense, so that all devices take the same path
+            for gradient, variable in zip(
+                grads, trainable_variables or self._trainable_variables, strict=True
+            )
+            if gradient is not None  # parts that the task does not use, such as the pooler, have none
+        ]
+        gradients, variables = map(list, zip(*pairs, strict=True))
+        replicas = tf.distribute.get_replica_context()
+        count = replicas.num_replicas_in_sync
+        if count > 1:
+            gradients = replicas.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        self.gradient_norm.update_state(norm)
+        super().apply([gradient / count for gradient in gradients], variables)  # sums them again

@@ -37,6 +37,7 @@ class TaskModel(keras.Model):
       seed: seeds the head's weights and dropout; those of the encoder go on if there is none.
     """
 
+    default_name: str | None = None
     label_key = "label"
     preprocessor_class: type[Preprocessor] = TextPreprocessor
     input_rank = 2  # of the arrays in the dict
@@ -44,7 +45,7 @@ class TaskModel(keras.Model):
     labels: tuple[str, ...] = ()
 
     def __init__(self, encoder: AlbertEncoder, *, preprocessor=None, seed: int | None = None, **kwargs):
-        super().__init__(**{"dtype": encoder.dtype_policy, **kwargs})
+        super().__init__(**{"dtype": encoder.dtype_policy, "name": self.default_name, **kwargs})
         self.encoder = encoder
         self.preprocessor = preprocessor
         if preprocessor is not None:
@@ -261,9 +262,3 @@ def with_dropout(encoder: AlbertEncoder, rate: float) -> AlbertEncoder:
 def cross_entropy(labels, logits):
     """Of integers (...) and float32 logits (..., C), in nats, float32 (...)."""
     return ops.sparse_categorical_crossentropy(ops.cast(labels, "int32"), logits, from_logits=True)
-
-
-def pooled_output(encoder: AlbertEncoder, inputs, training: bool):
-    """The encoder's `pooled_output` (B, H); its last layer computes what the pooler reads and nothing else."""
-    first = ops.zeros_like(inputs["input_ids"][:, :1])
-    return encoder(inputs, training=training, positions=first)["pooled_output"]

@@ -1,12 +1,196 @@
-"""The model of each kind of task."""
+"""The task models with a linear head, and the table of all task models."""
 
-from albert_tf.finetuning.multiple_choice import MultipleChoice
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from albert_tf.finetuning.heads import LinearHead, masked
+from albert_tf.finetuning.preprocessor import ChoicePreprocessor, WordsPreprocessor
 from albert_tf.finetuning.question_answering import QuestionAnswering
-from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.text_classifier import TextClassifier
-from albert_tf.finetuning.text_regressor import TextRegressor
-from albert_tf.finetuning.token_classifier import TokenClassifier
+from albert_tf.finetuning.task_model import TaskModel, cross_entropy
+from albert_tf.model.encoder import AlbertEncoder
 from data_prep.tasks.task import TASKS, Task
+
+_INPUTS = ("input_ids", "input_mask", "token_type_ids")
+
+
+class LinearTaskModel(TaskModel):
+    """An encoder with one `LinearHead`; a subclass names the head, calls it and has its own loss.
+
+    Args:
+      encoder: as for `TaskModel`.
+      labels: the C classes' names, for a model with `has_labels`; a label is an index into them.
+      classifier_dropout: dropout rate of the head's input.
+      preprocessor, seed: as for `TaskModel`.
+
+    Attributes:
+      head_name: the attribute that holds the head; saved files store its weights under this name.
+      has_labels: whether the head has an output for each of `labels`; otherwise it has one output.
+    """
+
+    head_name = "classifier"
+    has_labels = True
+
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        labels: Sequence[str] = (),
+        *,
+        classifier_dropout: float = 0.1,
+        preprocessor=None,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        if self.has_labels != bool(labels):
+            rule = "needs `labels`, the names of its classes" if self.has_labels else "takes no `labels`"
+            raise ValueError(f"`{type(self).__name__}` {rule}. Received {labels!r}.")
+        super().__init__(encoder, preprocessor=preprocessor, seed=seed, **kwargs)
+        self.labels = tuple(labels)
+        self.classifier_dropout = classifier_dropout
+        head = LinearHead(
+            len(self.labels) or 1,
+            encoder.config,
+            self.seeds,
+            classifier_dropout,
+            name=self.head_name,
+            dtype=self.dtype_policy,
+        )
+        setattr(self, self.head_name, head)
+        self.build()
+
+    def build(self, input_shape=None):
+        getattr(self, self.head_name).build()
+        self.built = True
+
+    def pooled_output(self, inputs, training: bool):
+        """The encoder's pooled output (B, H); its last layer computes only the token that the pooler reads."""
+        first = ops.zeros_like(inputs["input_ids"][:, :1])
+        return self.encoder(inputs, training=training, positions=first)["pooled_output"]
+
+    def task_losses(self, y, outputs):
+        return cross_entropy(y, outputs)
+
+    def get_config(self):
+        config = {**super().get_config(), "classifier_dropout": self.classifier_dropout}
+        return {**config, "labels": list(self.labels)} if self.has_labels else config
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class TextClassifier(LinearTaskModel):
+    """Classifies a text or a pair of texts by the pooled output (paper, section 4.1: GLUE).
+
+    Args:
+      encoder, labels, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
+
+    Call args:
+      inputs: a dict of integers (B, T): `input_ids`, `input_mask`, `token_type_ids`.
+
+    Returns:
+      float32 logits (B, C). Labels are integers (B,), `label` in the dict.
+    """
+
+    default_name = "text_classifier"
+    classifier: LinearHead
+
+    def call(self, inputs, training=False):
+        return self.classifier(self.pooled_output(inputs, training), training=training)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class TextRegressor(LinearTaskModel):
+    """Predicts a number from the pooled output, trained with squared error (paper, section 4.1: STS-B).
+
+    Args:
+      encoder, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
+
+    Call args:
+      inputs: a dict of integers (B, T): `input_ids`, `input_mask`, `token_type_ids`.
+
+    Returns:
+      float32 (B,). Labels are floats (B,), `label` in the dict.
+    """
+
+    default_name, head_name, has_labels = "text_regressor", "regressor", False
+    regressor: LinearHead
+
+    def call(self, inputs, training=False):
+        return self.regressor(self.pooled_output(inputs, training), training=training)[:, 0]
+
+    def task_losses(self, y, outputs):
+        return ops.square(outputs - ops.reshape(ops.cast(y, "float32"), (-1,)))
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class MultipleChoice(LinearTaskModel):
+    """Scores each option with the same head; a softmax over the options chooses one (paper, section 4.1: RACE).
+
+    Args:
+      encoder, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
+
+    Call args:
+      inputs: a dict of integers (B, C, T): `input_ids`, `input_mask`, `token_type_ids`; each of the C sequences
+        is the passage, the question and one option. An `input_mask` of zeros marks padding, not an option.
+
+    Returns:
+      float32 logits (B, C). Labels are integers (B,), `label` in the dict.
+    """
+
+    default_name, head_name, has_labels = "multiple_choice", "scorer", False
+    preprocessor_class = ChoicePreprocessor
+    input_rank = 3
+    scorer: LinearHead
+
+    def call(self, inputs, training=False):
+        _, C, T = ops.shape(inputs["input_ids"])
+        flat = {name: ops.reshape(inputs[name], (-1, T)) for name in _INPUTS if name in inputs}
+        scores = self.scorer(self.pooled_output(flat, training), training=training)  # (B*C, 1)
+        logits = ops.reshape(scores, (-1, C))
+        if "input_mask" not in inputs:
+            return logits
+        return masked(logits, 1 - ops.max(inputs["input_mask"], axis=-1))
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class TokenClassifier(LinearTaskModel):
+    """Classifies each token; the first token of a word stands for the word (as BERT does for named entities).
+
+    Args:
+      encoder, labels, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
+
+    Call args:
+      inputs: a dict of integers (B, T): `input_ids`, `input_mask`, `token_type_ids`.
+
+    Returns:
+      float32 logits (B, T, C). Labels are integers (B, T), negative for tokens that do not count; or `label` in
+      the dict, with `label_weights` (B, T).
+    """
+
+    default_name = "token_classifier"
+    preprocessor_class = WordsPreprocessor
+    has_token_outputs = True
+    classifier: LinearHead
+
+    def __init__(self, encoder: AlbertEncoder, labels: Sequence[str] = (), **kwargs):
+        super().__init__(encoder, labels, **kwargs)
+        encoder.pooler.trainable = False  # its output is not used
+
+    def call(self, inputs, training=False):
+        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        return self.classifier(tokens, training=training)
+
+    def labels_of(self, x, y, sample_weight):
+        """Nonnegative labels (B, T), and weights (B, T) that are 0 for tokens that do not count."""
+        label_weights = x.get("label_weights") if isinstance(x, dict) else None
+        y, sample_weight = super().labels_of(x, y, sample_weight)
+        if y is None:
+            return None, sample_weight
+        weights = ops.cast(ops.cast(y, "int32") >= 0, "float32")
+        for given in (label_weights, sample_weight):
+            if given is not None:
+                weights = weights * (given if ops.ndim(given) == 2 else ops.expand_dims(given, 1))
+        return ops.maximum(ops.cast(y, "int32"), 0), weights
+
 
 TASK_MODELS: dict[str, type[TaskModel]] = {
     "classification": TextClassifier,
@@ -18,8 +202,8 @@ TASK_MODELS: dict[str, type[TaskModel]] = {
 
 
 def task_of(model: TaskModel) -> Task:
-    """The task of own data that a model is for."""
+    """The task for own data that fits a model."""
     if isinstance(model, QuestionAnswering) and model.answerable:
         return TASKS["squad2.0"]
-    kind = next(kind for kind, one in TASK_MODELS.items() if isinstance(model, one))
+    kind = next(kind for kind, model_class in TASK_MODELS.items() if isinstance(model, model_class))
     return TASKS[kind.replace("_", "-")]

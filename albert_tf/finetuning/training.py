@@ -7,9 +7,9 @@ import keras
 import tensorflow as tf
 
 from albert_tf.finetuning.callback import RunCallback
-from albert_tf.finetuning.clipping import ClippedAdamW
 from albert_tf.finetuning.model_file import save_model
 from albert_tf.finetuning.progress import FinetuningProgress
+from albert_tf.finetuning.replicas import ClippedAdamW
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.state import RunState
 from albert_tf.optimizers import WarmupPolynomialDecay

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.inference import Inference, by_row, mean_loss
-from albert_tf.finetuning.text_classifier import TextClassifier
+from albert_tf.finetuning.task_models import TextClassifier
 from albert_tf.model.encoder import AlbertEncoder
 from data_prep.reading.task_batches import bucketed_batches
 

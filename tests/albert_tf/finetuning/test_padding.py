@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.clipping import ClippedAdamW
+from albert_tf.finetuning.replicas import ClippedAdamW
 from data_prep.reading.task_batches import bucketed_batches
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.clipping import ClippedAdamW
+from albert_tf.finetuning.replicas import ClippedAdamW
 from tests.reference.optimizers import ReferenceOptimizer
 
 
