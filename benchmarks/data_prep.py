@@ -35,7 +35,7 @@ from data_prep.files import write_text
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.text.documents import expand_files, read_documents
 from data_prep.tfrecord.records import framed, read_records
-from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
 ROOT = Path(__file__).parents[1]
 

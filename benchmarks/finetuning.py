@@ -131,7 +131,7 @@ def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
     from data_prep.tasks.problems import Problems
     from data_prep.tasks.reading import read_examples
     from data_prep.tasks.task import find_task
-    from data_prep.tokenizers.loading import load_tokenizer
+    from data_prep.tokenizers.vocabulary import load_tokenizer
 
     task = find_task(settings.task)
     if task.kind != "classification" or len(task.labels) != 2:

@@ -27,7 +27,7 @@ from benchmarks.task_data import make_features
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
-from data_prep.tokenizers.loading import load_tokenizer
+from data_prep.tokenizers.vocabulary import load_tokenizer
 
 SHAPES = ("1,16", "1,128", "1,512", "8,16", "8,128", "8,512", "32,16", "32,128", "32,512")
 _ALIKE = {"float32": 1e-3, "bfloat16": 0.05}  # relative, of the mean absolute value

@@ -23,7 +23,7 @@ from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import question_windows, window_features
-from data_prep.tokenizers.loading import Tokenizer, load_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import sentencepiece
 from cyclopts import Parameter
 
 from data_prep.text.documents import expand_files
-from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import normalize
 
 app = cyclopts.App(default_parameter=Parameter(name_transform=lambda name: name, negative=()))
@@ -99,13 +99,13 @@ def graph_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict
     import tensorflow as tf
     import tensorflow_text as tf_text
 
-    from data_prep.in_graph.albert import GraphTokenizer
+    from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
-    graph = GraphTokenizer(tokenizer)
+    graph = GraphAlbertTokenizer(tokenizer)
     bare = tf_text.SentencepieceTokenizer(model=tokenizer.serialized_model)
     lines = tf.data.Dataset.from_generator(lambda: batches, output_signature=tf.TensorSpec([None], tf.string))
     cached = lines.cache().with_options(options)

@@ -24,6 +24,18 @@ def read_text(path: str | os.PathLike) -> str:
         raise InputError(f"{path} must be UTF-8 text. It is not.") from None
 
 
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """The content of a file.
+
+    Raises:
+      InputError: the file cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"There must be a file {path}. Received: {error.strerror}.") from None
+
+
 def read_json(path: str | os.PathLike) -> Any:
     """The value in a JSON file.
 

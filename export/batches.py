@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 SYMBOLS = 2  # [CLS] and [SEP], around every text
 

@@ -6,8 +6,8 @@ texts, or texts and the texts after them --tokenize--> pieces --cut--> one batch
 import tensorflow as tf
 
 from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
-from data_prep.in_graph.loading import in_graph
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.in_graph import make_graph_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.batches import joined_batch, warmup_texts
 from export.finetuned import track_model
 from export.preprocessor import TEXTS
@@ -37,7 +37,7 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
       model: fine-tuned.
       tokenizer: of its vocabulary.
     """
-    graph = in_graph(tokenizer)
+    graph = make_graph_tokenizer(tokenizer)
     max_seq_length = model.preprocessor.max_seq_length
 
     def predict(*texts):

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.model.pretrainer import AlbertPretrainer
-from data_prep.in_graph.loading import in_graph
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.in_graph import make_graph_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.batches import SYMBOLS, padded_batch, warmup_texts
 from export.preprocessor import TEXTS
 from export.saving import Export, track_variables
@@ -35,7 +35,7 @@ def build_embedding(
       tokenizer: of its vocabulary.
       pooling: "mean" of the vectors of all tokens, [CLS] and [SEP] counted, or the encoder's "pooled" output.
     """
-    graph = in_graph(tokenizer)
+    graph = make_graph_tokenizer(tokenizer)
     room = model.config.max_position_embeddings - SYMBOLS
 
     def embed(texts):

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from albert_tf.model.pretrainer import AlbertPretrainer
 from data_prep.errors import InputError
-from data_prep.in_graph.albert import GraphTokenizer
-from data_prep.in_graph.loading import in_graph
+from data_prep.in_graph import make_graph_tokenizer
+from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
 from data_prep.tokenizers.digit_comma import SPACE
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.batches import SYMBOLS, padded_batch, warmup_texts
 from export.preprocessor import TEXTS
 from export.saving import Export, track_variables
@@ -99,7 +99,7 @@ class _MaskedTexts:
     """
 
     def __init__(self, tokenizer: Tokenizer):
-        self.graph = in_graph(tokenizer)
+        self.graph = make_graph_tokenizer(tokenizer)
         self._mask_id = tokenizer.mask_id
         self._glued = tf.constant(glued_ids(tokenizer.pieces))
 
@@ -112,14 +112,14 @@ class _MaskedTexts:
         )
         follows = place > 0
         ids = self.graph.tokenize(parts.values)
-        if isinstance(self.graph, GraphTokenizer):
+        if isinstance(self.graph, GraphAlbertTokenizer):
             ids = self._glue(ids, follows & ~self._starts_with_space(self.graph, parts.values))
         count = tf.cast(follows, tf.int64)
         masks = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(count)], self._mask_id), count)
         ids = tf.concat([masks, ids], axis=1)
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, parts.row_splits))
 
-    def _starts_with_space(self, graph: GraphTokenizer, parts: tf.Tensor) -> tf.Tensor:
+    def _starts_with_space(self, graph: GraphAlbertTokenizer, parts: tf.Tensor) -> tf.Tensor:
         """Whether there is white space, by the tokenizer's own rules, before the first word."""
         plain = graph.normalize(tf.strings.join(["x", parts]))
         return tf.strings.substr(plain, 0, 2) == "x "

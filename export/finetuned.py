@@ -13,7 +13,7 @@ from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.pretrained.keras_files import check_size, described
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 _KERAS_FILE = ".keras"
 

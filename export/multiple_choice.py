@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.finetuning.task_models import MultipleChoice
-from data_prep.in_graph.loading import in_graph
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.in_graph import make_graph_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.batches import joined_batch
 from export.finetuned import track_model
 from export.saving import Export
@@ -46,7 +46,7 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
       model: fine-tuned.
       tokenizer: of its vocabulary.
     """
-    graph = in_graph(tokenizer)
+    graph = make_graph_tokenizer(tokenizer)
     max_seq_length = model.preprocessor.max_seq_length
 
     def choose(passages, questions, options):

@@ -9,8 +9,8 @@ import tensorflow_text as tf_text
 
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
-from data_prep.in_graph.loading import AnyGraphTokenizer, in_graph
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.saving import Export
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")
@@ -27,7 +27,7 @@ print(preprocessor(tf.constant(["The captain sailed past."]))["input_word_ids"][
 class _Tokenize(tf.Module):
     """`preprocessor.tokenize`: an object that is called, and has a method."""
 
-    def __init__(self, tokenizer: Tokenizer, graph: AnyGraphTokenizer):
+    def __init__(self, tokenizer: Tokenizer, graph: GraphTokenizer):
         super().__init__()
         self._graph = graph
         self._special_tokens = {
@@ -74,7 +74,7 @@ def build_preprocessor(tokenizer: Tokenizer, config: AlbertConfig, seq_length: i
         return pack_segments(inputs, tokenizer, seq_length)
 
     root = tf.train.Checkpoint()
-    root.tokenize = _Tokenize(tokenizer, in_graph(tokenizer))
+    root.tokenize = _Tokenize(tokenizer, make_graph_tokenizer(tokenizer))
     root.bert_pack_inputs = tf.function(bert_pack_inputs, autograph=False)
     for ragged_rank in (1, 2):  # (B, (T)), and (B, (words), (pieces)) as BERT's tokenizers give
         segment = tf.RaggedTensorSpec([None] * (ragged_rank + 1), tf.int32, ragged_rank)

@@ -12,8 +12,8 @@ import tensorflow as tf
 from albert_tf.finetuning.heads import IMPOSSIBLE
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from data_prep.errors import InputError
-from data_prep.in_graph.loading import in_graph
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.in_graph import make_graph_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.finetuned import track_model
 from export.saving import Export
 from export.windows import GraphWindows, Windows
@@ -67,7 +67,7 @@ def build_question_answering(
     """
     if max_answer_length < 1:
         raise InputError(f"--max_answer_length must be at least 1. Received {max_answer_length}.")
-    windows_of = GraphWindows(in_graph(tokenizer), tokenizer, model.preprocessor)
+    windows_of = GraphWindows(make_graph_tokenizer(tokenizer), tokenizer, model.preprocessor)
 
     def answer(questions, contexts):
         windows = windows_of(questions, contexts)

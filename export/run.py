@@ -19,7 +19,7 @@ from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.verification import Comparison
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
-from data_prep.tokenizers.loading import Tokenizer, read_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.card import write_card
 from export.classifier import build_classifier
 from export.embedding import build_embedding
@@ -135,7 +135,7 @@ def _build(
         finetuned.encoder.unpad = unpad
         export = build(finetuned, tokenizer_of(finetuned, source), **options)
     elif kind == "preprocessor":
-        export = build_preprocessor(_tokenizer(source, stored, assets), stored.config, **options)
+        export = build_preprocessor(_tokenizer(source, stored), stored.config, **options)
     else:
         model = build_model(stored, seed=0)
         model.encoder.unpad = unpad
@@ -160,7 +160,7 @@ def _encoder(source: str | Path, stored: StoredModel, assets: Path, model: Alber
 def _fill_mask(
     source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer, **options
 ) -> Export:
-    tokenizer = _tokenizer(source, stored, assets)
+    tokenizer = _tokenizer(source, stored)
     if "masked_lm" in stored.missing:
         raise InputError(f"--kind=fill-mask needs a masked-LM head, which {source} does not hold.")
     return build_fill_mask(model, tokenizer, **options)
@@ -169,7 +169,7 @@ def _fill_mask(
 def _embedding(
     source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer, **options
 ) -> Export:
-    tokenizer = _tokenizer(source, stored, assets)
+    tokenizer = _tokenizer(source, stored)
     if options.get("pooling") == "pooled" and "pooler" in stored.missing:
         raise InputError(
             f"--pooling=pooled needs a pooler, which {source} does not hold. Take --pooling=mean."
@@ -177,18 +177,14 @@ def _embedding(
     return build_embedding(model, tokenizer, **options)
 
 
-def _tokenizer(source: str | Path, stored: StoredModel, assets: Path) -> Tokenizer:
+def _tokenizer(source: str | Path, stored: StoredModel) -> Tokenizer:
     """The tokenizer of a kind that takes text."""
     if stored.vocabulary is None:
         raise InputError(
             f"Only --kind=encoder goes without a vocabulary. There is none with {source}; put its "
             "spm.model or vocab.txt there."
         )
-    path = stored.vocabulary.save(assets)
-    try:
-        return read_tokenizer(path, stored.vocabulary.do_lower_case)
-    except InputError as error:
-        raise InputError(str(error).replace(str(path), f"The vocabulary of {source}")) from None
+    return stored.vocabulary.tokenizer()
 
 
 _BUILDERS: dict[str, Callable[..., Export]] = {

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
-from data_prep.in_graph.loading import AnyGraphTokenizer
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.in_graph import GraphTokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 _SYMBOLS = 3  # [CLS] and two [SEP]
 
@@ -37,7 +37,7 @@ class GraphWindows(tf.Module):
       preprocessor: has the lengths.
     """
 
-    def __init__(self, graph: AnyGraphTokenizer, tokenizer: Tokenizer, preprocessor: QuestionPreprocessor):
+    def __init__(self, graph: GraphTokenizer, tokenizer: Tokenizer, preprocessor: QuestionPreprocessor):
         super().__init__()
         self._graph = graph
         self._cls_id, self._sep_id, self._pad_id = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id

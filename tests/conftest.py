@@ -71,7 +71,7 @@ def pretraining_files(tmp_path_factory) -> PretrainingFiles:
     """Two training shards and a held-out file, T=32, with a vocabulary and a configuration with dropout."""
     from data_prep.examples.settings import PrepareSettings
     from data_prep.prepare.local import prepare
-    from data_prep.tokenizers.vocabulary import VocabularySettings, train_vocabulary
+    from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
     from tests.data_prep.conftest import write_story
 
     folder = tmp_path_factory.mktemp("pretraining")
@@ -110,7 +110,7 @@ def pretraining_files(tmp_path_factory) -> PretrainingFiles:
 @pytest.fixture(scope="session")
 def finetuning_files(tmp_path_factory):
     """A tiny checkpoint with its vocabulary, and data of each kind of task."""
-    from data_prep.tokenizers.vocabulary import VocabularySettings, train_vocabulary
+    from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
     from tests.albert_tf.finetuning.files import write_files
     from tests.data_prep.conftest import write_story
 

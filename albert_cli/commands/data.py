@@ -11,7 +11,7 @@ from albert_cli.commands.tensorflow_quietly import import_tensorflow
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.inspection.settings import InspectSettings
-from data_prep.tokenizers.vocabulary import VocabularySettings
+from data_prep.tokenizers.vocabulary_training import VocabularySettings
 
 _SETTINGS = Parameter(name="*")
 _INSPECT = InspectSettings()
@@ -26,8 +26,8 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     """
     if "tfds:" in f"{settings.input_file},{settings.eval_file}":
         import_tensorflow()  # tensorflow-datasets will
-    from data_prep.tokenizers.vocabulary import read_report, train_vocabulary
     from data_prep.tokenizers.vocabulary_report import report_table
+    from data_prep.tokenizers.vocabulary_training import read_report, train_vocabulary
 
     model_file = train_vocabulary(settings)
     Console(stderr=True).print(report_table(read_report(model_file)))
@@ -55,8 +55,8 @@ def tokenize(
       pieces: print the pieces rather than their ids.
       offsets: print [begin, end] of each piece in its line, in characters (code points).
     """
-    from data_prep.tokenizers.loading import load_tokenizer
     from data_prep.tokenizers.token_stream import Output, tokenize_stream
+    from data_prep.tokenizers.vocabulary import load_tokenizer
 
     if pieces and offsets:
         raise InputError("`pieces` and `offsets` are two ways to print. Received both; name one.")

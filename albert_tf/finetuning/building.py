@@ -7,26 +7,26 @@ from typing import Any
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor, read_vocabulary
+from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.loading import Pretrained
-from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.training.weights import assign
 from data_prep.errors import InputError
 from data_prep.tasks.task import Task
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-def find_vocabulary(loaded: Pretrained, settings: FinetuningSettings) -> Vocabulary:
-    """The vocabulary that came with a checkpoint, or the one that was named.
+def choose_vocabulary(loaded: Pretrained, settings: FinetuningSettings) -> Vocabulary:
+    """The vocabulary given by --vocab_file, or else the checkpoint's.
 
     Raises:
-      InputError: there is none.
+      InputError: there is neither.
     """
     if settings.vocab_file:
-        return read_vocabulary(settings.vocab_file, settings.do_lower_case)
+        return Vocabulary.read(settings.vocab_file, settings.do_lower_case)
     if loaded.vocabulary is None:
         raise InputError(
             f"A tokenizer needs the checkpoint's vocabulary, and {settings.init_checkpoint} comes without it. "

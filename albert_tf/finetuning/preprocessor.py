@@ -1,21 +1,17 @@
 """Strings to the arrays that task models take. A preprocessor goes into the .keras file, vocabulary and all."""
 
 import base64
-import os
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from albert_tf.pretrained.stored import Vocabulary
 from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.windows import Window, question_windows, window_features
-from data_prep.tokenizers.loading import Tokenizer, is_wordpiece, read_tokenizer
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 class Preprocessor:
@@ -28,7 +24,7 @@ class Preprocessor:
 
     def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128):
         self.vocabulary, self.max_seq_length = vocabulary, max_seq_length
-        self.tokenizer = make_tokenizer(vocabulary)
+        self.tokenizer = vocabulary.tokenizer()
 
     def features(self, x, y=None, classes: Sequence[str] = ()) -> list[Features]:
         """Arrays of examples, as data_prep.tasks.features has them.
@@ -168,33 +164,6 @@ class QuestionPreprocessor(Preprocessor):
     def get_config(self):
         lengths = {"max_query_length": self.max_query_length, "doc_stride": self.doc_stride}
         return {**super().get_config(), **lengths}
-
-
-def make_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """The tokenizer of a vocabulary that lies in memory.
-
-    Raises:
-      InputError: it is damaged.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(vocabulary.save(folder))
-        try:
-            return read_tokenizer(path, vocabulary.do_lower_case)
-        except InputError as error:
-            raise InputError(str(error).replace(path, "The vocabulary")) from None
-
-
-def read_vocabulary(path: str | os.PathLike, do_lower_case: bool = True) -> Vocabulary:
-    """A vocabulary file: a vocab.txt, or else a SentencePiece model.
-
-    Raises:
-      InputError: there is no such file.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"There is no vocabulary {path}. Name a SentencePiece .model or a vocab.txt.")
-    kind = "wordpiece" if is_wordpiece(path) else "sentencepiece"
-    return Vocabulary(kind, path.read_bytes(), do_lower_case)  # type: ignore[arg-type]
 
 
 def _parts(x, *numbers: int) -> tuple:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from albert_tf.evaluation.classification_metrics import has_entities, import_seqeval
-from albert_tf.finetuning.building import find_vocabulary, make_preprocessor
+from albert_tf.finetuning.building import choose_vocabulary, make_preprocessor
 from albert_tf.finetuning.resolving import recipe_line, with_length, with_recipe, with_stored
 from albert_tf.finetuning.results import results_table, write_results
 from albert_tf.finetuning.run import Work, finish_seed, train_seed
@@ -108,7 +108,7 @@ def start_training(
     """Reads checkpoint and data, and settles what is left open, for a run that trains."""
     assert settings.init_checkpoint
     loaded = load_pretrained(settings.init_checkpoint, seed=settings.seed)
-    vocabulary = find_vocabulary(loaded, settings)
+    vocabulary = choose_vocabulary(loaded, settings)
     settings = dataclasses.replace(settings, do_lower_case=vocabulary.do_lower_case)
     settings = with_length(settings, task, loaded.config)
     preprocessor = make_preprocessor(task, vocabulary, settings, loaded.config)

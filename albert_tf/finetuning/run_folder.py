@@ -16,10 +16,10 @@ from albert_tf.finetuning.model_file import MODEL_FILE
 from albert_tf.finetuning.settings import FIXED, FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.training.run_files import CHECKPOINTS, check_same_run, settings_json
 from data_prep.errors import InputError
 from data_prep.files import write_text
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 SETTINGS_FILE = "settings.json"
 RESULTS_FILE = "results.json"

@@ -16,11 +16,12 @@ from albert_tf.finetuning.batches import (
     prediction_batches,
     training_batches,
 )
-from albert_tf.finetuning.preprocessor import Preprocessor, TextPreprocessor, read_vocabulary
+from albert_tf.finetuning.preprocessor import Preprocessor, TextPreprocessor
 from albert_tf.finetuning.replicas import number_of_replicas, sum_over_replicas
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 class TaskModel(keras.Model):
@@ -80,7 +81,7 @@ class TaskModel(keras.Model):
           InputError: the source or the vocabulary cannot be read, or they do not fit each other.
         """
         loaded = load_pretrained(source, seed=seed)
-        vocabulary = read_vocabulary(vocab_file) if vocab_file else loaded.vocabulary
+        vocabulary = Vocabulary.read(vocab_file) if vocab_file else loaded.vocabulary
         lengths = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
         preprocessor = cls.preprocessor_class(vocabulary, **lengths) if vocabulary else None
         encoder = loaded.encoder

@@ -9,8 +9,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.lab.labels import Labelled, labelled
 from albert_tf.parameters import count_parameters, distinct_layers
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import StoredModel, Vocabulary, check_vocabulary
+from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 # What may differ between seeds of one row.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")

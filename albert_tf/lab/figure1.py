@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.finetuning.preprocessor import make_tokenizer, read_vocabulary
 from albert_tf.lab.checkpoints import described, read_checkpoints, sharing_of
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.figure1_plot import plot_layers
@@ -23,6 +22,7 @@ from albert_tf.pretrained.own import build_model
 from data_prep.errors import InputError
 from data_prep.tasks.features import Tokenizer
 from data_prep.text.documents import expand_files, read_documents
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 NAME = "figure1"
 PLOT_FILE = "figure1.png"
@@ -59,7 +59,7 @@ def figure1(
         nothing has been written.
     """
     _check_numbers(models, max_seq_length, num_sequences)
-    fallback = read_vocabulary(vocab_file, do_lower_case) if vocab_file else None
+    fallback = Vocabulary.read(vocab_file, do_lower_case) if vocab_file else None
     groups = read_checkpoints(models, fallback)
     checkpoints = [each for group in groups.values() for each in group]
     length = min(max_seq_length, *(each.stored.config.max_position_embeddings for each in checkpoints))
@@ -67,7 +67,7 @@ def figure1(
     sentences = [sentence for document in read_documents(files, "prose") for sentence in document.sentences]
 
     windows = {
-        vocabulary: make_windows(sentences, make_tokenizer(vocabulary), length, num_sequences)
+        vocabulary: make_windows(sentences, vocabulary.tokenizer(), length, num_sequences)
         for vocabulary in dict.fromkeys(each.vocabulary for each in checkpoints)
     }
     folder = output / NAME

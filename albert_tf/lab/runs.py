@@ -9,7 +9,7 @@ from albert_tf.lab.text import LabText, Part
 from albert_tf.lab.variants import Variant
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.metrics_file import read_metrics
-from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
 SAVES = 10  # checkpoints, and evaluations, of a run
 _KEPT = 6  # from the middle of the run on, where another may fork

@@ -16,7 +16,7 @@ from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, file_sha256
 from data_prep.examples.settings import PrepareSettings, check_settings
 from data_prep.text.documents import expand_files
-from data_prep.tokenizers.vocabulary import VocabularySettings
+from data_prep.tokenizers.vocabulary_training import VocabularySettings
 
 Part = Literal["train", "part", "heldout"]
 HELD_OUT = 20  # one file in so many

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from albert_tf.pretrained import hub
-from albert_tf.pretrained.stored import Format, StoredModel, count_pieces
+from albert_tf.pretrained.stored import Format, StoredModel
 from albert_tf.pretrained.verification import Comparison
 from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE
 
@@ -119,7 +119,7 @@ def _vocabulary(stored: StoredModel) -> str:
     if stored.vocabulary is None:
         return "No vocabulary"
     kinds = {"sentencepiece": "a SentencePiece model", "wordpiece": "a WordPiece vocab.txt"}
-    count = count_pieces(stored.vocabulary, stored.path)
+    count = stored.vocabulary.count_pieces()
     case = "lower-cased" if stored.vocabulary.do_lower_case else "cased"
     return f"Vocabulary: {kinds[stored.vocabulary.kind]} of {count:,} pieces, {case}"
 

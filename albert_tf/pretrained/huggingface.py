@@ -12,10 +12,11 @@ import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_ours, to_theirs
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 CONFIG_FILE = "config.json"
 SAFETENSORS = "model.safetensors"

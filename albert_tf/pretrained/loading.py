@@ -13,10 +13,11 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.names import as_groups
 from albert_tf.pretrained.own import build_model, is_run
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import StoredModel, Vocabulary
+from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.weights import set_weights, weights_of
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 _POSITIONS = "embeddings/position_embeddings"
 # May differ between a checkpoint and the model that takes its weights: they are about training only.

@@ -15,12 +15,13 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, described
 from albert_tf.pretrained.names import OPTIONAL_PARTS
-from albert_tf.pretrained.stored import StoredModel, Vocabulary, find_vocabulary
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
 from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE
 from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 MODEL_FILE = "model.keras"
 FACTS_FILE = (

@@ -1,43 +1,19 @@
 """What every reader returns and every writer takes: a model as it lies in files."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of
 from data_prep.errors import InputError
-from data_prep.files import written_aside
+from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
 Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras", "export"]
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """A vocabulary file.
-
-    Attributes:
-      kind: "sentencepiece", or "wordpiece" for a vocab.txt.
-      content: the file's bytes.
-      do_lower_case: whether text is lower-cased first.
-    """
-
-    kind: Literal["sentencepiece", "wordpiece"]
-    content: bytes = field(repr=False)
-    do_lower_case: bool = True
-
-    def save(self, folder: str | os.PathLike) -> Path:
-        """Writes it as spm.model or vocab.txt, for `AlbertTokenizer` or `WordPieceTokenizer`; returns the path."""
-        path = Path(folder, "spm.model" if self.kind == "sentencepiece" else "vocab.txt")
-        with written_aside(path) as aside:
-            aside.write_bytes(self.content)
-        return path
 
 
 @dataclass(frozen=True)
@@ -75,28 +51,12 @@ def check_vocabulary(stored: StoredModel) -> None:
     """Raises InputError where the vocabulary is damaged or has more pieces than the model has embeddings."""
     if stored.vocabulary is None:
         return
-    pieces = count_pieces(stored.vocabulary, stored.path)
+    pieces = stored.vocabulary.count_pieces()
     if pieces > stored.config.vocab_size:
         raise InputError(
             f"The vocabulary at {stored.path} has {pieces} pieces, more than the model's `vocab_size`, "
             f"{stored.config.vocab_size}: it is another model's."
         )
-
-
-def count_pieces(vocabulary: Vocabulary, path: Path) -> int:
-    """How many pieces a vocabulary has.
-
-    Raises:
-      InputError: it is damaged; `path` says which it is.
-    """
-    if vocabulary.kind == "wordpiece":
-        return len(vocabulary.content.removesuffix(b"\n").split(b"\n"))
-    model = sentencepiece.SentencePieceProcessor()
-    try:
-        model.LoadFromSerializedProto(vocabulary.content)
-    except RuntimeError:
-        raise InputError(f"The vocabulary at {path} is not a whole SentencePiece model.") from None
-    return model.GetPieceSize()
 
 
 def find_vocabulary(
@@ -113,7 +73,11 @@ def find_vocabulary(
     Raises:
       InputError: several files match one pattern.
     """
-    for kind, pattern in (*(("sentencepiece", name) for name in sentencepiece), ("wordpiece", wordpiece)):
+    kinds: dict[str, VocabularyKind] = {
+        **dict.fromkeys(sentencepiece, "sentencepiece"),
+        wordpiece: "wordpiece",
+    }
+    for pattern, kind in kinds.items():
         files = sorted(folder.glob(pattern))
         if len(files) > 1:
             names = ", ".join(file.name for file in files)
@@ -121,5 +85,5 @@ def find_vocabulary(
                 f"{folder} holds several vocabularies: {names}. Leave the one that belongs to it."
             )
         if files:
-            return Vocabulary(kind, files[0].read_bytes(), do_lower_case)  # type: ignore[arg-type]
+            return Vocabulary(kind, files[0].read_bytes(), do_lower_case, str(files[0]))
     return None

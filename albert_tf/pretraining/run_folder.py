@@ -18,7 +18,7 @@ from albert_tf.training.run_files import (
 )
 from data_prep.errors import InputError
 from data_prep.files import write_text, written_aside
-from data_prep.tokenizers.loading import is_wordpiece
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 def open_run(
@@ -45,11 +45,11 @@ def open_run(
     run.mkdir(parents=True, exist_ok=True)
     config.to_json_file(run / CONFIG_FILE)
     write_text(run / SETTINGS_FILE, settings_json(settings))
-    vocabulary_name = "vocab.txt" if vocabulary and is_wordpiece(vocabulary) else "spm.model"
-    for source, name in ((vocabulary, vocabulary_name), (manifest, MANIFEST_FILE)):
-        if source:
-            with written_aside(run / name) as aside:
-                shutil.copyfile(source, aside)
+    if vocabulary:
+        Vocabulary.read(vocabulary).save(run)
+    if manifest:
+        with written_aside(run / MANIFEST_FILE) as aside:
+            shutil.copyfile(manifest, aside)
     return run
 
 

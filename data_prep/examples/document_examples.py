@@ -22,7 +22,7 @@ from data_prep.examples.settings import PrepareSettings
 from data_prep.text.documents import Document
 from data_prep.tfrecord.schema import pretraining_features
 from data_prep.tfrecord.serialization import serialize_examples
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 
 def document_examples(

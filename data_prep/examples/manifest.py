@@ -10,7 +10,7 @@ import numpy as np
 
 from data_prep.files import write_text
 from data_prep.text.documents import input_size
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 MANIFEST = "manifest.json"
 

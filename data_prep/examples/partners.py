@@ -14,7 +14,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.text.documents import Document
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 NextSegment = Callable[[np.random.Generator], list[np.ndarray]]
 POOL_DOCUMENTS = 1000

@@ -9,7 +9,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.text.documents import InputFormat
-from data_prep.tokenizers.loading import named_vocabulary
+from data_prep.tokenizers.vocabulary import vocabulary_from_flags
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class PrepareSettings:
     @property
     def vocabulary_file(self) -> str:
         """The vocabulary of either kind."""
-        return named_vocabulary(self.spm_model_file, self.vocab_file)
+        return vocabulary_from_flags(self.spm_model_file, self.vocab_file)
 
 
 # They say who does the work, and change no byte of what comes out.
@@ -97,7 +97,7 @@ def check_settings(settings: PrepareSettings) -> int:
     for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
         if getattr(settings, name) < minimum:
             raise InputError(f"`{name}` must be at least {minimum}. Received {getattr(settings, name)}.")
-    named_vocabulary(settings.spm_model_file, settings.vocab_file)
+    vocabulary_from_flags(settings.spm_model_file, settings.vocab_file)
     if settings.workers is not None and settings.workers < 1:
         raise InputError(f"`workers` must be at least 1. Received {settings.workers}.")
     if settings.workers and settings.runner != "local":

@@ -18,7 +18,7 @@ from data_prep.inspection.verification import (
     verify_file,
 )
 from data_prep.text.documents import expand_files
-from data_prep.tokenizers.loading import Tokenizer, load_tokenizer, read_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, load_tokenizer
 
 _EXAMPLES = 3  # shown where nothing else is asked for
 
@@ -132,7 +132,7 @@ def _tokenizer(path: Path, settings: InspectSettings) -> Tokenizer:
         raise InputError(
             f"Decoding and counting need the vocabulary. {reason}; give it with --spm_model_file or --vocab_file."
         )
-    return read_tokenizer(name, lower)
+    return Vocabulary.read(name, lower).tokenizer()
 
 
 def _vocab_size(path: Path, tokenizer: Tokenizer | None, settings: InspectSettings) -> int | None:

@@ -9,12 +9,10 @@ cluster would try again for hours what fails with an exception.
 """
 
 import contextlib
-import dataclasses
 import io
 import json
 import logging
 import shlex
-import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -55,7 +53,7 @@ from data_prep.text.documents import Document, read_documents
 from data_prep.text.sources import COMPRESSIONS
 from data_prep.text.stretches import cut_documents
 from data_prep.tfrecord.records import framed
-from data_prep.tokenizers.loading import Tokenizer, read_tokenizer
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 _SLICE_BYTES = 64 << 20  # of records that a worker sorts at a time, about
 _UNKNOWN_SIZE = 1 << 30  # taken for inputs whose size nobody knows before reading
@@ -81,7 +79,8 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     inputs = expand_names(settings.input_file)
     outputs = output_names(settings.output_file, settings.num_shards)
     _check_outputs(outputs, inputs, settings.vocabulary_file)
-    vocabulary = Vocabulary.read(settings)
+    vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
+    vocabulary.tokenizer()  # or InputError, before the job starts
     folder = outputs[0].rpartition("/")[0]
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
     options = _options(settings)
@@ -110,7 +109,7 @@ def _pipeline(
     inputs: list[str],
     outputs: list[str],
     scratch: str,
-    vocabulary: "Vocabulary",
+    vocabulary: Vocabulary,
 ) -> beam.Pipeline:
     pipeline = beam.Pipeline(options=options)
     read = (
@@ -155,35 +154,6 @@ def _pipeline(
         )
     )
     return pipeline
-
-
-@dataclasses.dataclass
-class Vocabulary:
-    """A vocabulary that travels to the workers with the pipeline.
-
-    Attributes:
-      name: the file on the machine that starts the job.
-      content: its bytes.
-      do_lower_case: False for a cased vocabulary.
-    """
-
-    name: str
-    content: bytes
-    do_lower_case: bool
-
-    @classmethod
-    def read(cls, settings: PrepareSettings) -> "Vocabulary":
-        """Reads and checks the file."""
-        name = settings.vocabulary_file
-        read_tokenizer(name, settings.do_lower_case)
-        return cls(name, Path(name).read_bytes(), settings.do_lower_case)
-
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer on this machine."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / Path(self.name).name
-            path.write_bytes(self.content)
-            return read_tokenizer(path, self.do_lower_case)
 
 
 def _read(name: str, settings: PrepareSettings):
@@ -309,8 +279,7 @@ def _manifest_skeleton(
     settings: PrepareSettings, predictions: int, inputs: list[str], vocabulary: Vocabulary
 ) -> dict:
     used = output_settings(settings, predictions)
-    tokenizer = read_tokenizer(vocabulary.name, vocabulary.do_lower_case)
-    skeleton = build_manifest(used, tokenizer, [], Counter(), [])
+    skeleton = build_manifest(used, vocabulary.tokenizer(), [], Counter(), [])
     return {**skeleton, "inputs": [{"file": name, "bytes": size_of(name)} for name in inputs]}
 
 

@@ -40,7 +40,7 @@ from data_prep.prepare.workers import Workers, available_cores
 from data_prep.text.documents import Document, expand_files, input_size, read_documents
 from data_prep.text.stretches import MAX_DOCUMENT_CHARACTERS, cut_documents, text_stretches
 from data_prep.tfrecord.records import framed
-from data_prep.tokenizers.loading import Tokenizer, read_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 
 # What a worker makes of one stretch of the text and holds in memory, about. (A stretch is no longer than
 # the longest document either: a few of them wait in memory for a worker.)
@@ -71,7 +71,7 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
     inputs = expand_files(settings.input_file)
     outputs = shard_names(settings.output_file, settings.num_shards)
     _check_outputs(outputs, inputs, Path(settings.vocabulary_file))
-    tokenizer = read_tokenizer(settings.vocabulary_file, settings.do_lower_case)
+    tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
     with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, predictions, inputs, outputs, folder, tokenizer, show_progress)
 
@@ -229,7 +229,7 @@ def _make_part(job: _PartJob) -> Counter:
 @functools.lru_cache(maxsize=1)
 def _tokenizer(vocabulary_file: str, do_lower_case: bool, sha256: str) -> Tokenizer:
     """Loaded once a process; `sha256` tells a file from another one that had its name before."""
-    return read_tokenizer(vocabulary_file, do_lower_case)
+    return Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
 
 
 def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[dict]:

@@ -16,7 +16,7 @@ from data_prep.files import written_aside
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.features import Features
 from data_prep.tasks.windows import Window, question_windows
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 _VERSION = 1  # of what the arrays mean; another one makes them anew
 _ID = "example_id"

@@ -9,7 +9,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 Features = dict[str, np.ndarray]
 

@@ -12,7 +12,7 @@ from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.features import Features
 from data_prep.tasks.problems import Problems
 from data_prep.tasks.tables import shown
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import BinaryIO, Literal
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.tokenizers.loading import Tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 Output = Literal["ids", "pieces", "offsets"]
 _READ_BYTES = 1 << 20

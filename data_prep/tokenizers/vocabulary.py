@@ -1,244 +1,111 @@
-"""Text to an ALBERT vocabulary: the SentencePiece trainer with the symbols and settings of the released one."""
+"""The content of a vocabulary file, a SentencePiece model or a WordPiece vocab.txt, and its tokenizer."""
 
-import dataclasses
-import io
-import json
 import os
-import re
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-import numpy as np
 import sentencepiece
 
 from data_prep.errors import InputError
-from data_prep.files import write_text, written_aside
-from data_prep.text.documents import InputFormat, expand_files, read_documents
-from data_prep.tokenizers.albert import CONTROL_SYMBOLS, normalize
-from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
+from data_prep.files import read_bytes, written_aside
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
-USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
-_HELDOUT_SHARE = 100  # one sentence in so many
-_NUM_SYMBOLS = len(("<pad>", "<unk>", *CONTROL_SYMBOLS, *USER_SYMBOLS))
+Tokenizer = AlbertTokenizer | WordPieceTokenizer
+VocabularyKind = Literal["sentencepiece", "wordpiece"]
+
+_FILE_NAMES = {"sentencepiece": "spm.model", "wordpiece": "vocab.txt"}
 
 
 @dataclass(frozen=True)
-class VocabularySettings:
-    """The flags of `albert vocab`.
+class Vocabulary:
+    """The content of a vocabulary file.
 
     Attributes:
-      input_file: text files, .jsonl, .tfrecord, .parquet, all but the last also as .gz .bz2 .xz .zst;
-        tfds:NAME/CONFIG:SPLIT; "-" for standard input. Globs and commas allowed.
-      output_prefix: PREFIX.model, PREFIX.vocab and PREFIX.report.json are written.
-      vocab_size: V, number of pieces, symbols among them.
-      input_format: layout of text files: "lines" (one sentence a line, blank lines between documents) or "prose".
-      language: language of prose, for the sentence breaker.
-      text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
-      do_lower_case: False for a cased vocabulary.
-      character_coverage: share of the text's characters that get a piece; 0.9995 suits Chinese and Japanese.
-      max_sentences: train on a random sample of so many sentences, which are held in memory.
-      eval_file: measure the vocabulary on this text. Without it one sentence in a hundred is held out.
-      max_eval_sentences: measure it on a random sample of so many.
-      random_seed: seed of the samples.
+      kind: "sentencepiece", or "wordpiece" for a vocab.txt.
+      content: the file's bytes.
+      do_lower_case: whether the tokenizer converts text to lower case.
+      file: the file's path, or a description for error messages; does not take part in comparisons.
     """
 
-    input_file: str
-    output_prefix: str
-    vocab_size: int = 30000
-    input_format: InputFormat = "lines"
-    language: str = "en"
-    text_field: str = "text"
+    kind: VocabularyKind
+    content: bytes = field(repr=False)
     do_lower_case: bool = True
-    character_coverage: float = 0.99995
-    max_sentences: int = 10_000_000
-    eval_file: str | None = None
-    max_eval_sentences: int = 10_000
-    random_seed: int = 12345
+    file: str = field(default="The vocabulary", compare=False)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike, do_lower_case: bool = True) -> "Vocabulary":
+        """Reads a file, whose name tells the kind: a WordPiece vocabulary ends in .txt.
+
+        Raises:
+          InputError: the file cannot be read.
+        """
+        kind: VocabularyKind = "wordpiece" if _is_wordpiece(path) else "sentencepiece"
+        return cls(kind, read_bytes(path), do_lower_case, str(path))
+
+    def save(self, folder: str | os.PathLike) -> Path:
+        """Writes FOLDER/spm.model or FOLDER/vocab.txt and returns its path."""
+        path = Path(folder, _FILE_NAMES[self.kind])
+        with written_aside(path) as aside:
+            aside.write_bytes(self.content)
+        return path
+
+    def tokenizer(self) -> Tokenizer:
+        """Makes the tokenizer.
+
+        Raises:
+          InputError: the content is damaged or lacks a symbol.
+        """
+        make = WordPieceTokenizer if self.kind == "wordpiece" else AlbertTokenizer
+        return make(self.file, self.do_lower_case, self.content)
+
+    def count_pieces(self) -> int:
+        """The number of pieces V.
+
+        Raises:
+          InputError: the content is damaged.
+        """
+        if self.kind == "wordpiece":
+            return len(self.content.removesuffix(b"\n").split(b"\n"))
+        model = sentencepiece.SentencePieceProcessor()
+        try:
+            model.LoadFromSerializedProto(self.content)
+        except RuntimeError:
+            raise InputError(f"A vocabulary must be a SentencePiece model. {self.file} is not.") from None
+        return model.GetPieceSize()
 
 
-def train_vocabulary(settings: VocabularySettings) -> Path:
-    """Trains a unigram vocabulary and measures it; the same text and settings give the same bytes.
-
-    Args:
-      settings: what to read, where to write.
-
-    Returns:
-      The path of the SentencePiece model, PREFIX.model; PREFIX.vocab and PREFIX.report.json (a
-      VocabularyReport) lie beside it.
+def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) -> str:
+    """The vocabulary file given by one of two flags.
 
     Raises:
-      InputError: a setting is out of range, the input cannot be read, or the text has too few
-        different characters or words for `vocab_size`.
+      InputError: neither or both are given, or the file's extension belongs to the other flag.
     """
-    _check(settings)
-    training, evaluation, measured_on = _samples(settings)
-    # Here and not while reading: most sentences of a large text are not in the sample.
-    training = [normalize(sentence, settings.do_lower_case) for sentence in training]
-    # Without a letter the trainer would end the whole program.
-    if not any(character.isalnum() for sentence in training for character in sentence):
-        raise InputError(f"A vocabulary needs text. Received no letter in {settings.input_file}.")
-    model = _train(training, settings)
-    report = measure_vocabulary(model, evaluation, settings.do_lower_case, measured_on, len(training))
-
-    model_file = Path(f"{settings.output_prefix}.model")
-    model_file.parent.mkdir(parents=True, exist_ok=True)
-    report_text = json.dumps(dataclasses.asdict(report), indent=2, ensure_ascii=False) + "\n"
-    write_text(f"{settings.output_prefix}.vocab", _vocab_listing(model))
-    write_text(report_file(model_file), report_text)
-    # Last: where the model is, the other two are.
-    with written_aside(model_file) as aside:
-        aside.write_bytes(model)
-    return model_file
-
-
-def report_file(model_file: Path) -> Path:
-    """Where the report of a vocabulary is.
-
-    >>> report_file(Path("vocab/30k.model"))
-    PosixPath('vocab/30k.report.json')
-    """
-    return model_file.with_name(model_file.name.removesuffix(".model") + ".report.json")
-
-
-def read_report(model_file: Path) -> VocabularyReport:
-    """The report that was written beside a model."""
-    return VocabularyReport(**json.loads(report_file(model_file).read_text(encoding="utf-8")))
-
-
-class Reservoir:
-    """A uniform sample of a stream, holding no more than the sample (Vitter's algorithm R).
-
-    Args:
-      size: most items to keep; while there are no more, they are all kept in their order.
-      rng: source of the draws.
-
-    Attributes:
-      sample: the items kept so far.
-      seen: how many there were.
-    """
-
-    def __init__(self, size: int, rng: np.random.Generator):
-        self.sample: list[str] = []
-        self.seen = 0
-        self._size = size
-        self._rng = rng
-
-    def add(self, item: str) -> None:
-        self.seen += 1
-        if len(self.sample) < self._size:
-            self.sample.append(item)
-        elif (place := int(self._rng.integers(0, self.seen))) < self._size:
-            self.sample[place] = item
-
-
-def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
-    """The sentences to train on, those to measure on, and what the latter are."""
-    rng = np.random.default_rng(settings.random_seed)
-    training = Reservoir(settings.max_sentences, rng)
-    evaluation = Reservoir(settings.max_eval_sentences, rng)
-    for sentence in _sentences(settings.input_file, settings):
-        held_out = settings.eval_file is None and _is_held_out(sentence, settings.random_seed)
-        (evaluation if held_out else training).add(sentence)
-    if settings.eval_file is not None:
-        for sentence in _sentences(settings.eval_file, settings):
-            evaluation.add(sentence)
-        return training.sample, evaluation.sample, "eval_file"
-    if not training.sample or not evaluation.sample:
-        # Too short a text: all of it is needed.
-        everything = training.sample + evaluation.sample
-        return everything, everything[: settings.max_eval_sentences], "training sentences"
-    return training.sample, evaluation.sample, "held-out sentences"
-
-
-def _sentences(files: str, settings: VocabularySettings) -> Iterator[str]:
-    documents = read_documents(
-        expand_files(files), settings.input_format, settings.language, settings.text_field
-    )
-    for document in documents:
-        yield from document.sentences
-
-
-def _is_held_out(sentence: str, seed: int) -> bool:
-    """By the text itself, so that a sentence that comes twice is not in both samples."""
-    return zlib.crc32(sentence.encode(), seed & 0xFFFFFFFF) % _HELDOUT_SHARE == 0
-
-
-def _train(sample: list[str], settings: VocabularySettings) -> bytes:
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sample),
-            model_writer=model,
-            model_type="unigram",
-            vocab_size=settings.vocab_size,
-            character_coverage=settings.character_coverage,
-            pad_id=0,
-            unk_id=1,
-            bos_id=-1,
-            eos_id=-1,
-            control_symbols=list(CONTROL_SYMBOLS),
-            # A list: the README's quoted string would become one piece.
-            user_defined_symbols=list(USER_SYMBOLS),
-            normalization_rule_name="nmt_nfkc",  # as in the released 30k-clean.model
-            byte_fallback=False,
-            max_sentence_length=1 << 24,  # longer lines would be dropped without a word
-            shuffle_input_sentence=False,
-            # Partial sums are added up by thread: another number of threads, another last digit.
-            num_threads=16,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        if explained := _explained(str(error), settings):
-            raise InputError(explained) from None
-        raise
-    return model.getvalue()
-
-
-def _vocab_listing(model: bytes) -> str:
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    rows = (
-        f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(processor.vocab_size())
-    )
-    return "".join(rows)
-
-
-def _explained(message: str, settings: VocabularySettings) -> str | None:
-    """The user's part of the trainer's messages; anything else is a defect."""
-    if too_high := re.search(r"Vocabulary size too high .*<= (\d+)", message):
-        return (
-            f"`vocab_size` must not exceed what the text supports. Received {settings.vocab_size}; this text "
-            f"supports at most {too_high[1]}. Lower `vocab_size` or add text."
-        )
-    if "required_chars" in message:
-        return (
-            f"`vocab_size` must have room for the text's characters. Received {settings.vocab_size}; raise "
-            f"it, or lower `character_coverage` from {settings.character_coverage} (Chinese and Japanese: 0.9995)."
-        )
-    return None
-
-
-def _check(settings: VocabularySettings) -> None:
-    if settings.vocab_size <= _NUM_SYMBOLS:
+    if (spm_model_file is None) == (vocab_file is None):
         raise InputError(
-            f"`vocab_size` must be larger than ALBERT's {_NUM_SYMBOLS} symbols. Received {settings.vocab_size}."
+            "A tokenizer needs one vocabulary: `spm_model_file` (SentencePiece) or `vocab_file` (WordPiece). "
+            f"Received {'neither' if vocab_file is None else 'both'}."
         )
-    if not 0.98 <= settings.character_coverage <= 1:
-        raise InputError(
-            f"`character_coverage` must lie between 0.98 and 1. Received {settings.character_coverage}."
-        )
-    for name in ("max_sentences", "max_eval_sentences"):
-        if getattr(settings, name) < 1:
-            raise InputError(f"`{name}` must be at least 1. Received {getattr(settings, name)}.")
-    _check_output(settings.output_prefix)
+    for name, path, expected in (("spm_model_file", spm_model_file, False), ("vocab_file", vocab_file, True)):
+        if path is not None and _is_wordpiece(path) != expected:
+            raise InputError(
+                "A WordPiece vocabulary must end in .txt, and a SentencePiece model must not. "
+                f"Received {name}={path}."
+            )
+    return str(spm_model_file or vocab_file)
 
 
-def _check_output(prefix: str) -> None:
-    """Before reading and training for hours, not after."""
-    if not prefix or prefix.endswith("/"):
-        raise InputError(f'`output_prefix` must end with a name, such as "vocab/30k". Received {prefix!r}.')
-    folder = next(parent for parent in Path(prefix).absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        problem = "cannot be written to" if folder.is_dir() else "is a file"
-        raise InputError(f"`output_prefix` must lie in a folder that can be written to. {folder} {problem}.")
+def load_tokenizer(
+    spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool = True
+) -> Tokenizer:
+    """Makes the tokenizer of the vocabulary file given by one of two flags.
+
+    Raises:
+      InputError: as in `vocabulary_from_flags`, or the file is not a vocabulary.
+    """
+    return Vocabulary.read(vocabulary_from_flags(spm_model_file, vocab_file), do_lower_case).tokenizer()
+
+
+def _is_wordpiece(path: str | os.PathLike) -> bool:
+    return Path(path).suffix == ".txt"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import sentencepiece
 from rich.table import Table
 
-from data_prep.tokenizers.albert import SPACE, normalize
+from data_prep.tokenizers.albert_tokenizer import SPACE, normalize
 
 _BATCH = 1000  # sentences
 _LISTED = 20  # unknown characters

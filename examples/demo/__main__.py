@@ -225,7 +225,7 @@ def fill_masks(paths: Paths, spm_model_file: str, sentences) -> None:
     """Loads the export as an application would, and prints its best guesses for each [MASK]."""
     import tensorflow as tf
 
-    from data_prep.tokenizers.albert import AlbertTokenizer
+    from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
     encoder = tf.saved_model.load(str(paths.saved_model))
     tokenizer = AlbertTokenizer(spm_model_file)

@@ -9,7 +9,7 @@ import pytest
 from albert_tf.lab.turns import Peer
 from benchmarks.inference import Cell, cells, summary, table
 from benchmarks.inference_peers import batch
-from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from tests.data_prep.conftest import model_file, story
 
 __all__ = ["model_file", "story"]

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.tokenizers.albert import AlbertTokenizer
-from data_prep.tokenizers.vocabulary import VocabularySettings, train_vocabulary
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
 
 SUBJECTS = ["the captain", "our old gardener", "a quiet neighbour", "her youngest brother", "the café owner"]
 VERBS = ["sailed past", "looked after", "had forgotten", "would never sell", "painted", "carefully unpacked"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_prep.tokenizers.wordpiece import SYMBOLS
+from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS
 
 PIECES = """
 我 喜 欢 在 北 京 transform ##ers ##er ##s cafe caf ##e ou est il the captain apple ##apple 300 30 ##0

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from data_prep.tokenizers.albert import AlbertTokenizer
-from data_prep.tokenizers.vocabulary import VocabularySettings, train_vocabulary
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
 from experiments.squad_gold import GoldSettings, main
 from tests.data_prep.conftest import write_story
 

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.stored import Vocabulary
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, write_source

@@ -9,8 +9,8 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import Vocabulary
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from tests.albert_tf.pretrained.random_models import assert_same_weights
 from tests.export.conftest import CONFIG, write_source

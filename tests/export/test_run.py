@@ -10,8 +10,8 @@ import tensorflow as tf
 from albert_cli import cli
 from albert_tf.pretrained.conversion import convert
 from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.stored import Vocabulary
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from export.savedmodel import build_export
 from export.saving import replaced_folder, verified
@@ -84,11 +84,11 @@ def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
         (None, "Only --kind=encoder goes without a vocabulary"),
         (
             Vocabulary("wordpiece", WORDPIECE.content.replace(b"[MASK]", b"[XXXX]")),
-            r"must have the symbols .* The vocabulary of .*source lacks \[MASK\]",
+            r"must have the symbols .* .*source/vocab.txt lacks \[MASK\]",
         ),
         (
             Vocabulary("sentencepiece", spm_model(50).replace(b"[MASK]", b"[XXXX]")),
-            r"The vocabulary of .*source has not; make one",
+            r".*source/spm.model has not; make one",
         ),
     ],
 )

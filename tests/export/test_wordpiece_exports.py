@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.stored import Vocabulary
-from data_prep.tokenizers.wordpiece import WordPieceTokenizer
+from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from export.run import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import write_source

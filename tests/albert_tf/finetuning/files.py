@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained.stored import StoredModel, Vocabulary
+from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
+from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.random_models import random_weights
 from tests.data_prep.conftest import OBJECTS, SUBJECTS, VERBS
 

@@ -22,8 +22,8 @@ from albert_tf.finetuning import (
     TextRegressor,
     TokenClassifier,
 )
-from albert_tf.finetuning.preprocessor import read_vocabulary
 from albert_tf.model.encoder import AlbertEncoder
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 CONFIG = AlbertConfig(
     vocab_size=100,
@@ -75,7 +75,7 @@ class Case:
             lengths = {"max_seq_length": self.max_seq_length}
             if self.model is QuestionAnswering:
                 lengths |= {"max_query_length": 10, "doc_stride": 5}
-            arguments["preprocessor"] = self.model.preprocessor_class(read_vocabulary(vocabulary), **lengths)
+            arguments["preprocessor"] = self.model.preprocessor_class(Vocabulary.read(vocabulary), **lengths)
         encoder = AlbertEncoder(config, seed=seed)
         return self.model(encoder, classifier_dropout=dropout, seed=seed, **self.arguments, **arguments)
 

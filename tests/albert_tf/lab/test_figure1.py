@@ -13,8 +13,9 @@ from albert_tf.lab.figure1 import make_windows
 from albert_tf.lab.figure1_rows import comparisons, finding, rows_of
 from albert_tf.lab.results import Results
 from albert_tf.pretrained import huggingface, own, tf1
-from albert_tf.pretrained.stored import StoredModel, Vocabulary
-from data_prep.tokenizers.albert import AlbertTokenizer
+from albert_tf.pretrained.stored import StoredModel
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.lab.laboratory import lab
 from tests.albert_tf.pretrained.random_models import random_weights
 from tests.data_prep.conftest import model_file, story  # noqa: F401 - fixtures

@@ -7,7 +7,8 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.names import parameters
-from albert_tf.pretrained.stored import StoredModel, Vocabulary
+from albert_tf.pretrained.stored import StoredModel
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 SIZES = {
     "vocab_size": 50,

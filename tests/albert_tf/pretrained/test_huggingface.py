@@ -12,9 +12,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.pretrained.verification import random_batch
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.processes import needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
@@ -265,8 +265,8 @@ TOKENIZE = """
 @pytest.mark.slow
 @needs_transformers
 def test_tokenizers_of_hugging_face_load(pretraining_files, tmp_path):
-    from data_prep.tokenizers.albert import AlbertTokenizer
-    from data_prep.tokenizers.wordpiece import WordPieceTokenizer
+    from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+    from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
     lines = ["the old house, and the sea", "He said: was it late?"]
     words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nold\nhouse\nsea\n,\nand\n##s\n"

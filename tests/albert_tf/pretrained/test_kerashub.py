@@ -9,9 +9,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import Vocabulary
 from albert_tf.pretrained.verification import compare, random_batch
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.processes import needs_keras_hub, run_python
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
@@ -160,7 +160,7 @@ def test_we_read_what_kerashub_writes(tmp_path, pretraining_files):
         for name in ("sequence_output", "pooled_output"):
             assert np.abs(outputs[name] - expected[name]).max() < 1e-5
 
-    from data_prep.tokenizers.albert import AlbertTokenizer
+    from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
     (tmp_path / "written").mkdir()
     write_kerashub(read(tmp_path / "preset"), tmp_path / "written")

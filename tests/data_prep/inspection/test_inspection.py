@@ -264,7 +264,7 @@ def test_bad_settings(folder, capsys):
         ([files], "has no manifest; give it with --spm_model_file"),
         ([files, "--stats", "--plot_file=/nowhere/s.png"], "no folder /nowhere"),
         ([files, "--num_examples=-1"], "must not be negative. Received -1"),
-        ([files, "--spm_model_file=/nowhere.model"], "no SentencePiece model"),
+        ([files, "--spm_model_file=/nowhere.model"], "must be a file /nowhere.model"),
         ([], "At least one TFRecord file"),
     ]:
         assert main(["inspect", *arguments]) == 2

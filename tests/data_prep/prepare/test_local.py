@@ -17,8 +17,8 @@ from data_prep.reading.dataset import count_examples
 from data_prep.text.documents import read_documents
 from data_prep.tfrecord.records import read_records
 from data_prep.tfrecord.schema import pretraining_features
-from data_prep.tokenizers.albert import AlbertTokenizer
-from data_prep.tokenizers.wordpiece import WordPieceTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from tests.data_prep.wordpieces import vocab_file
 
 __all__ = ["vocab_file"]
@@ -189,12 +189,12 @@ def test_shard_names():
         ({"output_file": "a,b,c", "num_shards": 2}, "`num_shards` must agree"),
         ({"output_file": " , "}, "`output_file` must name a file"),
         ({"input_file": "/nowhere/*.txt"}, "No file matches"),
-        ({"spm_model_file": "/nowhere.model"}, "no SentencePiece model"),
+        ({"spm_model_file": "/nowhere.model"}, "must be a file /nowhere.model"),
         ({"spm_model_file": None}, "needs one vocabulary.*Received neither"),
         ({"vocab_file": "vocab.txt"}, "needs one vocabulary.*Received both"),
-        ({"spm_model_file": None, "vocab_file": "/nowhere.txt"}, "no vocabulary /nowhere.txt"),
-        ({"spm_model_file": "vocab.txt"}, "known by its name.*Received spm_model_file=vocab.txt"),
-        ({"spm_model_file": None, "vocab_file": "a.model"}, "known by its name.*Received vocab_file=a.model"),
+        ({"spm_model_file": None, "vocab_file": "/nowhere.txt"}, "must be a file /nowhere.txt"),
+        ({"spm_model_file": "vocab.txt"}, "must end in .txt.*Received spm_model_file=vocab.txt"),
+        ({"spm_model_file": None, "vocab_file": "a.model"}, "must end in .txt.*Received vocab_file=a.model"),
         ({"input_format": "poems"}, "`input_format`"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
 from data_prep.tasks.features import asked, choice_features, pair_lengths, text_features, word_features
-from data_prep.tokenizers.wordpiece import SYMBOLS, WordPieceTokenizer
+from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
 
 A, B = "The captain sailed past the lighthouse.", "Nobody noticed 300 apples."
 

@@ -11,7 +11,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
 from data_prep.examples.masking import MaskingVocabulary
-from data_prep.tokenizers.albert import AlbertTokenizer, normalize
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
 from data_prep.tokenizers.normalization import case_kinds, code_points, encodable, folding_table
 from tests.data_prep.nasty import BROKEN, texts
 from tests.data_prep.nasty import LINES as NASTY
@@ -152,7 +152,7 @@ def test_starts_word(tmp_path, piece, starts):
 
 
 def test_bad_models(tmp_path):
-    with pytest.raises(InputError, match="no SentencePiece model"):
+    with pytest.raises(InputError, match="must be a file"):
         AlbertTokenizer(tmp_path / "none.model")
     for raw in (b"", b"text"):
         (tmp_path / "text.model").write_bytes(raw)

@@ -9,7 +9,7 @@ import pytest
 from albert_cli.cli import main
 from data_prep.errors import InputError
 from data_prep.tokenizers.token_stream import tokenize_stream
-from data_prep.tokenizers.wordpiece import SYMBOLS
+from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS
 from tests.data_prep.nasty import LINES
 
 
@@ -72,8 +72,8 @@ def test_bad_input(albert, model_file, tmp_path):
         ([], "Received neither"),
         ([f"--spm_model_file={model_file}", "--vocab_file=x"], "Received both"),
         ([f"--spm_model_file={model_file}", "--pieces", "--offsets"], "two ways to print"),
-        ([f"--spm_model_file={tmp_path / 'none'}"], "no SentencePiece model"),
-        ([f"--vocab_file={model_file}"], "a WordPiece one ends in .txt"),
+        ([f"--spm_model_file={tmp_path / 'none'}"], "must be a file"),
+        ([f"--vocab_file={model_file}"], "must end in .txt"),
         ([f"--spm_model_file={model_file}", "--ofsets"], "ofsets"),
     ]:
         status, out, err = albert(*arguments, stdin=b"one\n")

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.tokenizers.albert import Encoding
+from data_prep.files import read_bytes
+from data_prep.tokenizers.albert_tokenizer import Encoding
 from data_prep.tokenizers.words import CHINESE, split_words
 
 SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -25,6 +26,7 @@ class WordPieceTokenizer:
     Args:
       vocab_file: a vocab.txt, one piece a line, with [PAD], [UNK], [CLS], [SEP] and [MASK].
       do_lower_case: False for a cased vocabulary, which also keeps accents.
+      content: the file's bytes if they are in memory; `vocab_file` then only names them in messages.
 
     Attributes:
       file: the vocabulary's.
@@ -42,10 +44,13 @@ class WordPieceTokenizer:
     ['我', '喜', '欢', 'transform', '##ers', '!']
     """
 
-    def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True):
+    def __init__(
+        self, vocab_file: str | os.PathLike, do_lower_case: bool = True, content: bytes | None = None
+    ):
         self.file = Path(vocab_file)
         self.do_lower_case = do_lower_case
-        self.pieces: tuple[str, ...] = _load(self.file)
+        self._content = read_bytes(self.file) if content is None else content
+        self.pieces: tuple[str, ...] = _read_pieces(self._content, self.file)
         self.vocab_size = len(self.pieces)
         self._ids = {piece: i for i, piece in enumerate(self.pieces)}
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
@@ -57,10 +62,8 @@ class WordPieceTokenizer:
         self._pieces_of = lru_cache(maxsize=1 << 16)(self._split)  # text repeats its words
 
     def __reduce__(self):
-        return WordPieceTokenizer, (
-            self.file,
-            self.do_lower_case,
-        )  # for worker processes; no cache goes along
+        # For worker processes: without the cache, which cannot be pickled.
+        return WordPieceTokenizer, (self.file, self.do_lower_case, self._content)
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol."""
@@ -125,11 +128,9 @@ class WordPieceTokenizer:
         return tuple(pieces)
 
 
-def _load(path: Path) -> tuple[str, ...]:
-    if not path.is_file():
-        raise InputError(f"There is no vocabulary {path}. Name the vocab.txt of a checkpoint.")
+def _read_pieces(content: bytes, path: Path) -> tuple[str, ...]:
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise InputError(
             f"A vocab.txt must be UTF-8 text. {path} is not, from byte {error.start} on; a SentencePiece "

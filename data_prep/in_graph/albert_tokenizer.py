@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from data_prep.in_graph.ragged_text import (
+from data_prep.in_graph.character_ops import (
     TEXTS,
     RaggedEncoding,
     SigmaRule,
@@ -24,7 +24,7 @@ from data_prep.in_graph.ragged_text import (
     size,
     utf8_widths,
 )
-from data_prep.tokenizers.albert import AlbertTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.digit_comma import SPACE
 from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable
 
@@ -49,7 +49,7 @@ class _Pieces(NamedTuple):
     lasts: tf.Tensor  # int64 [P], and where they end
 
 
-class GraphTokenizer(tf.Module):
+class GraphAlbertTokenizer(tf.Module):
     """AlbertTokenizer as TensorFlow ops, which an export carries along without any file.
 
     Invalid UTF-8 reads as U+FFFD, as in Python's `bytes.decode(errors="replace")`.
@@ -57,7 +57,7 @@ class GraphTokenizer(tf.Module):
     Args:
       tokenizer: what the graph is to equal.
 
-    >>> GraphTokenizer(tokenizer).tokenize(["In 2019, albert", ""])
+    >>> GraphAlbertTokenizer(tokenizer).tokenize(["In 2019, albert", ""])
     <tf.RaggedTensor [[19, 10114, 15, 2953], []]>
     """
 
@@ -82,7 +82,7 @@ class GraphTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def normalize(self, texts: tf.Tensor) -> tf.Tensor:
-        """The plain texts, as data_prep.tokenizers.albert.normalize gives them.
+        """The plain texts, as data_prep.tokenizers.albert_tokenizer.normalize gives them.
 
         Args:
           texts: string [B], UTF-8.

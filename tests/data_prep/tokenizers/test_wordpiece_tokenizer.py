@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from data_prep.errors import InputError
 from data_prep.examples.masking import MaskingVocabulary
-from data_prep.tokenizers.albert import AlbertTokenizer
-from data_prep.tokenizers.wordpiece import SYMBOLS, WordPieceTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
 from data_prep.tokenizers.words import split_words
 from tests.data_prep.nasty import BROKEN, LINES, texts
 from tests.data_prep.wordpieces import vocab_file
@@ -134,7 +134,7 @@ def test_decode(tokenizer):
 
 def test_bad_vocabularies(tmp_path):
     path = tmp_path / "vocab.txt"
-    with pytest.raises(InputError, match="no vocabulary"):
+    with pytest.raises(InputError, match="must be a file"):
         WordPieceTokenizer(path)
     path.write_bytes(b"[PAD]\n\xff")
     with pytest.raises(InputError, match="must be UTF-8.*byte 6"):

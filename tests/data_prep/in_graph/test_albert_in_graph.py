@@ -6,15 +6,15 @@ import sentencepiece
 import tensorflow as tf
 from hypothesis import given, settings
 
-from data_prep.in_graph.albert import GraphTokenizer
-from data_prep.tokenizers.albert import AlbertTokenizer, normalize
+from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
 from tests.data_prep.nasty import LINES, texts
 from tests.reference.tokenization import encode
 
 
 @pytest.fixture(scope="module")
-def graph(tokenizer) -> GraphTokenizer:
-    return GraphTokenizer(tokenizer)
+def graph(tokenizer) -> GraphAlbertTokenizer:
+    return GraphAlbertTokenizer(tokenizer)
 
 
 def byte_offsets(text: str, offsets: np.ndarray) -> np.ndarray:
@@ -62,7 +62,7 @@ def test_normalizes_every_character_as_the_class_does(graph):
 
 def test_cased(model_file):
     tokenizer = AlbertTokenizer(model_file, do_lower_case=False)
-    check_equal(tokenizer, GraphTokenizer(tokenizer), LINES)
+    check_equal(tokenizer, GraphAlbertTokenizer(tokenizer), LINES)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_models_with_other_rules_of_their_own(story, tmp_path, rules):
         **rules,
     )
     tokenizer = AlbertTokenizer(tmp_path / "m.model")
-    check_equal(tokenizer, GraphTokenizer(tokenizer), LINES)
+    check_equal(tokenizer, GraphAlbertTokenizer(tokenizer), LINES)
 
 
 def test_broken_utf8_is_replaced(tokenizer, graph):
@@ -138,7 +138,7 @@ def test_ten_thousand_real_lines(real_model_file, tmp_path):
     lines = mixed_lines(real_model_file.parents[1], 10_000)
     tokenizer = AlbertTokenizer(real_model_file)
     model = sentencepiece.SentencePieceProcessor(model_file=str(real_model_file))
-    graph = GraphTokenizer(tokenizer)
+    graph = GraphAlbertTokenizer(tokenizer)
     check_equal(tokenizer, graph, lines)
     for line, ids in zip(lines, tokenizer.encode_batch(lines), strict=True):
         assert ids.tolist() == encode(model, line)

@@ -13,6 +13,7 @@ import numpy as np
 import sentencepiece
 
 from data_prep.errors import InputError
+from data_prep.files import read_bytes
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
 from data_prep.tokenizers.normalization import FoldingTable, encodable, folding_table, normalize
 from data_prep.tokenizers.offsets import Locator
@@ -44,6 +45,7 @@ class AlbertTokenizer:
     Args:
       spm_model_file: a SentencePiece model with the control symbols [CLS], [SEP] and [MASK].
       do_lower_case: False for a cased vocabulary.
+      content: the model's bytes if they are in memory; `spm_model_file` then only names them in messages.
 
     Attributes:
       file: the vocabulary's.
@@ -61,10 +63,12 @@ class AlbertTokenizer:
     [19, 10114, 15, 2953]
     """
 
-    def __init__(self, spm_model_file: str | os.PathLike, do_lower_case: bool = True):
+    def __init__(
+        self, spm_model_file: str | os.PathLike, do_lower_case: bool = True, content: bytes | None = None
+    ):
         self.file = Path(spm_model_file)
         self.do_lower_case = do_lower_case
-        self._model = _load(self.file)
+        self._model = _load(read_bytes(self.file) if content is None else content, self.file)
         self.vocab_size: int = self._model.vocab_size()
         self.pieces: tuple[str, ...] = tuple(self._model.id_to_piece(list(range(self.vocab_size))))
         self.pad_id = _symbol(self._model, "<pad>", self.file)
@@ -177,13 +181,11 @@ def _starts_word(piece: str) -> bool:
     )
 
 
-def _load(path: Path) -> sentencepiece.SentencePieceProcessor:
-    if not path.is_file():
-        raise InputError(f"There is no SentencePiece model {path}. Make one with `albert vocab`.")
+def _load(content: bytes, path: Path) -> sentencepiece.SentencePieceProcessor:
     try:
-        # LoadFromSerializedProto: the constructor takes an empty file for "no model yet".
+        # LoadFromSerializedProto: the constructor accepts an empty model.
         model = sentencepiece.SentencePieceProcessor()
-        model.LoadFromSerializedProto(path.read_bytes())
+        model.LoadFromSerializedProto(content)
         return model
     except RuntimeError:
         raise InputError(

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from data_prep.errors import InputError
-from data_prep.in_graph.ragged_text import (
+from data_prep.in_graph.character_ops import (
     TEXTS,
     RaggedEncoding,
     SigmaRule,
@@ -25,7 +25,7 @@ from data_prep.in_graph.ragged_text import (
     utf8_widths,
 )
 from data_prep.tokenizers.normalization import FoldingTable
-from data_prep.tokenizers.wordpiece import LONGEST_WORD, SYMBOLS, WordPieceTokenizer
+from data_prep.tokenizers.wordpiece_tokenizer import LONGEST_WORD, SYMBOLS, WordPieceTokenizer
 from data_prep.tokenizers.words import Kinds, accent_folding, character_kinds, combining_classes
 
 _MOST_BYTES = 4 * LONGEST_WORD

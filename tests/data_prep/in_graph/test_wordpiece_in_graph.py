@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
-from data_prep.in_graph.wordpiece import GraphWordPieceTokenizer
-from data_prep.tokenizers.wordpiece import SYMBOLS, WordPieceTokenizer
+from data_prep.in_graph.wordpiece_tokenizer import GraphWordPieceTokenizer
+from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
 from data_prep.tokenizers.words import Kinds, character_kinds
 from tests.data_prep.nasty import LINES, texts
 from tests.data_prep.wordpieces import vocab_file

@@ -1,0 +1,237 @@
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from albert_cli.cli import main
+from data_prep.errors import InputError
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.vocabulary_report import measure_vocabulary, report_table
+from data_prep.tokenizers.vocabulary_training import (
+    Reservoir,
+    VocabularySettings,
+    read_report,
+    train_vocabulary,
+)
+
+FIRST = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "(", ")", '"', "-", ".", "–", "£", "€"]
+
+
+def test_symbols_are_those_of_the_released_vocabulary(model_file, real_model_file):
+    assert list(AlbertTokenizer(model_file).pieces[:13]) == FIRST
+    assert list(AlbertTokenizer(real_model_file).pieces[:13]) == FIRST
+
+
+def test_size_and_listing(model_file):
+    tokenizer = AlbertTokenizer(model_file)
+    assert tokenizer.vocab_size == 100
+    rows = [row.split("\t") for row in model_file.with_suffix(".vocab").read_text("utf-8").splitlines()]
+    assert [row[0] for row in rows] == list(tokenizer.pieces)
+    assert rows[2] == ["[CLS]", "0"]
+    assert float(rows[20][1]) < 0
+
+
+def test_text_is_normalized_before_training(model_file, story, tmp_path):
+    pieces = AlbertTokenizer(model_file).pieces
+    assert not any("É" in piece or "é" in piece or piece.lower() != piece for piece in pieces[13:])
+    cased = VocabularySettings(str(story), str(tmp_path / "cased"), vocab_size=100, do_lower_case=False)
+    assert any(piece.lower() != piece for piece in AlbertTokenizer(train_vocabulary(cased)).pieces[13:])
+
+
+def test_same_text_same_bytes(model_file, story, tmp_path):
+    again = train_vocabulary(VocabularySettings(str(story), str(tmp_path / "new" / "again"), vocab_size=100))
+    assert again == tmp_path / "new" / "again.model"
+    assert again.read_bytes() == model_file.read_bytes()
+    assert sorted(path.name for path in again.parent.iterdir()) == [
+        "again.model",
+        "again.report.json",
+        "again.vocab",
+    ]
+
+
+def sampled_from(items, size, seed):
+    reservoir = Reservoir(size, np.random.default_rng(seed))
+    for item in items:
+        reservoir.add(item)
+    return reservoir.sample
+
+
+def test_samples():
+    sentences = [str(i) for i in range(100)]
+    assert sampled_from(sentences, 100, 0) == sentences
+    assert sampled_from([], 5, 0) == []
+    times = np.zeros(100)
+    for seed in range(400):
+        sample = sampled_from(iter(sentences), 10, seed)
+        assert len(set(sample)) == 10
+        times[[int(sentence) for sentence in sample]] += 1
+    # 40 each, with a standard deviation of 6.
+    assert 15 < times.min() <= times.max() < 70
+
+
+def numbered_text(tmp_path, lines=3000):
+    words = ["river", "mountain", "winter", "garden", "letter", "captain", "evening", "window"]
+    rng = np.random.default_rng(0)
+    text = (f"the {rng.choice(words)} of {rng.choice(words)} number {i}.\n" for i in range(lines))
+    (tmp_path / "numbered.txt").write_text("".join(text) * 2)
+    return tmp_path / "numbered.txt"
+
+
+def test_report_on_held_out_sentences(tmp_path):
+    file = numbered_text(tmp_path)
+    settings = VocabularySettings(str(file), str(tmp_path / "v"), vocab_size=60, max_sentences=500)
+    report = read_report(train_vocabulary(settings))
+    assert report.measured_on == "held-out sentences"
+    assert report.trained_sentences == 500
+    # One line in a hundred; each comes twice, and both times on the same side.
+    assert 2 * 10 < report.sentences < 2 * 60
+    assert report.sentences % 2 == 0
+    assert report.words == 6 * report.sentences
+    assert report.character_coverage == 1
+    assert report.unknown_rate == 0
+    assert report.pieces_per_word == report.pieces / report.words > 1
+
+
+def test_report_on_another_text(tmp_path):
+    file = numbered_text(tmp_path)
+    (tmp_path / "other.txt").write_text("The river \u5b57\u5b57 of Ω.\n")
+    settings = VocabularySettings(
+        str(file), str(tmp_path / "v"), vocab_size=60, eval_file=str(tmp_path / "other.txt")
+    )
+    report = read_report(train_vocabulary(settings))
+    assert (report.measured_on, report.trained_sentences, report.sentences) == ("eval_file", 6000, 1)
+    assert report.unknown_characters == {"\u5b57": 2, "ω": 1}
+    assert report.character_coverage == 1 - 3 / 14
+    assert report.unknown_rate == 2 / report.pieces  # neighbours are one <unk>
+    assert "unknown characters" in [str(cell) for cell in report_table(report).columns[0].cells]
+
+
+def test_a_short_text_is_measured_on_itself(tmp_path):
+    (tmp_path / "t").write_text("A river. The mountain is high.\n")
+    report = read_report(train_vocabulary(VocabularySettings(str(tmp_path / "t"), str(tmp_path / "v"), 27)))
+    assert (report.measured_on, report.sentences) == ("training sentences", 1)
+
+
+def test_nothing_to_measure(model_file):
+    report = measure_vocabulary(model_file.read_bytes(), [], True, "eval_file", 5)
+    assert (report.character_coverage, report.unknown_rate, report.pieces_per_word) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("de", "Der Bär {} wohnt schön über dem großen Fluß."),
+        ("zh", "第{}天，我们走过了很长的路。他说：你好！"),
+        ("ja", "吾輩は{}匹の猫である。名前はまだ無い。"),
+    ],
+)
+def test_other_languages(tmp_path, language, sentence):
+    (tmp_path / "t.jsonl").write_text(
+        "".join(json.dumps({"body": sentence.format(i) * 3}) + "\n" for i in range(400))
+    )
+    settings = VocabularySettings(
+        str(tmp_path / "t.jsonl"),
+        str(tmp_path / "v"),
+        vocab_size=58,
+        language=language,
+        text_field="body",
+        character_coverage=0.9995,
+    )
+    model_file = train_vocabulary(settings)
+    report = read_report(model_file)
+    assert report.trained_sentences >= 800
+    assert report.character_coverage == 1
+    assert AlbertTokenizer(model_file).encode(sentence.format(7))
+
+
+@pytest.mark.parametrize("language", ["de", "ja", "zh"])
+def test_real_text_of_other_languages(tmp_path, language):
+    folder = Path(__file__).parents[4] / "shared/data/multilingual" / language
+    if not folder.is_dir():
+        pytest.skip(f"there is no text at {folder}")
+    settings = VocabularySettings(
+        f"{folder}/*.txt",
+        str(tmp_path / "v"),
+        vocab_size=5000,
+        input_format="prose",
+        language=language,
+        character_coverage=0.9995,
+        max_sentences=2000,
+    )
+    report = read_report(train_vocabulary(settings))
+    assert report.trained_sentences == 2000
+    assert report.character_coverage > 0.98  # rare characters in 2,000 sentences of Chinese
+    assert report.unknown_rate < 0.03
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocab_size": 13}, "larger than ALBERT's 13 symbols. Received 13"),
+        ({"vocab_size": 5000}, r"Received 5000; this text supports at most \d+"),
+        ({"vocab_size": 20}, "room for the text's characters. Received 20"),
+        ({"character_coverage": 0.5}, "`character_coverage` must lie"),
+        ({"max_sentences": 0}, "`max_sentences` must be at least 1"),
+        ({"max_eval_sentences": 0}, "`max_eval_sentences` must be at least 1"),
+        ({"eval_file": "/nowhere.txt"}, "no input file /nowhere.txt"),
+        ({"input_file": "/nowhere.txt"}, "no input file"),
+        ({"output_prefix": "vocab/"}, "`output_prefix` must end with a name.*Received 'vocab/'"),
+        ({"output_prefix": f"{__file__}/v"}, "must lie in a folder.*test_vocabulary_training.py is a file"),
+    ],
+)
+def test_bad_settings(story, tmp_path, change, message):
+    settings = {"input_file": str(story), "output_prefix": str(tmp_path / "bad"), "vocab_size": 100, **change}
+    with pytest.raises(InputError, match=message):
+        train_vocabulary(VocabularySettings(**settings))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["\n\n \n", "\u0301\n\u200b\n"])
+def test_text_without_sentences(tmp_path, text):
+    (tmp_path / "blank.txt").write_text(text)
+    with pytest.raises(InputError, match="A vocabulary needs text"):
+        train_vocabulary(
+            VocabularySettings(str(tmp_path / "blank.txt"), str(tmp_path / "bad"), vocab_size=100)
+        )
+
+
+def test_the_command(tmp_path, story, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(story.read_bytes())))
+    assert main(["vocab", "--input_file=-", f"--output_prefix={tmp_path}/v", "--vocab_size=100"]) == 0
+    output, error = capsys.readouterr()
+    assert output == f"{tmp_path}/v.model\n"
+    assert "character coverage" in error
+    assert json.loads((tmp_path / "v.report.json").read_text("utf-8"))["vocab_size"] == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("a.txt.gz", gzip.compress(b"One sentence.\n" * 5000)[:-9], "a.txt.gz is not a whole .gz file"),
+        ("a.txt", b"One.\nTw\xff.\n", "must be UTF-8"),
+        ("a.jsonl", b'{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl, line 2 has no 'text', only: txt"),
+        ("a.tfrecord", b"no records", "no record at byte 0"),
+        ("a.parquet", b"no table", "not a whole Parquet file"),
+        ("a.txt", b"", "is empty"),
+    ],
+)
+def test_bad_inputs_end_the_command_in_one_line(tmp_path, capsys, name, raw, message):
+    (tmp_path / name).write_bytes(raw)
+    arguments = [f"--input_file={tmp_path}/{name}", f"--output_prefix={tmp_path}/new/v", "--vocab_size=50"]
+    assert main(["vocab", *arguments]) == 2
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert message in error
+    assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_command_fails_clearly_for_unknown_datasets(tmp_path, capsys):
+    files = "tfds:no_such_dataset:train"
+    assert main(["vocab", f"--input_file={files}", f"--output_prefix={tmp_path}/v", "--vocab_size=50"]) == 2
+    assert "no dataset 'no_such_dataset'" in capsys.readouterr().err
