@@ -24,7 +24,7 @@ import numpy as np
 from albert_tf.lab.turns import Peer, processor
 from benchmarks.inference_peers import PEERS, SAME_WEIGHTS
 from benchmarks.task_data import make_features
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from data_prep.tokenizers.vocabulary import load_tokenizer

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import program
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.own_data import labels_of
-from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import question_windows, window_features

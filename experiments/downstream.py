@@ -21,7 +21,7 @@ from albert_tf.evaluation.classification_metrics import main_metric
 from benchmarks import program
 from data_prep.errors import InputError
 from data_prep.files import write_text
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from experiments import squad_split

@@ -16,10 +16,9 @@ from typing import Any
 
 from albert_tf.evaluation.squad_text import exact
 from benchmarks import program
-from data_prep.tasks.answers import answer_span
-from data_prep.tasks.examples import QuestionExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.reading import read_examples
+from data_prep.tasks.squad import answer_span
 from data_prep.tasks.task import find_task
 from data_prep.tasks.windows import Window, question_windows
 from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer

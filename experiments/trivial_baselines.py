@@ -17,8 +17,7 @@ from albert_tf.evaluation.classification_metrics import task_metrics
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from benchmarks import program
 from data_prep.errors import InputError
-from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
 from data_prep.text.sentences import split_paragraph

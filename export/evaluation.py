@@ -17,7 +17,7 @@ from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.reading.dataset import check_features, feature_lengths, pretraining_dataset
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
 from data_prep.text.documents import expand_files

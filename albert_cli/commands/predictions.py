@@ -76,7 +76,7 @@ def evaluate(
       na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
     """
     from albert_tf.evaluation.judging import evaluate as evaluate_files
-    from data_prep.tasks.problems import Problems
+    from data_prep.tasks.examples import Problems
 
     problems = Problems()
     odds = Path(null_odds) if null_odds else None

@@ -28,8 +28,14 @@ from albert_tf.evaluation.submission import GLUE_FILES
 from data_prep.errors import InputError
 from data_prep.files import read_json
 from data_prep.tasks.conll import read_conll
-from data_prep.tasks.examples import ChoiceExample, Example, QuestionExample, TextExample, WordsExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import (
+    ChoiceExample,
+    Example,
+    Problems,
+    QuestionExample,
+    TextExample,
+    WordsExample,
+)
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.tables import read_table as read_rows
 from data_prep.tasks.task import Task, find_task

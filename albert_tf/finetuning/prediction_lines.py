@@ -10,9 +10,8 @@ from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.finetuning.task_outputs import Predictions
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import Example
+from data_prep.tasks.examples import Example, Problems
 from data_prep.tasks.own_data import examples_of_rows
-from data_prep.tasks.problems import Problems
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
 

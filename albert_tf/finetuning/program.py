@@ -28,8 +28,7 @@ from albert_tf.training.failures import failures_told
 from albert_tf.training.preemption import Preemption
 from albert_tf.training.strategy import make_strategy
 from data_prep.errors import InputError
-from data_prep.tasks.examples import QuestionExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import tell_unreachable
 

@@ -13,7 +13,7 @@ from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import bucketed_batches
-from data_prep.tasks.examples import Example
+from data_prep.tasks.examples import Example, Problems
 from data_prep.tasks.feature_cache import (
     cached_features,
     cached_windows,
@@ -22,7 +22,6 @@ from data_prep.tasks.feature_cache import (
 )
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.own_data import labels_of
-from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import TASKS, Task
 from data_prep.tasks.windows import Window, window_features

@@ -1,4 +1,4 @@
-"""Which columns of the user's own files are what: named ones, else the usual names."""
+"""The columns of the user's own files: as named by the user, else by their usual names."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -24,22 +24,23 @@ _USUAL = {
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of columns; None finds one of the usual names, which may also be absent.
+    """The names of columns. For None, the first of the usual names that the file has is used.
 
     Attributes:
-      text_a: the first text; text_a, text, sentence1, sentence.
-      text_b: the second one; text_b, sentence2. Without one, texts are single.
-      label: a class, a number, or the right option's number from 0, letter or text; label, labels, score.
+      text_a: the first text. Usual names: text_a, text, sentence1, sentence.
+      text_b: the second text, if texts come in pairs: text_b, sentence2.
+      label: a class, a number, or the correct option (its number from 0, its letter or its text): label, labels,
+        score.
       id: id, index, idx; else the row's number from 0.
-      passage: passage, article, context; multiple choice can do without.
+      passage: optional in multiple choice: passage, article, context.
       question: question.
-      options: a list, or several columns that begin with this (option_a, option_b, ...); options, choices.
-      context: where an answer stands; context, passage.
-      answer: a text or a list of them; answers, answer.
-      answer_start: a number or a list of them, in characters; answer_start, answer_starts. Without it an answer
-        must stand in its context once.
-      words: a list; words, tokens.
-      word_labels: a list as long; labels, tags, ner_tags.
+      options: a list, or several columns with this prefix (option_a, option_b, ...): options, choices.
+      context: the text that contains the answer: context, passage.
+      answer: a text or a list of texts: answers, answer.
+      answer_start: a character position or a list of them: answer_start, answer_starts. Without it an answer must
+        occur in its context exactly once.
+      words: a list: words, tokens.
+      word_labels: a list of the same length: labels, tags, ner_tags.
     """
 
     text_a: str | None = None
@@ -57,26 +58,31 @@ class Columns:
 
     @classmethod
     def named(cls, column_names: str) -> "Columns":
-        """Those of --column_names, "text_a=review,label=stars".
+        """The columns of --column_names, "text_a=review,label=stars".
 
         Raises:
-          InputError: it is no such list.
+          InputError: it is not such a list, or a column is unknown.
         """
         pairs = [pair.partition("=") for pair in column_names.split(",") if pair]
         known = [field.name for field in dataclasses.fields(cls)]
         for name, _, value in pairs:
             if name.strip() not in known or not value:
                 raise InputError(
-                    f"--column_names is a list of COLUMN=NAME, COLUMN one of {', '.join(known)}. Received "
-                    f"{column_names!r}."
+                    f"--column_names must be a list of COLUMN=NAME, where COLUMN is one of {', '.join(known)}. "
+                    f"Received {column_names!r}."
                 )
         return cls(**{name.strip(): value for name, _, value in pairs})
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:
-        """The name of a column among those that are there; None if it is not named and none is usual.
+        """The name of a column in the file, or None if the user names none and no usual name is there.
+
+        Args:
+          what: an attribute of this class.
+          names: the file's columns.
+          source: the file, for messages.
 
         Raises:
-          InputError: the named column is not there.
+          InputError: the file lacks the column that the user names.
         """
         names = list(names)
         named = getattr(self, what)
@@ -90,16 +96,16 @@ class Columns:
         return named
 
     def need(self, what: str, names: Iterable[str], source: str) -> str:
-        """As `find`, for what a task cannot do without.
+        """As `find`, for a column that the task needs.
 
         Raises:
-          InputError: the column is not there.
+          InputError: the file lacks it.
         """
         names = list(names)
         found = self.find(what, names, source)
         if found is None:
             raise InputError(
-                f"A column for `{what}` must be there, named {' or '.join(_USUAL[what])} or as you say. "
+                f"A column for `{what}` is needed, named {' or '.join(_USUAL[what])} or as in --column_names. "
                 f"{source} has only: {', '.join(map(str, names)) or 'none'}."
             )
         return found

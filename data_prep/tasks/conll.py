@@ -1,12 +1,11 @@
-"""Token classification from CoNLL's columns: a word and its label a line, an empty line between sentences."""
+"""Token classification from CoNLL files: a word and its label on each line, an empty line between sentences."""
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from data_prep.tasks.examples import WordsExample
-from data_prep.tasks.problems import Problems
-from data_prep.tasks.tables import read_text, shown
+from data_prep.tasks.examples import Problems, WordsExample, shown
+from data_prep.tasks.tables import read_unpacked
 
 _DOCUMENT = "-DOCSTART-"
 _COMMENT = re.compile(r"# *(sent_id|text|newdoc|newpar|global\.columns)\b.*")
@@ -17,18 +16,18 @@ def read_conll(
 ) -> list[WordsExample]:
     """The sentences of a file.
 
-    Columns are separated by tabs, or by spaces in a line that has no tab. The first one is the word, the last
-    one its label; a sentence of one column has no labels. Lines of -DOCSTART- are no text, and neither are the
-    comments of CoNLL-U ("# sent_id = ..." and so on).
+    Columns are separated by tabs, or by spaces in a line without a tab. The first column is the word, the last one
+    its label; a sentence with a single column has no labels. -DOCSTART- lines and the comments of CoNLL-U
+    ("# sent_id = ..." and so on) are skipped.
 
     Args:
       path: a UTF-8 file.
-      problems: collects sentences that are left out: with a line that lacks its label, or has one outside the set.
-      labels: what labels may be; () for anything.
-      is_test: labels are not needed.
+      problems: collects sentences with a missing label or a label outside the set.
+      labels: the allowed labels; () allows any.
+      is_test: whether labels are optional.
     """
     examples: list[WordsExample] = []
-    for number, (first, rows) in enumerate(_sentences(read_text(path))):
+    for number, (first, rows) in enumerate(_sentences(read_unpacked(path))):
         source = f"{path}:{first}"
         words = tuple(row[0] for row in rows)
         if all(len(row) == 1 for row in rows):
@@ -61,7 +60,7 @@ def _first_bad(rows: list[list[str]], labels: Sequence[str]) -> tuple[str, int] 
 
 
 def _sentences(text: str) -> Iterator[tuple[int, list[list[str]]]]:
-    """Number of the first line, from 1, and the columns of each line."""
+    """For each sentence, the number of its first line, from 1, and the columns of each line."""
     rows: list[list[str]] = []
     first = 1
     for number, line in enumerate([*text.split("\n"), ""], start=1):

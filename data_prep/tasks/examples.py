@@ -1,6 +1,13 @@
-"""What a row of a downstream task says, whatever file it came from."""
+"""A row of a downstream task, whatever file it comes from, and the problems of rows that are no example."""
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
+
+from data_prep.errors import InputError
+
+_SHOWN_ROWS = 3  # of each kind of problem
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -8,10 +15,10 @@ class TextExample:
     """A text or a pair of texts with a class or a number.
 
     Attributes:
-      id: as the file has it, else the row's number from 0.
+      id: the file's, else the row's number from 0.
       text_a: the first text.
-      text_b: the second one; None for tasks on single texts.
-      label: a class's name, or a number in regression; None where it is not known, as in a test set.
+      text_b: the second text; None for tasks on single texts.
+      label: a class's name, or a number in regression; None if unknown, as in a test set.
     """
 
     id: str
@@ -22,14 +29,14 @@ class TextExample:
 
 @dataclass(frozen=True)
 class ChoiceExample:
-    """A passage, a question on it and its answers to choose from, as in RACE.
+    """A passage, a question about it and several options, as in RACE.
 
     Attributes:
       id: unique in its set.
       passage: what the question is about.
-      question: the question; an answer takes the place of "_" in it.
-      options: the answers.
-      label: which answer is right, from 0; None where it is not known.
+      question: the question; an option replaces the "_" in it.
+      options: the possible answers.
+      label: the number of the correct option, from 0; None if unknown.
       group: "middle" or "high" in RACE, else "".
     """
 
@@ -48,10 +55,10 @@ class QuestionExample:
     Attributes:
       id: the file's.
       question: the question.
-      context: where the answer stands.
-      answers: all accepted answers; none if there is no answer, or in a test set.
-      answer_starts: where each begins in `context`, in characters (code points).
-      is_impossible: the file says that `context` does not answer it (SQuAD 2.0).
+      context: the text that contains the answer.
+      answers: all accepted answers; empty if there is no answer, and in a test set.
+      answer_starts: the character (code point) of `context` at which each answer begins.
+      is_impossible: whether the file marks the question as unanswerable (SQuAD 2.0).
     """
 
     id: str
@@ -64,12 +71,12 @@ class QuestionExample:
 
 @dataclass(frozen=True)
 class WordsExample:
-    """A sentence in words with a label each, as in named-entity recognition.
+    """A sentence as words with one label each, as in named-entity recognition.
 
     Attributes:
       id: the sentence's number from 0.
       words: at least one.
-      labels: one a word; None where they are not known.
+      labels: one for each word; None if unknown.
     """
 
     id: str
@@ -78,3 +85,51 @@ class WordsExample:
 
 
 Example = TextExample | ChoiceExample | QuestionExample | WordsExample
+
+
+class Problems:
+    """Collects the rows that a reader cannot use, so that none is dropped silently.
+
+    >>> problems = Problems()
+    >>> problems.add("label outside the set", "train.tsv:17", "received 'maybe'")
+    >>> problems.lines()
+    ["1 row: label outside the set, left out (train.tsv:17: received 'maybe')"]
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._first: dict[str, list[str]] = {}
+
+    def add(self, kind: str, where: str, detail: str, *, outcome: str = "left out") -> None:
+        """Records a row.
+
+        Args:
+          kind: what is wrong, in the same words for all rows of a kind.
+          where: file and line, or file and id.
+          detail: what was received.
+          outcome: what was done with the row.
+        """
+        kind = f"{kind}, {outcome}"
+        self.counts[kind] += 1
+        first = self._first.setdefault(kind, [])
+        if len(first) < _SHOWN_ROWS:
+            first.append(f"{where}: {detail}")
+
+    def lines(self) -> list[str]:
+        """One line for each kind of problem: its count and its first rows."""
+        return [
+            f"{count:,} {'row' if count == 1 else 'rows'}: {kind} ({'; '.join(self._first[kind])}"
+            f"{'; ...' if count > len(self._first[kind]) else ''})"
+            for kind, count in self.counts.items()
+        ]
+
+    def check(self, *, strict: bool) -> None:
+        """Raises InputError if `strict` is set and there are problems."""
+        if strict and self.counts:
+            raise InputError(f"--strict allows no problem in the data. Received {'; '.join(self.lines())}.")
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: its `repr`, truncated."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 4] + " ..."

@@ -1,77 +1,62 @@
-"""GLUE's files in the layout of its original download: SST-2/train.tsv and so on."""
+"""GLUE's files, as its download has them: SST-2/train.tsv and so on."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import TextExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, TextExample
 from data_prep.tasks.tables import TableRow, read_table
 from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, text_examples
 
-
-class _Layout(NamedTuple):
-    """The columns of a task's files."""
-
-    text_a: str
-    text_b: str | None
-    label: str = "label"
-    id: str = "index"
-    unnamed: tuple[str, ...] | None = None  # of a file without a header
-
-
-_SENTENCES = _Layout("sentence1", "sentence2")
-_LAYOUTS = {
-    "cola": _Layout("sentence", None, unnamed=("source", "label", "star", "sentence")),
-    "sst-2": _Layout("sentence", None),
-    "mrpc": _Layout("#1 String", "#2 String", "Quality"),
-    "sts-b": _Layout("sentence1", "sentence2", "score"),
-    "qqp": _Layout(
-        "question1",
-        "question2",
-        "is_duplicate",
-        "id",
-        ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
-    ),
-    "mnli": _Layout("sentence1", "sentence2", "gold_label"),
-    "qnli": _Layout("question", "sentence"),
+_SENTENCE = TextColumns("sentence", None)
+_SENTENCES = TextColumns("sentence1", "sentence2")
+_COLUMNS = {
+    "cola": _SENTENCE,
+    "sst-2": _SENTENCE,
+    "mrpc": TextColumns("#1 String", "#2 String", "Quality"),
+    "sts-b": TextColumns("sentence1", "sentence2", "score"),
+    "qqp": TextColumns("question1", "question2", "is_duplicate", "id"),
+    "mnli": TextColumns("sentence1", "sentence2", "gold_label"),
+    "qnli": TextColumns("question", "sentence"),
     "rte": _SENTENCES,
     "wnli": _SENTENCES,
     "ax": _SENTENCES,
 }
-_AX_WITH_LABELS = _Layout("Premise", "Hypothesis", "Label")
-GLUE_TASKS = tuple(_LAYOUTS)
+_AX_WITH_LABELS = TextColumns("Premise", "Hypothesis", "Label")
+# The columns of files without a header.
+_UNNAMED = {
+    "cola": ("source", "label", "star", "sentence"),
+    "qqp": ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
+}
 
 
 def read_glue(task: Task, path: Path, split: str, problems: Problems) -> list[TextExample]:
     """The examples of one of GLUE's tasks.
 
-    Rows of a test set have no label and all stay in, for a prediction is due for each. Ids are the file's, else
-    the row's number from 0, left-out rows counted.
+    A test set has no labels, and all of its rows are kept, since each needs a prediction. Ids are the file's, else
+    the row's number from 0, counting rows that are left out.
 
     Args:
-      task: one of GLUE_TASKS.
+      task: one of GLUE's.
       path: the folder of all tasks, the task's own folder, or one file.
       split: one of the task's splits.
-      problems: collects rows that cannot be used.
+      problems: collects unusable rows.
 
     Raises:
-      InputError: there is no such file, or it is another kind of file.
+      InputError: the file is missing or of another form.
     """
-    file = path if not path.is_dir() else _file_of(task, path, split)
-    layout = _AX_WITH_LABELS if file.name == "diagnostic-full.tsv" else _LAYOUTS[task.name]
+    file = path if not path.is_dir() else _find_file(task, path, split)
+    columns = _AX_WITH_LABELS if file.name == "diagnostic-full.tsv" else _COLUMNS[task.name]
     if file.name.startswith("msr_paraphrase"):
         rows = _original_mrpc(file, split, problems)
     else:
-        needed = [layout.text_a, *([layout.text_b] if layout.text_b else [])]
-        rows = read_table(file, problems, needed=needed, columns=layout.unnamed)
-    columns = TextColumns(layout.text_a, layout.text_b, layout.label, layout.id)
+        needed = [columns.text_a, *([columns.text_b] if columns.text_b else [])]
+        rows = read_table(file, problems, needed=needed, columns=_UNNAMED.get(task.name))
     return text_examples(rows, columns, task.kind, task.labels, problems, is_test=split.startswith("test"))
 
 
-def _file_of(task: Task, folder: Path, split: str) -> Path:
+def _find_file(task: Task, folder: Path, split: str) -> Path:
     folders = [folder / task.folder, folder]
     names = [f"{split}.tsv"]
     if task.name == "ax":
@@ -90,7 +75,7 @@ def _file_of(task: Task, folder: Path, split: str) -> Path:
 
 
 def _original_mrpc(file: Path, split: str, problems: Problems) -> Iterator[TableRow]:
-    """Microsoft's own files, in which the development set is a list of pairs of ids."""
+    """Microsoft's own files, which give the development set as a list of pairs of ids."""
     rows = read_table(file, problems, needed=["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"])
     if split == "test":
         for row in rows:

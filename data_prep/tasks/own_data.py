@@ -1,4 +1,4 @@
-"""The user's own rows as examples of any kind of task."""
+"""The user's own rows as examples, for every kind of task."""
 
 import itertools
 import json
@@ -9,10 +9,17 @@ from typing import Any
 
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import ChoiceExample, Example, QuestionExample, TextExample, WordsExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import (
+    ChoiceExample,
+    Example,
+    Problems,
+    QuestionExample,
+    TextExample,
+    WordsExample,
+    shown,
+)
 from data_prep.tasks.squad import checked_question
-from data_prep.tasks.tables import TableRow, shown
+from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, as_label, as_number, text_examples
 
@@ -25,23 +32,23 @@ def examples_of_rows(
     labels: Sequence[str],
     problems: Problems,
 ) -> list[Example]:
-    """Examples of rows of any table.
+    """The examples of the rows of any table.
 
     Args:
-      task: its kind decides what is made of a row.
-      rows: from a file or a dataset; the first one's columns stand for all.
-      columns: which are what.
-      split: in "test" labels and answers are not needed.
-      labels: what labels may be; () for anything.
-      problems: collects rows that cannot be used.
+      task: its kind determines the type of the examples.
+      rows: from a file or a dataset; the columns of the first row stand for all.
+      columns: the names of their columns.
+      split: labels and answers are optional in "test".
+      labels: the allowed labels; () allows any.
+      problems: collects unusable rows.
 
     Raises:
-      InputError: a needed column is not there, or there are no rows.
+      InputError: a needed column is missing, or there are no rows.
     """
     rows = iter(rows)
     first = next(rows, None)
     if first is None:
-        raise InputError(f"A {split} file must have rows. Received none that can be read.")
+        raise InputError(f"A {split} file must have rows. Received none that is readable.")
     rows = itertools.chain([first], rows)
     is_test = split.startswith("test")
     if task.kind in ("classification", "regression"):
@@ -55,7 +62,7 @@ def examples_of_rows(
 
 
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
-    """The classes of training examples, in order: as numbers where all are, else by their names.
+    """The classes of training examples, sorted as numbers if all are numbers, else by name.
 
     >>> labels_of([TextExample("0", "a", label="10"), TextExample("1", "b", label="9")])
     ('9', '10')
@@ -109,7 +116,10 @@ def _choices(
         if right is None and (not is_test or value not in (None, "")):
             outcome = "label ignored" if is_test else "left out"
             problems.add(
-                "label that is none of the options", row.source, f"received {shown(value)}", outcome=outcome
+                "label that is not one of the options",
+                row.source,
+                f"received {shown(value)}",
+                outcome=outcome,
             )
             if not is_test:
                 continue
@@ -124,7 +134,7 @@ def _choices(
 
 
 def _option_columns(columns: Columns, first: TableRow) -> list[str]:
-    """One column that holds a list, or several."""
+    """One column of lists, or several columns with one option each."""
     names = list(first.values)
     if columns.options is None or columns.options in names:
         found = columns.find("options", names, first.source)
@@ -133,7 +143,7 @@ def _option_columns(columns: Columns, first: TableRow) -> list[str]:
     prefix = columns.options or "option"
     several = [name for name in names if name.startswith(prefix)]
     if len(several) < 2:
-        columns.need("options", [], f"{first.source} with the columns {', '.join(map(str, names))}")
+        columns.need("options", names, first.source)
     return several
 
 
@@ -147,7 +157,7 @@ def _options(row: TableRow, names: list[str]) -> list[str] | None:
 
 
 def _right_option(value: Any, options: list[str]) -> int | None:
-    """From a number counted from 0, a letter or the text itself; the text comes first."""
+    """The option that a label names by its text, else by its number from 0 or its letter."""
     label = as_label(value)
     texts = [option.strip() for option in options]
     if texts.count(label) == 1:
@@ -159,7 +169,7 @@ def _right_option(value: Any, options: list[str]) -> int | None:
 
 
 def as_list(value: Any) -> Any:
-    """A list as it is, or read from the JSON that a field of a table holds."""
+    """The value, parsed if it is a JSON list or object in a field of a table."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             return json.loads(value)
@@ -187,7 +197,7 @@ def _questions(
         try:
             answers, starts = _answers(_value(row, answer), _value(row, start))
         except (TypeError, ValueError, KeyError) as error:
-            problems.add("answer that is neither a text nor a list of them", row.source, str(error))
+            problems.add("answer that is neither a text nor a list of texts", row.source, str(error))
             continue
         example = QuestionExample(
             id=str(number if given is None else given),
@@ -198,7 +208,7 @@ def _questions(
             is_impossible=not answers and task.answerable,
         )
         if start is None and "answer_start" not in str(_value(row, answer)):
-            example = _searched(example)
+            example = _with_starts(example)
         checked = checked_question(example, row.source, task, split, problems)
         if checked is not None:
             yield checked
@@ -209,7 +219,7 @@ def _value(row: TableRow, column: str | None) -> Any:
 
 
 def _answers(value: Any, start: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Answers and where they begin, from a text, a list of texts, or SQuAD's and datasets' nested forms."""
+    """Answers and their offsets, from a text, a list of texts, or the nested forms of SQuAD and its datasets."""
     value, start = as_list(value), as_list(start)
     if value in (None, "", []):
         return (), ()
@@ -227,8 +237,8 @@ def _answers(value: Any, start: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return tuple(texts), tuple(int(place) for place in starts)
 
 
-def _searched(example: QuestionExample) -> QuestionExample:
-    """Answers that are not said to begin anywhere, put where they stand if that is one place."""
+def _with_starts(example: QuestionExample) -> QuestionExample:
+    """Locates answers without offsets that occur exactly once; the others get -1."""
     starts = tuple(
         example.context.find(answer) if example.context.count(answer) == 1 else -1
         for answer in example.answers
@@ -250,14 +260,14 @@ def _words(
     for number, row in enumerate(rows):
         words = as_list(row.values.get(words_column))
         if not isinstance(words, list) or not words or not all(isinstance(w, str) and w for w in words):
-            problems.add("words that are no list of texts", row.source, f"received {shown(words)}")
+            problems.add("words that are not a list of texts", row.source, f"received {shown(words)}")
             continue
         given = as_list(_value(row, label_column))
         if given is None and is_test:
             yield WordsExample(str(number), tuple(words))
             continue
         if not isinstance(given, list) or len(given) != len(words):
-            problems.add("labels that are not one a word", row.source, f"received {shown(given)}")
+            problems.add("labels that are not one for each word", row.source, f"received {shown(given)}")
             continue
         tags = tuple(as_label(tag) for tag in given)
         outside = [tag for tag in tags if labels and tag not in labels]

@@ -1,4 +1,4 @@
-"""RACE: a folder of passages for each split and school, one JSON object a file."""
+"""RACE: a folder of passages for each split and school, one JSON object in each file."""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import ChoiceExample
-from data_prep.tasks.problems import Problems
-from data_prep.tasks.tables import parse_json, read_text, shown
+from data_prep.tasks.examples import ChoiceExample, Problems, shown
+from data_prep.tasks.tables import parse_json, read_unpacked
 
 GROUPS = ("middle", "high")
 _LETTERS = "ABCD"
@@ -19,13 +18,14 @@ def read_race(path: Path, split: str, problems: Problems) -> list[ChoiceExample]
     """The questions of a split, middle school first, passages in the order of their numbers.
 
     Args:
-      path: the folder RACE of the download, with train/middle/*.txt and so on; or a folder of one split, or of
-        one school.
+      path: the folder RACE of the download, with train/middle/*.txt and so on; the folder of one split or of
+        one school; or one file.
       split: "train", "dev" or "test".
-      problems: collects passages and questions that cannot be used.
+      problems: collects unusable passages and questions.
 
     Returns:
-      An example a question; ids are the passage's with "-" and the question's number from 0, as "middle157.txt-0".
+      One example for each question. Its id is the passage's, "-" and the question's number from 0:
+      "middle157.txt-0".
 
     Raises:
       InputError: there are no passages.
@@ -69,12 +69,12 @@ def _number(file: Path) -> tuple[int, str]:
 
 def _questions(file: Path, group: str, split: str, problems: Problems) -> Iterator[ChoiceExample]:
     try:
-        passage = parse_json(read_text(file))
+        passage = parse_json(read_unpacked(file))
     except InputError as error:
         problems.add("passage that cannot be read", str(file), str(error))
         return
     except ValueError as error:
-        problems.add("passage that is no JSON", str(file), str(error))
+        problems.add("passage that is not JSON", str(file), str(error))
         return
     yield from passage_questions(passage, group, split, str(file), f"{group}{file.name}", problems)
 
@@ -85,12 +85,12 @@ def passage_questions(
     """The questions of one passage in RACE's form.
 
     Args:
-      passage: a dict with article, questions, options, answers and perhaps id.
+      passage: a dict with article, questions, options, answers and optionally id.
       group: the school.
-      split: in "test" answers are not needed.
-      source: where it is, for messages.
-      identity: for a passage without an id.
-      problems: collects questions that cannot be used.
+      split: answers are optional in "test".
+      source: its place, for messages.
+      identity: the id of a passage that has none.
+      problems: collects unusable questions.
     """
     try:
         article, questions, options = (passage[key] for key in ("article", "questions", "options"))
@@ -105,7 +105,7 @@ def passage_questions(
         where = f"{source}, question {number}"
         label = _label(answer, split, where, problems)
         example = ChoiceExample(f"{identity}-{number}", article, question, choices, label, group)
-        if (label is not None or split == "test") and _is_whole(example, split, where, problems):
+        if (label is not None or split == "test") and _is_complete(example, split, where, problems):
             yield replace(example, options=tuple(choices))
 
 
@@ -122,8 +122,8 @@ def _label(answer: Any, split: str, source: str, problems: Problems) -> int | No
     return None
 
 
-def _is_whole(example: ChoiceExample, split: str, source: str, problems: Problems) -> bool:
-    """Whether there are texts and four options; in a test set they may be empty."""
+def _is_complete(example: ChoiceExample, split: str, source: str, problems: Problems) -> bool:
+    """Whether a question has its texts and four options; in a test set these may be empty."""
     options = example.options
     if not isinstance(options, list) or len(options) != len(_LETTERS):
         problems.add("question without four options", source, f"received {shown(options)}")
@@ -134,6 +134,6 @@ def _is_whole(example: ChoiceExample, split: str, source: str, problems: Problem
         return False
     if all(text.strip() for text in texts):
         return True
-    outcome = "kept, a prediction is due" if split == "test" else "left out"
+    outcome = "kept for prediction" if split == "test" else "left out"
     problems.add("empty text", source, f"received {shown(texts[1:])}", outcome=outcome)
     return split == "test"

@@ -1,6 +1,6 @@
-"""The examples of any task, from whatever holds them.
+"""The examples of any task, from a download, own files or tensorflow-datasets.
 
-folder, file or tfds:NAME --read_examples--> examples, and a Problems that knows what was wrong
+folder, file or tfds:NAME --read_examples--> examples, with unusable rows collected in a Problems
 """
 
 import os
@@ -10,10 +10,9 @@ from pathlib import Path
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.conll import read_conll
-from data_prep.tasks.examples import Example
-from data_prep.tasks.glue import GLUE_TASKS, read_glue
+from data_prep.tasks.examples import Example, Problems
+from data_prep.tasks.glue import read_glue
 from data_prep.tasks.own_data import examples_of_rows
-from data_prep.tasks.problems import Problems
 from data_prep.tasks.race import read_race
 from data_prep.tasks.squad import read_squad
 from data_prep.tasks.tables import read_table, table_suffix
@@ -27,7 +26,10 @@ _SPLIT_NAMES = {
     "test": ("test",),
 }
 _SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".conll", ".txt")
+_TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson")
 _CONLL_SUFFIXES = ("", ".conll", ".conllu", ".txt", ".bio", ".iob", ".tsv")
+# The suffixes of own tables that stand in for a file of the download. (GLUE's own files are .tsv.)
+_OWN_SUFFIXES = {"glue": (".csv", ".jsonl", ".ndjson"), "squad": _TABLE_SUFFIXES, "race": _TABLE_SUFFIXES}
 
 
 def read_examples(
@@ -45,54 +47,44 @@ def read_examples(
       task: from `find_task`.
       data: the folder of the original download or of own files (train.tsv, dev.csv, test.jsonl, ...), one file,
         or "tfds:NAME/CONFIG" for a dataset of tensorflow-datasets.
-      split: one of the task's splits; for a file, what it is used as.
-      problems: collects rows that cannot be used, with their lines.
-      columns: of own data, which columns are what.
-      labels: of own data, the training split's classes from `labels_of`; a label outside them is a problem.
+      split: one of the task's splits; for a single file, the role it plays.
+      problems: collects unusable rows, with their lines.
+      columns: the columns of own data.
+      labels: for own data, the training split's classes from `labels_of`; other labels are a problem.
 
     Returns:
       At least one example.
 
     Raises:
-      InputError: there is no such file or dataset, it is another kind of file, or no row can be used.
+      InputError: the file or dataset is missing or of another form, or no row is usable.
     """
     known = [name for names in task.splits.values() for name in names]
     if split not in known and not (split in _SPLIT_NAMES and not Path(data).is_dir()):
         raise InputError(f"A split of {task.name} must be one of {', '.join(known)}. Received {split!r}.")
     columns = columns or Columns()
     labels = task.labels or labels
-    examples = _read(task, data, split, problems, columns, labels)
+    if is_tfds(os.fspath(data)):
+        examples = read_tfds_examples(task, os.fspath(data), split, problems, columns, labels)
+    else:
+        examples = _read_files(task, Path(data), split, problems, columns, labels)
     if not examples:
-        told = "; ".join(problems.lines()) or "the file has none"
+        reason = "; ".join(problems.lines()) or "the file has none"
         raise InputError(
-            f"The {split} split of {task.name} must have examples. {data} has none to use: {told}."
+            f"The {split} split of {task.name} must have examples. {data} has none to use: {reason}."
         )
     return examples
 
 
-def _read(
-    task: Task,
-    data: str | os.PathLike,
-    split: str,
-    problems: Problems,
-    columns: Columns,
-    labels: Sequence[str],
+def _read_files(
+    task: Task, path: Path, split: str, problems: Problems, columns: Columns, labels: Sequence[str]
 ) -> list[Example]:
-    if is_tfds(os.fspath(data)):
-        return read_tfds_examples(task, os.fspath(data), split, problems, columns, labels)
-    path = Path(data)
     if not path.exists():
         raise InputError(f"There is no file or folder {path} with the {split} split of {task.name}.")
-    if task.name in GLUE_TASKS and table_suffix(path) not in (".csv", ".jsonl", ".ndjson"):
-        return list(read_glue(task, path, split, problems))
-    if task.name in ("squad1.1", "squad2.0") and table_suffix(path) not in (
-        ".csv",
-        ".tsv",
-        ".jsonl",
-        ".ndjson",
-    ):
-        return list(read_squad(task, path, split, problems))
-    if task.name == "race" and table_suffix(path) not in (".csv", ".tsv", ".jsonl", ".ndjson"):
+    if task.download and table_suffix(path) not in _OWN_SUFFIXES[task.download]:
+        if task.download == "glue":
+            return list(read_glue(task, path, split, problems))
+        if task.download == "squad":
+            return list(read_squad(task, path, split, problems))
         return list(read_race(path, split, problems))
     file = _own_file(path, split) if path.is_dir() else path
     suffix = table_suffix(file)
@@ -100,7 +92,7 @@ def _read(
         return list(read_squad(task, file, split, problems))
     if task.kind == "token_classification" and suffix in _CONLL_SUFFIXES:
         return list(read_conll(file, problems, labels=labels, is_test=split == "test"))
-    if suffix not in (".tsv", ".csv", ".jsonl", ".ndjson"):
+    if suffix not in _TABLE_SUFFIXES:
         raise InputError(f"Own data must be a .csv, .tsv or .jsonl file. Received {file}.")
     rows = read_table(file, problems, quoted=True)
     return examples_of_rows(task, rows, columns, split, labels, problems)
@@ -112,6 +104,6 @@ def _own_file(folder: Path, split: str) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise InputError(
-        f"The folder {folder} must have a file for the {split} split, {names[0]}, {split}.csv or {split}.jsonl "
-        "for instance. It has none; name the file itself."
+        f"The folder {folder} must have a file for the {split} split, for example {names[0]}, {split}.csv or "
+        f"{split}.jsonl. It has none; name the file itself."
     )

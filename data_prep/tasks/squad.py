@@ -1,37 +1,34 @@
-"""Questions in SQuAD's JSON, versions 1.1 and 2.0: also XQuAD, CMRC and DRCD."""
+"""Questions in SQuAD's JSON, versions 1.1 and 2.0 (also XQuAD, CMRC and DRCD), and where their answers stand."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.tasks.answers import located
-from data_prep.tasks.examples import QuestionExample
-from data_prep.tasks.problems import Problems
-from data_prep.tasks.tables import parse_json, read_text, shown
+from data_prep.tasks.examples import Problems, QuestionExample, shown
+from data_prep.tasks.tables import parse_json, read_unpacked
 from data_prep.tasks.task import Task
-
-_VERSIONS = {"squad1.1": "v1.1", "squad2.0": "v2.0"}
 
 
 def read_squad(task: Task, path: Path, split: str, problems: Problems) -> list[QuestionExample]:
     """The questions of a file, in its order.
 
     Args:
-      task: "squad1.1" or "squad2.0"; in 1.1 every question has an answer, and those that have none are left
-        out and told.
+      task: a task of kind question_answering. Unless it is `answerable`, training questions without an answer
+        are left out and reported.
       path: a file, or the folder of train-v1.1.json, dev-v1.1.json and so on.
-      split: "train", "dev" or "test"; answers are needed in training alone.
-      problems: collects questions that cannot be used, and answers that are not at their offset.
+      split: "train", "dev" or "test"; only training needs answers.
+      problems: collects unusable questions, and answers that are not at their offset.
 
     Raises:
-      InputError: there is no such file, or it is no JSON of that form.
+      InputError: the file is missing or not in SQuAD's form.
     """
     file = path if not path.is_dir() else squad_file(task, path, split)
+    text = read_unpacked(file)
     try:
-        content = parse_json(read_text(file))
-    except InputError:
-        raise
+        content = parse_json(text)
     except ValueError as error:
         raise InputError(f"SQuAD's files are JSON. {file} is not: {error}.") from None
     examples = []
@@ -47,37 +44,13 @@ def read_squad(task: Task, path: Path, split: str, problems: Problems) -> list[Q
     return examples
 
 
-def checked_question(
-    example: QuestionExample, source: str, task: Task, split: str, problems: Problems
-) -> QuestionExample | None:
-    """A question with its answers in place, or None if it is left out and `problems` knows why."""
-    is_training = split == "train"
-    outcome = "left out" if is_training else "kept, a prediction is due"
-    for name, text in (("question", example.question), ("context", example.context)):
-        if not text.strip():
-            problems.add(
-                f"empty {name}", f"{source}, question {example.id}", f"received {text!r}", outcome=outcome
-            )
-            if is_training:
-                return None
-    if example.answers and not example.is_impossible:
-        return located(example, source, problems, is_training=is_training)
-    if is_training and not (task.answerable and example.is_impossible):
-        problems.add(
-            "question without an answer", f"{source}, question {example.id}", shown(example.question)
-        )
-        return None
-    return example
-
-
 def squad_file(task: Task, folder: Path, split: str) -> Path:
     """The file of a split in the folder of a download.
 
     Raises:
       InputError: there is none.
     """
-    version = _VERSIONS.get(task.name, "v1.1")
-    name = f"{split}-{version}.json"
+    name = f"{split}-v{'2.0' if task.answerable else '1.1'}.json"
     for file in (folder / name, folder / f"{split}.json", folder / f"{name}.gz"):
         if file.is_file():
             return file
@@ -104,39 +77,143 @@ def _questions(content: Any, file: Path, problems: Problems) -> Iterator[tuple[Q
             if not isinstance(context, str) or not isinstance(paragraph.get("qas"), list):
                 problems.add("paragraph without a text `context` and a list `qas`", source, _form(paragraph))
                 continue
-            yield from _questions_of(paragraph, source, problems)
+            for example in _paragraph_questions(paragraph, source, problems):
+                yield example, source
 
 
-def _questions_of(paragraph: dict, source: str, problems: Problems) -> Iterator[tuple[QuestionExample, str]]:
+def _paragraph_questions(paragraph: dict, source: str, problems: Problems) -> Iterator[QuestionExample]:
     for q, question in enumerate(paragraph["qas"]):
         try:
             answers = question.get("answers") or ()
-            yield (
-                QuestionExample(
-                    id=str(question["id"]),
-                    question=_as_text(question["question"]),
-                    context=paragraph["context"],
-                    answers=tuple(_as_text(answer["text"]) for answer in answers),
-                    answer_starts=tuple(int(answer["answer_start"]) for answer in answers),
-                    is_impossible=bool(question.get("is_impossible", False)),
-                ),
-                source,
+            yield QuestionExample(
+                id=str(question["id"]),
+                question=_as_text(question["question"]),
+                context=paragraph["context"],
+                answers=tuple(_as_text(answer["text"]) for answer in answers),
+                answer_starts=tuple(int(answer["answer_start"]) for answer in answers),
+                is_impossible=bool(question.get("is_impossible", False)),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            problems.add("question that is not in SQuAD's form", f"{source}, question {q}", _reason(error))
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problems.add("question that is not in SQuAD's form", f"{source}, question {q}", reason)
 
 
 def _as_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{shown(value)} is no text")
+        raise TypeError(f"{shown(value)} is not a text")
     return value
-
-
-def _reason(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def _form(value: Any) -> str:
     if isinstance(value, dict):
         return f"an object with {', '.join(map(str, value)) or 'nothing in it'}"
     return f"a {type(value).__name__}"
+
+
+def checked_question(
+    example: QuestionExample, source: str, task: Task, split: str, problems: Problems
+) -> QuestionExample | None:
+    """A question with corrected answer offsets, or None if it is left out and reported to `problems`."""
+    is_training = split == "train"
+    outcome = "left out" if is_training else "kept for prediction"
+    for name, text in (("question", example.question), ("context", example.context)):
+        if not text.strip():
+            problems.add(
+                f"empty {name}", f"{source}, question {example.id}", f"received {text!r}", outcome=outcome
+            )
+            if is_training:
+                return None
+    if example.answers and not example.is_impossible:
+        return with_located_answers(example, source, problems, is_training=is_training)
+    if is_training and not (task.answerable and example.is_impossible):
+        problems.add(
+            "question without an answer", f"{source}, question {example.id}", shown(example.question)
+        )
+        return None
+    return example
+
+
+def with_located_answers(
+    example: QuestionExample, source: str, problems: Problems, *, is_training: bool
+) -> QuestionExample | None:
+    """The example with corrected answer offsets, or None if training cannot use it.
+
+    An answer that is not at its offset but occurs exactly once in the context is moved there. Evaluation keeps
+    every question, since each counts in the score; training keeps only located answers.
+
+    Args:
+      example: a question with answers.
+      source: its place, for messages.
+      problems: collects answers that are not at their offset.
+      is_training: whether a question without a located answer is left out.
+    """
+    starts = list(example.answer_starts)
+    located = []
+    reported: set[tuple[str, int]] = set()
+    for i, (answer, start) in enumerate(zip(example.answers, example.answer_starts, strict=True)):
+        if answer_span(example.context, answer, start):
+            located.append(i)
+            continue
+        occurrences = _occurrences(example.context, answer)
+        if len(occurrences) == 1:
+            starts[i] = occurrences[0]
+            located.append(i)
+        if (answer, start) not in reported:
+            where = f"{source}, question {example.id}"
+            _report_misplaced(example.context, where, problems, answer, start, occurrences, is_training)
+        reported.add((answer, start))
+    if not is_training:
+        return replace(example, answer_starts=tuple(starts))
+    if not located:
+        return None
+    return replace(
+        example,
+        answers=tuple(example.answers[i] for i in located),
+        answer_starts=tuple(starts[i] for i in located),
+    )
+
+
+def answer_span(context: str, answer: str, start: int) -> tuple[int, int] | None:
+    """The begin and end, in characters, of an answer at `start`; None if the answer is not there.
+
+    White space around the answer and the amount of it between words do not matter.
+
+    >>> answer_span("It was  the\\nlast one.", " the last", 7)
+    (8, 16)
+    """
+    words = answer.split()
+    if not words or not 0 <= start <= len(context):
+        return None
+    if context.startswith(answer, start):  # the usual case, without compiling a pattern
+        begin = start + len(answer) - len(answer.lstrip())
+        return begin, begin + len(answer.strip())
+    # A start inside the white space before an answer counts as the answer's start.
+    match = re.compile(r"\s*(" + r"\s+".join(map(re.escape, words)) + ")").match(context, start)
+    return match.span(1) if match else None
+
+
+def _occurrences(context: str, answer: str) -> list[int]:
+    words = answer.split()
+    if not words:
+        return []
+    return [match.start() for match in re.finditer(r"\s+".join(map(re.escape, words)), context)]
+
+
+def _report_misplaced(
+    context: str,
+    where: str,
+    problems: Problems,
+    answer: str,
+    start: int,
+    occurrences: list[int],
+    is_training: bool,
+) -> None:
+    found = context[max(start, 0) :][: len(answer)]
+    detail = f"{shown(answer)} at {start}, where the context has {shown(found)}"
+    if len(occurrences) == 1:
+        outcome = "moved to its only occurrence"
+        detail += f"; it occurs at {occurrences[0]}"
+    else:
+        outcome = "left out" if is_training else "kept for evaluation"
+        detail += f"; it occurs {len(occurrences) or 'no'} times"
+    problems.add("answer not at its offset", where, detail, outcome=outcome)

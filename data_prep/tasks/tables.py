@@ -1,10 +1,11 @@
-"""Files of rows, CSV, TSV and JSON lines, as dicts of their columns.
+"""CSV, TSV and JSON Lines files as rows: dicts of their columns.
 
-path --read_rows--> TableRow(values, source) ...
+path --read_table--> TableRow(values, source) ...
 """
 
 import csv
 import io
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
-from data_prep.tasks.problems import Problems
-from data_prep.text.sources import UnpackedFile
+from data_prep.tasks.examples import Problems, shown
+from data_prep.text.sources import COMPRESSIONS, UnpackedFile
 
-_SHOWN_CHARACTERS = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -24,8 +24,8 @@ class TableRow(NamedTuple):
     """One row.
 
     Attributes:
-      values: column -> value; text in CSV and TSV, anything in JSON lines.
-      source: where it is, for messages: "train.tsv:17".
+      values: column -> value; text in CSV and TSV, any JSON value in JSON Lines.
+      source: file and line for messages, "train.tsv:17".
     """
 
     values: dict[str, Any]
@@ -40,21 +40,21 @@ def read_table(
     columns: Sequence[str] | None = None,
     quoted: bool = False,
 ) -> Iterator[TableRow]:
-    """The rows of a file, by its name: .jsonl and .ndjson are JSON lines, .csv has commas, all else tabs.
+    """The rows of a file. .jsonl and .ndjson are JSON Lines, .csv has commas, anything else tabs.
 
     Args:
-      path: the file; .gz, .bz2, .xz and .zst behind its name are unpacked.
-      problems: collects rows that are none.
-      needed: what a row must have to be one; rows may be longer or shorter otherwise.
-      columns: the columns of a file whose first row does not name them; without, the first row must.
-      quoted: whether quotes around a field of a tab-separated file are no part of it. (In CSV they never are;
-        GLUE's files have quotes that are text.)
+      path: the file; .gz, .bz2, .xz and .zst files are unpacked.
+      problems: collects malformed rows.
+      needed: the columns that every row must have; without them a row must have all columns.
+      columns: the columns of a file whose first row does not name them.
+      quoted: whether to remove the quotes around fields of a tab-separated file. (CSV fields are always
+        unquoted; in GLUE's files quotes are part of the text.)
 
     Raises:
-      InputError: there is no such file, it is no UTF-8, its first row lacks needed columns, or a quote in it never
-        closes.
+      InputError: the file is missing or not UTF-8, its first row lacks a needed column, or a quote in it is
+        never closed.
     """
-    text = read_text(path)
+    text = read_unpacked(path)
     suffix = table_suffix(path)
     if suffix in (".jsonl", ".ndjson"):
         yield from _json_lines(text, path, problems)
@@ -63,14 +63,14 @@ def read_table(
         rows = _csv_rows(text, path, problems)
     else:
         rows = _quoted_rows(text) if quoted else _plain_rows(text)
-    yield from _named(rows, path, problems, needed, columns)
+    yield from _with_names(rows, path, problems, needed, columns)
 
 
-def read_text(path: Path) -> str:
-    """A whole UTF-8 file, unpacked, without a byte order mark.
+def read_unpacked(path: Path) -> str:
+    """The content of a UTF-8 file, decompressed, without a byte-order mark.
 
     Raises:
-      InputError: there is no such file, it is empty, damaged or no UTF-8; names the line.
+      InputError: the file is missing, empty, damaged or not UTF-8; the message names the line.
     """
     with UnpackedFile(path) as file:
         data = b"".join(file)
@@ -80,21 +80,21 @@ def read_text(path: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"Texts must be UTF-8. {path}:{line} has the byte 0x{data[error.start]:02x}; "
-            "convert the file, for instance with iconv."
+            "convert the file, for example with iconv."
         ) from None
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text, in which half of an escaped pair ("\\ud83d") is U+FFFD: it has no UTF-8 form.
+    """The value of a JSON text. Lone surrogates ("\\ud83d"), which UTF-8 cannot encode, become U+FFFD.
 
     Raises:
-      ValueError: it is no JSON, or nested beyond measure.
+      ValueError: it is not JSON, or nested too deeply.
     """
     try:
         value = json.loads(text)
         return _without_surrogates(value) if _ESCAPED_SURROGATE.search(text) else value
     except RecursionError:
-        raise ValueError("nested beyond measure") from None
+        raise ValueError("nested too deeply") from None
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -108,15 +108,9 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def table_suffix(path: Path) -> str:
-    """The suffix without that of a compression: ".tsv" of train.tsv.gz."""
-    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".bz2", ".xz", ".zst")]
+    """The suffix before that of a compression: ".tsv" for train.tsv.gz."""
+    suffixes = [suffix for suffix in path.suffixes if suffix not in COMPRESSIONS]
     return suffixes[-1].lower() if suffixes else ""
-
-
-def shown(value: Any) -> str:
-    """A value as a message shows it."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 4] + " ..."
 
 
 def _json_lines(text: str, path: Path, problems: Problems) -> Iterator[TableRow]:
@@ -127,16 +121,16 @@ def _json_lines(text: str, path: Path, problems: Problems) -> Iterator[TableRow]
         try:
             values = parse_json(line)
         except ValueError as error:
-            problems.add("line that is no JSON", source, str(error).replace(": line 1 column", " column"))
+            problems.add("line that is not JSON", source, str(error).replace(": line 1 column", " column"))
             continue
         if not isinstance(values, dict):
-            problems.add("line that is no JSON object", source, f"received {shown(values)}")
+            problems.add("line that is not a JSON object", source, f"received {shown(values)}")
             continue
         yield TableRow(values, source)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank; only a line feed ends one, for texts have U+2028 and U+0085 in them."""
+    """Lines that are not blank. Only a line feed ends one, since texts contain U+2028 and U+0085."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip("\r "):
             yield number, line.removesuffix("\r")
@@ -148,7 +142,7 @@ def _plain_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _quoted_rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines cut at tabs, without the quotes around fields; in a line whose quotes do not pair they are text."""
+    """Lines split at tabs, fields unquoted; in a line with unbalanced quotes these are text."""
     for number, line in _lines(text):
         try:
             fields = (
@@ -175,7 +169,7 @@ def _csv_rows(text: str, path: Path, problems: Problems) -> Iterator[tuple[int, 
                         f"A quote that opens a field must close it. The one in {path}:{begin} never does; write "
                         'quotes inside a field twice ("").'
                     ) from None
-                problems.add("line that is no CSV", f"{path}:{begin}", str(error))
+                problems.add("line that is not CSV", f"{path}:{begin}", str(error))
                 continue
             if any(fields):
                 yield begin, fields
@@ -183,15 +177,15 @@ def _csv_rows(text: str, path: Path, problems: Problems) -> Iterator[tuple[int, 
         csv.field_size_limit(limit)
 
 
-def _named(
+def _with_names(
     rows: Iterator[tuple[int, list[str]]],
     path: Path,
     problems: Problems,
     needed: Sequence[str],
     columns: Sequence[str] | None,
 ) -> Iterator[TableRow]:
-    number, first = next(rows, (1, []))
-    names = [name.strip() for name in first]
+    header = next(rows, (1, []))
+    names = [name.strip() for name in header[1]]
     if not set(needed) <= set(names):
         if columns is None or set(columns) & set(names):
             missing = ", ".join(name for name in needed if name not in names)
@@ -200,7 +194,7 @@ def _named(
                 f"only: {', '.join(map(shown, names))}."
             )
         names = list(columns)
-        rows = _and_then((number, first), rows)
+        rows = itertools.chain([header], rows)
     at_least = 1 + max((names.index(name) for name in needed), default=len(names) - 1)
     for number, fields in rows:
         source = f"{path}:{number}"
@@ -212,8 +206,3 @@ def _named(
             )
             continue
         yield TableRow(dict(zip(names, fields, strict=False)), source)
-
-
-def _and_then(first: Any, rest: Iterator) -> Iterator:
-    yield first
-    yield from rest

@@ -1,4 +1,4 @@
-"""The tasks: what each asks for, its labels in the model's order, and the names of its splits."""
+"""The table of tasks: what each asks for, its labels, its metrics, and where its data come from."""
 
 import difflib
 from collections.abc import Mapping
@@ -12,6 +12,14 @@ Kind = Literal[
     "classification", "regression", "multiple_choice", "question_answering", "token_classification"
 ]
 _USUAL_SPLITS = MappingProxyType({"train": ("train",), "dev": ("dev",), "test": ("test",)})
+_MNLI_SPLITS = MappingProxyType(
+    {
+        "train": ("train",),
+        "dev": ("dev_matched", "dev_mismatched"),
+        "test": ("test_matched", "test_mismatched"),
+    }
+)
+_AX_SPLITS = MappingProxyType({"train": (), "dev": (), "test": ("test",)})
 _MNLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 
@@ -21,82 +29,95 @@ class Task:
     """A downstream task.
 
     Attributes:
-      name: what `--task` takes.
-      kind: which model it needs.
-      labels: the classes in the model's order; () where they are read from the data, or there are none.
-      is_pair: whether its texts come in pairs; None where the data says so.
-      folder: its folder in the original download; "" where that has none, and for own data.
-      splits: role ("train", "dev", "test") -> names of the splits that play it; none where there is none.
+      name: the value of `--task`.
+      kind: the kind of model it needs.
+      labels: the classes in the model's order; () if they are read from the data or there are none.
+      metrics: the metrics of a benchmark's tables, whose mean is the task's score. The first one selects the
+        best checkpoint.
+      download: the download whose layout its files have: "glue", "squad" or "race"; "" for own data.
+      folder: its folder in that download; "" if it has none.
+      tfds: its datasets in tensorflow-datasets, as NAME/CONFIG.
+      splits: role ("train", "dev", "test") -> names of the splits in that role.
       answerable: whether a question may have no answer (SQuAD 2.0).
     """
 
     name: str
     kind: Kind
     labels: tuple[str, ...] = ()
-    is_pair: bool | None = None
+    metrics: tuple[str, ...] = ("accuracy",)
+    download: Literal["glue", "squad", "race", ""] = ""
     folder: str = ""
+    tfds: tuple[str, ...] = ()
     splits: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _USUAL_SPLITS)
     answerable: bool = False
 
     @property
     def is_own_data(self) -> bool:
-        """Whether it is a kind of task with the user's files, and not one of the paper's."""
-        return self.name == self.kind.replace("_", "-")
+        """Whether it reads the user's own files rather than those of a benchmark."""
+        return not self.download
+
+    @property
+    def main_metric(self) -> str:
+        """The name of the metric that selects the best checkpoint; higher is better."""
+        return self.metrics[0]
 
 
-TASKS: Mapping[str, Task] = MappingProxyType(
-    {
-        task.name: task
-        for task in (
-            Task("cola", "classification", ("0", "1"), False, "CoLA"),
-            Task("sst-2", "classification", ("0", "1"), False, "SST-2"),
-            Task("mrpc", "classification", ("0", "1"), True, "MRPC"),
-            Task("sts-b", "regression", (), True, "STS-B"),
-            Task("qqp", "classification", ("0", "1"), True, "QQP"),
-            Task(
-                "mnli",
-                "classification",
-                _MNLI_LABELS,
-                True,
-                "MNLI",
-                MappingProxyType(
-                    {
-                        "train": ("train",),
-                        "dev": ("dev_matched", "dev_mismatched"),
-                        "test": ("test_matched", "test_mismatched"),
-                    }
-                ),
-            ),
-            Task("qnli", "classification", _ENTAILMENT_LABELS, True, "QNLI"),
-            Task("rte", "classification", _ENTAILMENT_LABELS, True, "RTE"),
-            Task("wnli", "classification", ("0", "1"), True, "WNLI"),
-            # The diagnostic set: a model of MNLI predicts it.
-            Task(
-                "ax",
-                "classification",
-                _MNLI_LABELS,
-                True,
-                "diagnostic",
-                MappingProxyType({"train": (), "dev": (), "test": ("test",)}),
-            ),
-            Task("squad1.1", "question_answering"),
-            Task("squad2.0", "question_answering", answerable=True),
-            Task("race", "multiple_choice", ("A", "B", "C", "D"), folder="RACE"),
-            Task("classification", "classification"),
-            Task("regression", "regression"),
-            Task("multiple-choice", "multiple_choice"),
-            Task("question-answering", "question_answering"),
-            Task("token-classification", "token_classification"),
-        )
-    }
+def _glue(
+    name: str,
+    folder: str,
+    labels: tuple[str, ...],
+    *metrics: str,
+    tfds: str = "",
+    splits: Mapping[str, tuple[str, ...]] = _USUAL_SPLITS,
+) -> Task:
+    kind: Kind = "classification" if labels else "regression"
+    config = f"glue/{tfds or name}"
+    return Task(name, kind, labels, metrics or ("accuracy",), "glue", folder, (config,), splits)
+
+
+_ALL = (
+    _glue("cola", "CoLA", ("0", "1"), "matthews"),
+    _glue("sst-2", "SST-2", ("0", "1"), tfds="sst2"),
+    _glue("mrpc", "MRPC", ("0", "1"), "accuracy", "f1"),
+    _glue("sts-b", "STS-B", (), "pearson", "spearman", tfds="stsb"),
+    _glue("qqp", "QQP", ("0", "1"), "accuracy", "f1"),
+    _glue("mnli", "MNLI", _MNLI_LABELS, splits=_MNLI_SPLITS),
+    _glue("qnli", "QNLI", _ENTAILMENT_LABELS),
+    _glue("rte", "RTE", _ENTAILMENT_LABELS),
+    _glue("wnli", "WNLI", ("0", "1")),
+    # The diagnostic set, which a model of MNLI predicts.
+    _glue("ax", "diagnostic", _MNLI_LABELS, "matthews", splits=_AX_SPLITS),
+    Task("squad1.1", "question_answering", (), ("f1", "exact_match"), "squad", tfds=("squad/v1.1",)),
+    Task(
+        "squad2.0",
+        "question_answering",
+        metrics=("f1", "exact"),
+        download="squad",
+        tfds=("squad/v2.0",),
+        answerable=True,
+    ),
+    Task(
+        "race",
+        "multiple_choice",
+        ("A", "B", "C", "D"),
+        download="race",
+        folder="RACE",
+        tfds=("race/middle", "race/high"),
+    ),
+    Task("classification", "classification", metrics=("accuracy", "macro_f1")),
+    Task("regression", "regression", metrics=("pearson", "spearman")),
+    Task("multiple-choice", "multiple_choice"),
+    Task("question-answering", "question_answering", metrics=("f1", "exact_match")),
+    Task("token-classification", "token_classification", metrics=("f1",)),
 )
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _ALL})
 
 
 def find_task(name: str) -> Task:
-    """The task of a name; capitals do not matter.
+    """The task of a name, in upper or lower case.
 
     Raises:
-      InputError: there is none; names the nearest one.
+      InputError: there is no such task; the message suggests the nearest name.
     """
     task = TASKS.get(name.lower())
     if task is None:

@@ -1,21 +1,20 @@
-"""Rows with one text or two and a label, as examples."""
+"""Rows with one or two texts and a label, as examples."""
 
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from data_prep.tasks.examples import TextExample
-from data_prep.tasks.problems import Problems
-from data_prep.tasks.tables import TableRow, shown
+from data_prep.tasks.examples import Problems, TextExample, shown
+from data_prep.tasks.tables import TableRow
 
 
 class TextColumns(NamedTuple):
-    """Which columns are what."""
+    """The names of the columns; `text_b` is None for single texts."""
 
     text_a: str
     text_b: str | None
-    label: str
-    id: str
+    label: str = "label"
+    id: str = "index"
 
 
 def text_examples(
@@ -27,15 +26,15 @@ def text_examples(
     *,
     is_test: bool,
 ) -> list[TextExample]:
-    """Examples of the rows that make sense; the others go to `problems`.
+    """The examples of rows; unusable rows go to `problems`.
 
     Args:
       rows: from any file.
-      columns: which columns are what.
-      kind: "regression" makes numbers of labels.
-      labels: what labels may be; () for anything.
-      problems: collects the rows that are left out: no text, no label, or a label outside the set.
-      is_test: labels are not needed, and rows with empty texts stay in.
+      columns: the names of their columns.
+      kind: "regression" converts labels to numbers.
+      labels: the allowed labels; () allows any.
+      problems: collects rows without a text, without a label, or with a label outside the set.
+      is_test: whether labels are optional and rows with empty texts are kept.
     """
     examples = []
     for number, row in enumerate(rows):
@@ -64,7 +63,7 @@ def _text(row: TableRow, column: str | None, problems: Problems, is_test: bool) 
         value = str(value)
     if value and not value.isspace():
         return value
-    outcome = "kept, a prediction is due" if is_test else "left out"
+    outcome = "kept for prediction" if is_test else "left out"
     problems.add("empty text", row.source, f"received {value!r} in {column!r}", outcome=outcome)
     return (value or "") if is_test else None
 
@@ -80,7 +79,7 @@ def _label(
     if kind == "regression":
         number = as_number(value)
         if number is None:
-            problems.add("label that is no number", source, f"received {shown(value)}", outcome=outcome)
+            problems.add("label that is not a number", source, f"received {shown(value)}", outcome=outcome)
         return number
     label = as_label(value)
     if labels and label not in labels:
@@ -95,7 +94,7 @@ def _label(
 
 
 def as_label(value: Any) -> str:
-    """A class's name; a whole number has no point.
+    """A class's name; whole numbers are written without a decimal point.
 
     >>> [as_label(value) for value in (" yes ", 1, 1.0, True)]
     ['yes', '1', '1', 'true']
@@ -108,7 +107,7 @@ def as_label(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """A finite number, or None."""
+    """The value as a finite number, or None."""
     if isinstance(value, bool):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Tasks as tensorflow-datasets has them, in place of a folder: tfds:glue, tfds:squad/v1.1, tfds:race."""
+"""Tasks from tensorflow-datasets instead of a folder: tfds:glue, tfds:squad/v1.1, tfds:race."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,8 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import Example, QuestionExample
+from data_prep.tasks.examples import Example, Problems, QuestionExample
 from data_prep.tasks.own_data import examples_of_rows
-from data_prep.tasks.problems import Problems
 from data_prep.tasks.race import passage_questions
 from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
@@ -18,23 +17,8 @@ from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, text_examples
 from data_prep.text.tfds_rows import open_tfds, tfds_examples
 
-# The version in NAME/CONFIG:1.0.0 begins with a digit, and no split does.
+# The version in NAME/CONFIG:1.0.0 begins with a digit; no split does.
 _NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?)(:(?P<split>[^\d:].*))?")
-_CONFIGS = {
-    "cola": ("glue/cola",),
-    "sst-2": ("glue/sst2",),
-    "mrpc": ("glue/mrpc",),
-    "sts-b": ("glue/stsb",),
-    "qqp": ("glue/qqp",),
-    "mnli": ("glue/mnli",),
-    "qnli": ("glue/qnli",),
-    "rte": ("glue/rte",),
-    "wnli": ("glue/wnli",),
-    "ax": ("glue/ax",),
-    "squad1.1": ("squad/v1.1",),
-    "squad2.0": ("squad/v2.0",),
-    "race": ("race/middle", "race/high"),
-}
 _TEXTS = {
     "cola": ("sentence", None),
     "sst-2": ("sentence", None),
@@ -53,15 +37,15 @@ def read_tfds_examples(
 
     Args:
       task: from `find_task`.
-      name: "tfds:NAME/CONFIG"; without CONFIG ("tfds:glue", "tfds:race") the task's own. With ":SPLIT" behind it,
-        that split or slice is used ("tfds:glue/sst2:train[:10%]").
+      name: "tfds:NAME/CONFIG"; without CONFIG ("tfds:glue", "tfds:race") the task's own. A trailing ":SPLIT"
+        selects a split or slice ("tfds:glue/sst2:train[:10%]").
       split: one of the task's splits; "dev" is a dataset's "validation".
-      problems: collects examples that cannot be used.
-      columns: of own data, which features are what.
-      labels: of own data, what labels may be; () for anything.
+      problems: collects unusable examples.
+      columns: for own data, the names of the features.
+      labels: for own data, the allowed labels; () allows any.
 
     Raises:
-      InputError: no such dataset, configuration or split, or a feature is missing.
+      InputError: the dataset, configuration or split does not exist, or a feature is missing.
     """
     matched = _NAME.fullmatch(name)
     if not matched:
@@ -69,9 +53,8 @@ def read_tfds_examples(
             f'A dataset must be written "tfds:NAME/CONFIG", for example "tfds:glue". Received {name!r}.'
         )
     datasets: tuple[str, ...] = (matched["dataset"],)
-    own = _CONFIGS.get(task.name, ())
-    if own and matched["dataset"] == own[0].split("/")[0]:
-        datasets = own
+    if task.tfds and matched["dataset"] == task.tfds[0].split("/")[0]:
+        datasets = task.tfds
     examples: list[Example] = []
     for dataset in datasets:
         rows = _rows(dataset, matched["split"], split, task)
@@ -89,7 +72,7 @@ def _rows(dataset: str, given: str | None, split: str, task: Task) -> Iterator[T
     }
     for number, example in enumerate(tfds_examples(tfds, builder, names)):
         values = {
-            key: _named(value, classes[key], task) if key in classes else _plain(value)
+            key: _class_names(value, classes[key], task) if key in classes else _plain(value)
             for key, value in example.items()
         }
         yield TableRow(values, f"tfds:{dataset}:{names}, example {number}")
@@ -105,17 +88,17 @@ def _classes(feature: Any) -> list[str]:
     return list(getattr(feature, "feature", feature).names)
 
 
-def _named(value: Any, names: list[str], task: Task) -> Any:
-    """Numbers of classes by their names; as numbers where the original's files have those. -1 is no label."""
+def _class_names(value: Any, names: list[str], task: Task) -> Any:
+    """Class numbers as names, or as text if the original's files have numbers. -1 means no label."""
     if np.ndim(value):
-        return [_named(one, names, task) for one in value]
+        return [_class_names(one, names, task) for one in value]
     if value < 0:
         return None
     return str(int(value)) if task.labels and not set(names) <= set(task.labels) else names[int(value)]
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's values as Python's, UTF-8 as text."""
+    """NumPy values as Python values, UTF-8 as text."""
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, bytes):

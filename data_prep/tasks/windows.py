@@ -7,11 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.tasks.answers import answer_span
-from data_prep.tasks.examples import QuestionExample
+from data_prep.tasks.examples import Problems, QuestionExample, shown
 from data_prep.tasks.features import Features
-from data_prep.tasks.problems import Problems
-from data_prep.tasks.tables import shown
+from data_prep.tasks.squad import answer_span
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 

@@ -320,7 +320,7 @@ def refused(capfd, arguments) -> str:
         ({"num_train_epochs": 2}, "are two ways to say how long to train"),
         ({"do_eval": None, "early_stopping_patience": 2}, "Received it without --do_eval"),
         ({"vocab_file": "nothing.model"}, "There must be a file nothing.model"),
-        ({"column_names": "texts=review"}, "--column_names is a list of COLUMN=NAME"),
+        ({"column_names": "texts=review"}, "--column_names must be a list of COLUMN=NAME"),
         ({"column_names": "text_a=review"}, "has no 'review'"),
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"do_train": None}, "train with --do_train first"),

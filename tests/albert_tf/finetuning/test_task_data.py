@@ -8,8 +8,7 @@ import pytest
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import Split, classes_of, prediction_batches, read_split
 from data_prep.errors import InputError
-from data_prep.tasks.examples import TextExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, TextExample
 from data_prep.tasks.task import find_task
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import WordsExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, WordsExample
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.features import choice_features, text_features, word_features
 from data_prep.tasks.own_data import labels_of
-from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import TASKS
 from data_prep.tasks.windows import question_windows

@@ -3,8 +3,7 @@
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import TextExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, TextExample
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 
@@ -156,7 +155,7 @@ def test_every_row_of_a_test_set_stays_in(tmp_path):
     examples, problems = read(tmp_path, "rte", "test")
     assert [(example.id, example.text_b) for example in examples] == [("0", "B."), ("1", ""), ("2", "E.")]
     assert problems.lines() == [
-        f"1 row: empty text, kept, a prediction is due ({path}:3: received '' in 'sentence2')"
+        f"1 row: empty text, kept for prediction ({path}:3: received '' in 'sentence2')"
     ]
 
 
@@ -167,7 +166,7 @@ def test_scores_that_are_no_numbers(tmp_path):
     )
     examples, problems = read(tmp_path, "sts-b", "train")
     assert len(examples) == 1
-    assert problems.counts == {"label that is no number, left out": 2}
+    assert problems.counts == {"label that is not a number, left out": 2}
 
 
 def test_missing_files_and_splits(tmp_path):

@@ -7,9 +7,8 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
+from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.own_data import labels_of
-from data_prep.tasks.problems import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 
@@ -49,7 +48,7 @@ def test_named_columns(tmp_path):
         InputError, match="`label` must be in the file. .* has no 'star', only: review, text, stars"
     ):
         read("regression", path, columns=Columns(label="star"))
-    with pytest.raises(InputError, match="`label` must be there, named label or labels or score"):
+    with pytest.raises(InputError, match="`label` is needed, named label or labels or score"):
         read("regression", path)
 
 
@@ -76,7 +75,7 @@ def test_a_test_file_without_labels(tmp_path):
     path = write(tmp_path / "test.csv", [{"text": "a"}, {"text": " "}])
     examples, problems = read("classification", path, "test")
     assert [example.text_a for example in examples] == ["a", " "]
-    assert dict(problems.counts) == {"empty text, kept, a prediction is due": 1}
+    assert dict(problems.counts) == {"empty text, kept for prediction": 1}
 
 
 @pytest.mark.parametrize(
@@ -113,10 +112,10 @@ def test_choices_that_are_wrong(tmp_path):
     assert dict(problems.counts) == {
         "options missing, left out": 2,
         "empty text, left out": 1,
-        "label that is none of the options, left out": 2,
+        "label that is not one of the options, left out": 2,
     }
     assert len(read("multiple-choice", path, "test")[0]) == 4
-    with pytest.raises(InputError, match="A column for `options` must be there"):
+    with pytest.raises(InputError, match="A column for `options` is needed"):
         read("multiple-choice", write(tmp_path / "a.csv", [{"question": "Q?", "label": "1"}]))
 
 
@@ -152,7 +151,7 @@ def test_questions_that_are_wrong(tmp_path):
     assert [example.id for example in examples] == ["0"]
     assert dict(problems.counts) == {
         "answer not at its offset, left out": 1,
-        "answer that is neither a text nor a list of them, left out": 1,
+        "answer that is neither a text nor a list of texts, left out": 1,
         "question without an answer, left out": 1,
         "empty context, left out": 1,
     }
@@ -174,14 +173,14 @@ def test_words(tmp_path):
     assert examples == [WordsExample("0", ("New", "York"), ("B", "I")), WordsExample("4", ("b",), ("3",))]
     assert labels_of(examples) == ("3", "B", "I")
     assert dict(problems.counts) == {
-        "labels that are not one a word, left out": 1,
-        "words that are no list of texts, left out": 1,
+        "labels that are not one for each word, left out": 1,
+        "words that are not a list of texts, left out": 1,
         "label outside the set, left out": 1,
     }
 
 
 def test_files_of_other_kinds_and_names(tmp_path):
-    with pytest.raises(InputError, match=r"must have a file for the dev split, dev\.tsv"):
+    with pytest.raises(InputError, match=r"must have a file for the dev split, for example dev\.tsv"):
         read("classification", tmp_path, "dev")
     (tmp_path / "a.xlsx").write_text("x", encoding="utf-8")
     with pytest.raises(InputError, match=r"must be a \.csv, \.tsv or \.jsonl file"):

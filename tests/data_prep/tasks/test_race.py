@@ -5,8 +5,7 @@ import json
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import ChoiceExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import ChoiceExample, Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 
@@ -79,7 +78,7 @@ def test_what_is_wrong_is_told(tmp_path):
     examples, problems = read(tmp_path, "train")
     assert [example.id for example in examples] == ["middle1.txt-0", "middle1.txt-1", "middle7.txt-1"]
     assert dict(problems.counts) == {
-        "passage that is no JSON, left out": 1,
+        "passage that is not JSON, left out": 1,
         "passage that is not in RACE's form, left out": 2,
         "label outside the set, left out": 2,
         "question without four options, left out": 1,

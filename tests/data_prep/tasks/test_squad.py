@@ -1,13 +1,16 @@
-"""Questions in SQuAD's JSON."""
+"""Questions in SQuAD's JSON, and answers that are at their offsets or not."""
 
 import json
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import QuestionExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.reading import read_examples
+from data_prep.tasks.squad import answer_span, with_located_answers
 from data_prep.tasks.task import find_task
 
 CONTEXT = "Ann met Ben in Rome."
@@ -102,7 +105,7 @@ def test_what_is_wrong_is_told(tmp_path):
             "none to use: 1 row: paragraph without a text `context`",
         ),
         ('{"data": [{"paragraphs": [{"context": "a", "qas": 1}]}]}', "none to use: 1 row: paragraph without"),
-        ("[" * 100_000, "is not: nested beyond measure"),
+        ("[" * 100_000, "is not: nested too deeply"),
     ],
 )
 def test_other_files(tmp_path, content, message):
@@ -122,3 +125,79 @@ def test_half_of_an_escaped_pair(tmp_path):
 def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match=r"squad2.0 must have the file .*train-v2\.0\.json"):
         read(tmp_path, "squad2.0")
+
+
+WAS = "It was  the\nlast one. The last one it was."
+
+
+@pytest.mark.parametrize(
+    ("answer", "start", "span"),
+    [
+        ("It was", 0, (0, 6)),
+        ("was the last", 3, (3, 16)),
+        (" the last", 6, (8, 16)),
+        ("the last ", 7, (8, 16)),
+        ("last\none", 12, (12, 20)),
+        ("last", 11, (12, 16)),
+        ("one.", 17, (17, 21)),
+        ("was.", 38, (38, 42)),
+        ("was", 2, (3, 6)),
+        ("was", 0, None),
+        ("was", 4, None),
+        ("lastone", 12, None),
+        ("It", -1, None),
+        ("was.", 99, None),
+        ("  ", 2, None),
+        ("", 0, None),
+    ],
+)
+def test_spans(answer, start, span):
+    assert answer_span(WAS, answer, start) == span
+
+
+@given(st.text("ab .\n\u00a0", min_size=1), st.data())
+def test_what_is_cut_from_a_context_is_found_again(context, data):
+    begin = data.draw(st.integers(0, len(context)))
+    end = data.draw(st.integers(begin, len(context)))
+    answer = context[begin:end]
+    span = answer_span(context, re.sub(r"\s+", " ", answer), begin)
+    if answer.strip():
+        assert span is not None
+        assert context[slice(*span)] == answer.strip()
+    else:
+        assert span is None
+
+
+def misplaced(answers, starts):
+    return QuestionExample("q1", "What?", WAS, tuple(answers), tuple(starts))
+
+
+def test_an_answer_that_stands_elsewhere_once_is_taken_from_there():
+    problems = Problems()
+    example = with_located_answers(misplaced(["The last"], [3]), "a.json", problems, is_training=True)
+    assert example == misplaced(["The last"], [22])
+    assert problems.lines() == [
+        "1 row: answer not at its offset, moved to its only occurrence (a.json, question q1: "
+        "'The last' at 3, where the context has 'was  the'; it occurs at 22)"
+    ]
+
+
+@pytest.mark.parametrize(("answer", "times"), [("it were", "no times"), ("last one", "2 times")])
+def test_an_answer_that_cannot_be_placed(answer, times):
+    for is_training, outcome in ((True, "left out"), (False, "kept for evaluation")):
+        problems = Problems()
+        given_example = misplaced([answer], [1])
+        example = with_located_answers(given_example, "a.json", problems, is_training=is_training)
+        assert example == (None if is_training else given_example)
+        [line] = problems.lines()
+        assert line.startswith(f"1 row: answer not at its offset, {outcome} (")
+        assert line.endswith(f"it occurs {times})")
+
+
+def test_one_good_answer_is_enough_and_bad_ones_are_told_once():
+    problems = Problems()
+    example = with_located_answers(
+        misplaced(["it were", "was", "it were"], [0, 3, 0]), "a.json", problems, is_training=True
+    )
+    assert example == misplaced(["was"], [3])
+    assert problems.counts.total() == 1

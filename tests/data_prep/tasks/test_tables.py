@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.tables import read_table
 
 
@@ -41,7 +41,9 @@ def test_commas_with_a_line_feed_in_a_field(tmp_path):
 def test_a_line_that_is_no_csv(tmp_path):
     values, lines, problems = rows_of(tmp_path / "a.csv", 'text,label\n"a"b,1\nc,0\n')
     assert (values, lines) == ([{"text": "c", "label": "0"}], ["3"])
-    assert problems == [f"1 row: line that is no CSV, left out ({tmp_path}/a.csv:2: ',' expected after '\"')"]
+    assert problems == [
+        f"1 row: line that is not CSV, left out ({tmp_path}/a.csv:2: ',' expected after '\"')"
+    ]
 
 
 def test_a_quote_that_never_closes(tmp_path):
@@ -61,8 +63,8 @@ def test_json_lines(tmp_path):
     assert values == [{"text": "a", "label": 1}, {"text": "b"}]
     assert lines == ["1", "5"]
     assert len(problems) == 2
-    assert problems[0].startswith("1 row: line that is no JSON, left out") and "a.jsonl:3" in problems[0]
-    assert "line that is no JSON object, left out" in problems[1] and "received [1]" in problems[1]
+    assert problems[0].startswith("1 row: line that is not JSON, left out") and "a.jsonl:3" in problems[0]
+    assert "line that is not a JSON object, left out" in problems[1] and "received [1]" in problems[1]
 
 
 def test_wrong_numbers_of_columns(tmp_path):

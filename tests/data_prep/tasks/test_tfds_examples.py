@@ -6,8 +6,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 

@@ -5,8 +5,7 @@ import pytest
 
 from albert_tf.evaluation.squad_text import exact
 from data_prep.errors import InputError
-from data_prep.tasks.examples import QuestionExample
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.windows import gold_tokens, question_windows, tell_unreachable, window_features
 from tests.data_prep.conftest import ENDS, OBJECTS, SUBJECTS, VERBS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.tasks.problems import Problems
+from data_prep.tasks.examples import Problems
 
 
 def test_every_kind_is_counted_and_its_first_rows_are_shown():
