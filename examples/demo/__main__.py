@@ -4,7 +4,7 @@
     make demo TEXT=path/to/files       # on your own .txt and .md files
 
 Everything but the corpus and the last two steps is the `albert` command that it prints. Measured on 2 CPU
-cores without a GPU: see the README for a whole run's output.
+cores without a GPU; docs/demo.md shows the output of a run.
 """
 
 import itertools

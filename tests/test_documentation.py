@@ -1,4 +1,4 @@
-"""What the README tells people to paste works."""
+"""What the README and the pages about tasks show to paste works, and what they link to exists."""
 
 import itertools
 import re
@@ -12,20 +12,26 @@ import pytest
 
 from albert_cli import cli
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / f"{task}.md"
+        for task in ("demo", "prepare", "pretrain", "finetune", "convert", "export", "lab")
+    ),
+]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+SNIPPETS = list(dict.fromkeys(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)))
 COMMANDS = [
     shlex.split(command, comments=True)
-    for block in re.findall(
-        r"(?:^    .*\n)+", re.sub(r"```.*?```", "", README, flags=re.DOTALL), re.MULTILINE
-    )
+    for block in re.findall(r"(?:^    .*\n)+", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL), re.MULTILINE)
     for command in re.sub(r"\\\n\s*", "", block).strip().split("\n")
 ]
 
 
 @pytest.fixture(scope="module")
 def folder(pretraining_files, tmp_path_factory):
-    """A folder with runs/base and its exports, as after the README's earlier steps."""
+    """A folder with runs/base and its exports, as after the earlier pages."""
     folder = tmp_path_factory.mktemp("readme")
     assert cli.main(pretraining_files.flags(folder / "runs" / "base", num_train_steps=1)) == 0
     export = ["export", f"--model_dir={folder}/runs/base", f"--output={folder}/saved_model"]
@@ -71,5 +77,15 @@ def test_commands(command, tmp_path, monkeypatch):
 
 
 def test_there_is_something_to_paste():
-    assert len(SNIPPETS) == 4
-    assert len([command for command in COMMANDS if command[0] == "albert"]) >= 4
+    assert len(SNIPPETS) == 5
+    assert len([command for command in COMMANDS if command[0] == "albert"]) >= 20
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda page: page.name
+)
+def test_links(page):
+    """Links to files lead to files."""
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
