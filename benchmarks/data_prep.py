@@ -28,9 +28,9 @@ import psutil
 
 from benchmarks import program
 from data_prep.examples.document_examples import document_generator, serialize_batch
-from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example
+from data_prep.examples.masking import MaskingVocabulary, masked_example
 from data_prep.examples.segments import segment_pairs
-from data_prep.examples.settings import PrepareSettings, check_settings
+from data_prep.examples.settings import PrepareSettings
 from data_prep.files import write_text
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.text.documents import expand_files, read_documents
@@ -168,7 +168,7 @@ def run_original(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
         "spm_model_file": Path(settings.spm_model_file).resolve(),
         "vocab_file": Path(settings.spm_model_file).resolve().with_suffix(".vocab"),
         "max_seq_length": settings.max_seq_length,
-        "max_predictions_per_seq": check_settings(ours(settings)),
+        "max_predictions_per_seq": ours(settings).predictions,
         "dupe_factor": settings.dupe_factor,
     }
     command = [str(settings.original_python.absolute()), "-m", "albert.create_pretraining_data"]
@@ -256,8 +256,8 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
     documents = step("read", lambda: read_documents([text]))[:50]
     steps["read"] *= sum(d.num_bytes for d in documents) / text.stat().st_size
     encoded = step("tokenize", lambda: (tokenizer.encode_batch(list(d.sentences)) for d in documents))
-    predictions = check_settings(ours(settings))
-    masking = MaskingSettings(predictions)
+    masking = ours(settings).masking_settings
+    predictions = masking.max_predictions_per_seq
     vocabulary = MaskingVocabulary.of(tokenizer)
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []

@@ -9,15 +9,19 @@ import os
 import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from data_prep.examples.document_examples import serialize
-from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example, unmasked_example
+from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
+from data_prep.examples.masking import MaskingVocabulary, masked_example, unmasked_example
 from data_prep.examples.segments import SegmentPair
+from data_prep.examples.settings import PrepareSettings
 from data_prep.reading.dataset import pretraining_dataset
+from data_prep.reading.example_files import ExampleFiles
 
 V, SYMBOLS = 30_000, 5
 
@@ -55,47 +59,33 @@ def write(path: Path, kind: str, flags: argparse.Namespace) -> Path:
     """Writes full-length examples of random pieces, 7 in 10 of which start a word."""
     rng = np.random.default_rng(0)
     T = flags.max_seq_length
-    settings = MaskingSettings(int(np.ceil(0.15 * T)))
-    predictions = settings.max_predictions_per_seq
     replacements = np.arange(SYMBOLS, V, dtype=np.int32)
     vocabulary = MaskingVocabulary(2, 3, 4, rng.random(V) < 0.7, replacements)
     path.mkdir()
     file = path / "train.tfrecord"
+    settings = PrepareSettings("", str(file), max_seq_length=T)
+    masking = settings.masking_settings
     with tf.io.TFRecordWriter(str(file)) as writer:
         for _ in range(flags.examples):
             a, b = np.split(rng.choice(replacements, T - 3), [T // 2])
             pair = SegmentPair(a, b, False, 2)
             if kind == "static":
-                writer.write(serialize(masked_example(pair, vocabulary, settings, rng), T, predictions))
+                writer.write(
+                    serialize(masked_example(pair, vocabulary, masking, rng), T, settings.predictions)
+                )
             else:
                 writer.write(serialize(unmasked_example(pair, vocabulary), T, 0))
-    manifest = {
-        "shards": [{"file": file.name}],
-        "settings": {
-            "max_predictions_per_seq": predictions,
-            "masked_lm_prob": settings.masked_lm_prob,
-            "ngram": settings.ngram,
-            "favor_shorter_ngram": True,
-            "do_whole_word_mask": True,
-        },
-        "vocabulary": {"size": V, "cls_id": 2, "sep_id": 3, "mask_id": 4, "special_ids": [*range(SYMBOLS)]},
-    }
-    (path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    facts = VocabularyFacts("", "", V, cls_id=2, sep_id=3, mask_id=4, special_ids=[*range(SYMBOLS)])
+    shard = Shard(file.name, flags.examples, file.stat().st_size)
+    Manifest(ExampleCounts.of(Counter()), settings, facts, [], [shard], {}).write(path)
     return file
 
 
 def measure(path: Path, flags: argparse.Namespace) -> tuple[float, float]:
     """Examples per second of the clock, and of processor time, after one batch to warm up."""
-    T = flags.max_seq_length
+    files = ExampleFiles.read([path])
     batches = iter(
-        pretraining_dataset(
-            [path],
-            batch_size=flags.batch_size,
-            max_seq_length=T,
-            max_predictions_per_seq=int(np.ceil(0.15 * T)),
-            shuffle_seed=1,
-            shuffle_window=1024,
-        )
+        pretraining_dataset(files, batch_size=flags.batch_size, shuffle_seed=1, shuffle_window=1024)
     )
     next(batches)
     clock, processor = time.perf_counter(), time.process_time()

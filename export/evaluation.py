@@ -15,7 +15,8 @@ from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predic
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
-from data_prep.reading.dataset import check_features, feature_lengths, pretraining_dataset
+from data_prep.reading.dataset import pretraining_dataset
+from data_prep.reading.example_files import ExampleFiles
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
@@ -65,21 +66,11 @@ def masked_lm_evaluation(eval_file: str, stored: StoredModel) -> Evaluation:
         raise InputError(
             "--eval_file measures masked-LM accuracy, and the source holds no masked-LM head. Leave it out."
         )
-    files = expand_files(eval_file)
-    T, P = feature_lengths(files[0])
-    for file in files:
-        check_features(file, T, P, stored.config.vocab_size)
-    longest = stored.config.max_position_embeddings
+    files = ExampleFiles.read(expand_files(eval_file), vocab_size=stored.config.vocab_size)
+    T, longest = files.max_seq_length, stored.config.max_position_embeddings
     if T > longest:
         raise InputError(f"--eval_file must have examples of at most {longest} tokens. Received {T}.")
-    dataset = pretraining_dataset(
-        files,
-        batch_size=_BATCH,
-        max_seq_length=T,
-        max_predictions_per_seq=P,
-        repeat=False,
-        drop_remainder=False,
-    )
+    dataset = pretraining_dataset(files, batch_size=_BATCH, repeat=False)
     batches = [{name: np.asarray(array) for name, array in batch.items()} for batch in dataset]
     count = sum(int(np.sum(batch["masked_lm_weights"] > 0)) for batch in batches)
     return Evaluation(

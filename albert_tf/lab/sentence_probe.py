@@ -10,9 +10,8 @@ As a program (`python -m albert_tf.lab.sentence_probe REQUEST`) it writes a JSON
 import json
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -102,19 +101,12 @@ def cls_vectors(
     """
     import tensorflow as tf
 
-    from data_prep.reading.dataset import feature_lengths, pretraining_dataset
+    from data_prep.reading.dataset import pretraining_dataset
+    from data_prep.reading.example_files import ExampleFiles
     from data_prep.text.documents import expand_files
 
-    paths: Sequence[Path] = expand_files(files)
-    T, P = feature_lengths(paths[0])
     batches = pretraining_dataset(
-        paths,
-        batch_size=_BATCH,
-        max_seq_length=T,
-        max_predictions_per_seq=P,
-        shuffle_seed=shuffle_seed,
-        repeat=False,
-        drop_remainder=False,
+        ExampleFiles.read(expand_files(files)), batch_size=_BATCH, shuffle_seed=shuffle_seed, repeat=False
     )
 
     @tf.function

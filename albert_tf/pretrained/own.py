@@ -20,6 +20,7 @@ from albert_tf.pretrained.weights import parts_of, set_weights, weights_of
 from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE
 from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError
+from data_prep.examples.manifest import Manifest
 from data_prep.files import read_json_object
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -62,8 +63,8 @@ def read_run(path: Path, run: Path) -> StoredModel:
     model = AlbertPretrainer(config)
     load_weights(model, prefix)
     manifest = run / MANIFEST_FILE
-    settings = read_json_object(manifest).get("settings", {}) if manifest.exists() else {}
-    vocabulary = find_vocabulary(run, ["*.model"], "vocab.txt", bool(settings.get("do_lower_case", True)))
+    lower = Manifest.read(manifest).settings.do_lower_case if manifest.exists() else True
+    vocabulary = find_vocabulary(run, ["*.model"], "vocab.txt", lower)
     return StoredModel("run", prefix, config, weights_of(model), vocabulary)
 
 

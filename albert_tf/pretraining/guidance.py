@@ -1,10 +1,9 @@
 """What a user should know before a run starts: the learning rate that was chosen, and settings that look wrong."""
 
-import json
 import math
-from pathlib import Path
 
 from albert_tf.pretraining.settings import PretrainingSettings
+from data_prep.examples.manifest import Manifest
 
 # (rate, batch it was published for, where): the paper, section 4.1; Devlin et al. 2019, appendix A.2.
 _PUBLISHED = {"lamb": (0.00176, 4096, "the paper's"), "adamw": (0.0001, 256, "BERT's")}
@@ -30,27 +29,26 @@ def learning_rate_line(settings: PretrainingSettings) -> str:
     )
 
 
-def warnings(settings: PretrainingSettings, examples: int, manifest: Path | None) -> list[str]:
+def warnings(settings: PretrainingSettings, examples: int, manifest: Manifest | None) -> list[str]:
     """A line for each known trap that a run is in.
 
     Args:
       settings: with the lengths of the files.
       examples: how many there are to train on.
-      manifest: the examples' manifest.json, if there is one.
+      manifest: the examples' manifest, if there is one.
     """
-    prepared = json.loads(manifest.read_text(encoding="utf-8")) if manifest else {}
     lines = (
-        _few_predictions(settings, prepared),
-        _many_passes(settings, examples, prepared),
+        _few_predictions(settings, manifest),
+        _many_passes(settings, examples, manifest),
         _long_warmup(settings),
     )
     return [f"warning: {line}" for line in lines if line]
 
 
-def _few_predictions(settings: PretrainingSettings, prepared: dict) -> str | None:
+def _few_predictions(settings: PretrainingSettings, manifest: Manifest | None) -> str | None:
     T, P = settings.max_seq_length, settings.max_predictions_per_seq
     assert T and P, "inputs.py has read them from the files"
-    share = prepared.get("settings", {}).get("masked_lm_prob", _MASKED)
+    share = manifest.settings.masked_lm_prob if manifest else _MASKED
     if P >= 0.9 * share * T:
         return None
     return (
@@ -60,16 +58,16 @@ def _few_predictions(settings: PretrainingSettings, prepared: dict) -> str | Non
     )
 
 
-def _many_passes(settings: PretrainingSettings, examples: int, prepared: dict) -> str | None:
+def _many_passes(settings: PretrainingSettings, examples: int, manifest: Manifest | None) -> str | None:
     epochs = settings.num_train_steps * settings.train_batch_size / examples
-    copies = prepared.get("settings", {}).get("dupe_factor", 1)
+    copies = manifest.settings.dupe_factor if manifest else 1
     if epochs * copies <= _MANY_PASSES:
         return None
     text = f"the {examples:,} examples {epochs:,.0f} times"
-    if copies > 1:
-        documents = prepared["counts"]["documents"]
+    if manifest and copies > 1:
         text += (
-            f", and as --dupe_factor was {copies} each of the {documents:,} documents {epochs * copies:,.0f}"
+            f", and as --dupe_factor was {copies} each of the {manifest.counts.documents:,} documents "
+            f"{epochs * copies:,.0f}"
         )
     return (
         f"this run reads {text}; the paper's reads its text about {_PAPER_PASSES} times. More documents help, "

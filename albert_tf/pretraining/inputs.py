@@ -1,7 +1,6 @@
 """The files that a run reads: checked before anything starts, then made into batches."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import tensorflow as tf
@@ -10,8 +9,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.guidance import learning_rate
 from albert_tf.pretraining.settings import PretrainingSettings
 from data_prep.errors import InputError
-from data_prep.examples.manifest import MANIFEST
-from data_prep.reading.dataset import check_features, count_examples, feature_lengths, pretraining_dataset
+from data_prep.reading.dataset import pretraining_dataset
+from data_prep.reading.example_files import ExampleFiles
 from data_prep.text.documents import expand_files
 
 
@@ -27,7 +26,7 @@ class PretrainingInputs:
         to the batch.
       tokens_per_step: positions in a training batch, padding included.
       examples: how many there are to train on.
-      manifest: the training files' manifest.json, None if there is none beside them.
+      manifest: the training files' manifest, if there is one.
       vocabulary: the SentencePiece model that the files were made with, None if it is not known or gone.
 
     Raises:
@@ -35,29 +34,32 @@ class PretrainingInputs:
     """
 
     def __init__(self, settings: PretrainingSettings, config: AlbertConfig):
-        self._train_files = expand_files(settings.input_file)
-        self._eval_files = expand_files(settings.eval_file) if settings.eval_file else []
-        self._check_apart()
-        # Every file is walked through once, so that a shard cut short is told now and not after days.
-        self._train_counts = count_examples(self._train_files)
-        self._eval_counts = count_examples(self._eval_files)
-        T, P = feature_lengths(self._train_files[0])
-        T, P = settings.max_seq_length or T, settings.max_predictions_per_seq or P
-        self._T, self._P = T, P
+        train_paths = expand_files(settings.input_file)
+        eval_paths = expand_files(settings.eval_file) if settings.eval_file else []
+        _check_apart(train_paths, eval_paths)
+        self._train = ExampleFiles.read(
+            train_paths,
+            vocab_size=config.vocab_size,
+            max_seq_length=settings.max_seq_length,
+            max_predictions_per_seq=settings.max_predictions_per_seq,
+        )
+        T, P = self._train.max_seq_length, self._train.max_predictions_per_seq
+        self._eval = None
+        if eval_paths:
+            self._eval = ExampleFiles.read(
+                eval_paths, vocab_size=config.vocab_size, max_seq_length=T, max_predictions_per_seq=P
+            )
         self.settings = dataclasses.replace(
             settings, max_seq_length=T, max_predictions_per_seq=P, learning_rate=learning_rate(settings)
         )
-        self.examples = sum(self._train_counts)
+        self.examples = self._train.num_examples
         self.tokens_per_step = settings.train_batch_size * T
-        for file in (*self._train_files, *self._eval_files):
-            check_features(file, T, P, config.vocab_size)
         if T > config.max_position_embeddings:
             raise InputError(
                 f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
-                f"{self._train_files[0]} and {config.max_position_embeddings} in {settings.albert_config_file}."
+                f"{train_paths[0]} and {config.max_position_embeddings} in {settings.albert_config_file}."
             )
-        manifest = self._train_files[0].parent / MANIFEST
-        self.manifest = manifest if manifest.exists() else None
+        self.manifest = self._train.manifest
         self.vocabulary = self._find_vocabulary()
 
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
@@ -69,15 +71,11 @@ class PretrainingInputs:
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
             batches = pretraining_dataset(
-                self._train_files,
+                self._train,
                 batch_size=context.get_per_replica_batch_size(self.settings.train_batch_size),
                 shuffle_seed=self.settings.seed,
                 start_example=start_step * self.settings.train_batch_size // context.num_input_pipelines,
-                num_hosts=context.num_input_pipelines,
-                host=context.input_pipeline_id,
-                counts=self._train_counts,
-                max_seq_length=self._T,
-                max_predictions_per_seq=self._P,
+                input_context=context,
             )
             # Said, for else every step of several workers would ask all of them whether they have data left.
             return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
@@ -90,18 +88,16 @@ class PretrainingInputs:
         Each is filled up with rows that count for nothing, so that the replicas have equal parts: the last
         batch, and all where `eval_batch_size` is not a multiple of their number.
         """
+        assert self._eval, "there is no --eval_file"
+        files = self._eval
         replicas = strategy.num_replicas_in_sync
         each = -(-self.settings.eval_batch_size // replicas)
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
             batches = pretraining_dataset(
-                self._eval_files,
+                files,
                 batch_size=self.settings.eval_batch_size,
                 repeat=False,
-                drop_remainder=False,
-                counts=self._eval_counts,
-                max_seq_length=self._T,
-                max_predictions_per_seq=self._P,
             )
             local = replicas // context.num_input_pipelines
             first = context.input_pipeline_id * local
@@ -116,15 +112,6 @@ class PretrainingInputs:
 
         return strategy.distribute_datasets_from_function(per_host)
 
-    def _check_apart(self) -> None:
-        train = {path.resolve() for path in self._train_files}
-        both = [path for path in self._eval_files if path.resolve() in train]
-        if both:
-            raise InputError(
-                "Evaluation never reads the training files, but --input_file and --eval_file both name "
-                f"{both[0]}. Give --eval_file examples of other documents."
-            )
-
     def _find_vocabulary(self) -> Path | None:
         if self.settings.spm_model_file:
             path = Path(self.settings.spm_model_file)
@@ -134,9 +121,19 @@ class PretrainingInputs:
                 )
             return path
         if self.manifest:
-            path = Path(json.loads(self.manifest.read_text(encoding="utf-8"))["vocabulary"]["file"])
+            path = Path(self.manifest.vocabulary.file)
             return path if path.is_file() else None
         return None
+
+
+def _check_apart(train_paths: list[Path], eval_paths: list[Path]) -> None:
+    train = {path.resolve() for path in train_paths}
+    both = [path for path in eval_paths if path.resolve() in train]
+    if both:
+        raise InputError(
+            "Evaluation never reads the training files, but --input_file and --eval_file both name "
+            f"{both[0]}. Give --eval_file examples of other documents."
+        )
 
 
 def _parts(values: tf.Tensor, number: int, each: int) -> tf.Tensor:

@@ -17,12 +17,13 @@ from albert_tf.training.run_files import (
     settings_json,
 )
 from data_prep.errors import InputError
+from data_prep.examples.manifest import Manifest
 from data_prep.files import write_text, written_aside
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 def open_run(
-    settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None, manifest: Path | None
+    settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None, manifest: Manifest | None
 ) -> Path:
     """Makes the run's folder, or checks that the one that is there is of the same run.
 
@@ -30,7 +31,7 @@ def open_run(
       settings: kept as settings.json.
       config: kept as albert_config.json.
       vocabulary: of the examples, kept for export as spm.model or vocab.txt.
-      manifest: the examples' manifest.json, kept as data_manifest.json.
+      manifest: the examples' manifest, kept as data_manifest.json.
 
     Raises:
       InputError: the folder holds a run with another configuration or other fixed settings.
@@ -47,9 +48,9 @@ def open_run(
     write_text(run / SETTINGS_FILE, settings_json(settings))
     if vocabulary:
         Vocabulary.read(vocabulary).save(run)
-    if manifest:
+    if manifest and manifest.path:
         with written_aside(run / MANIFEST_FILE) as aside:
-            shutil.copyfile(manifest, aside)
+            shutil.copyfile(manifest.path, aside)
     return run
 
 

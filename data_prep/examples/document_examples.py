@@ -9,13 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data_prep.examples.masking import (
-    MaskedExample,
-    MaskingSettings,
-    MaskingVocabulary,
-    masked_example,
-    unmasked_example,
-)
+from data_prep.examples.masking import MaskedExample, MaskingVocabulary, masked_example, unmasked_example
 from data_prep.examples.partners import NextSegment, PartnerPool
 from data_prep.examples.segments import SegmentPair, next_sentence_pairs, segment_pairs, single_segments
 from data_prep.examples.settings import PrepareSettings
@@ -28,7 +22,6 @@ from data_prep.tokenizers.vocabulary import Tokenizer
 def document_examples(
     document: Document,
     tokenizer: Tokenizer,
-    predictions: int,
     settings: PrepareSettings,
     counts: Counter,
     partners: PartnerPool | None = None,
@@ -37,10 +30,9 @@ def document_examples(
 
     Args:
       document: its sentences.
-      tokenizer: the vocabulary.
-      predictions: P.
+      tokenizer: encodes them.
       settings: lengths, probabilities, seed.
-      counts: documents, sentences, tokens, examples, ... are added to it.
+      counts: the numbers of documents, sentences, tokens, examples, ... are added to it.
       partners: other documents, for `sentence_objective="nsp"`.
 
     Yields:
@@ -48,13 +40,7 @@ def document_examples(
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
     vocabulary = MaskingVocabulary.of(tokenizer)
-    masking = MaskingSettings(
-        predictions,
-        settings.masked_lm_prob,
-        settings.ngram,
-        settings.favor_shorter_ngram,
-        settings.do_whole_word_mask,
-    )
+    masking = settings.masking_settings
     next_segment = partners.chooser(document) if partners else None
     counts["documents"] += 1
     counts["sentences"] += len(sentences)

@@ -1,82 +1,241 @@
-"""manifest.json: what `albert prepare` made, from what, and how. It holds no times: same input, same bytes."""
+"""manifest.json: what `albert prepare` wrote, from what, and how. Without times: same input, same bytes."""
 
+import dataclasses
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
+from typing import Any, TypeVar, get_origin
 
 import numpy as np
 
-from data_prep.files import write_text
-from data_prep.text.documents import input_size
+from data_prep.errors import InputError
+from data_prep.examples.settings import PrepareSettings
+from data_prep.files import read_json_object, write_text
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 MANIFEST = "manifest.json"
 
 
-def build_manifest(
-    settings: dict,
-    tokenizer: Tokenizer,
-    inputs: list[Path],
-    counts: Counter,
-    shards: list[dict],
-) -> dict:
-    """Puts the manifest together.
+@dataclass(frozen=True)
+class ExampleCounts:
+    """What was read and written.
 
-    Args:
-      settings: the flags by name, with the values that were used.
-      tokenizer: the vocabulary.
-      inputs: the files that were read.
-      counts: documents, sentences, tokens (of the text, once), examples, example_tokens, masked_tokens and
-        swapped_examples (of the output), dropped_sentences (over all duplicates: the single sentences left
-        over at ends of documents).
-      shards: of each shard {"file", "examples", "bytes", "crc32c" (of the file), "example_tokens",
-        "masked_tokens", "swapped_examples"}.
+    Attributes:
+      documents, sentences, tokens: in the text, each counted once.
+      examples, example_tokens, masked_tokens, swapped_examples: in the output.
+      dropped_sentences: single sentences left over at the ends of documents, over all duplicates.
     """
-    names = (
-        "documents",
-        "sentences",
-        "tokens",
-        "examples",
-        "example_tokens",
-        "masked_tokens",
-        "swapped_examples",
-        "dropped_sentences",
-    )
-    return {
-        "counts": {name: counts[name] for name in names},
-        "settings": settings,
-        "seed": settings["random_seed"],
-        "vocabulary": {
-            "file": str(tokenizer.file),
-            "sha256": file_sha256(tokenizer.file),
-            "size": tokenizer.vocab_size,
-            "cls_id": tokenizer.cls_id,
-            "sep_id": tokenizer.sep_id,
-            "mask_id": tokenizer.mask_id,
-            "special_ids": np.flatnonzero(tokenizer.is_special).tolist(),
-        },
-        "inputs": [{"file": str(path), "bytes": input_size(path)} for path in inputs],
-        "shards": shards,
-        "versions": package_versions(),
-    }
+
+    documents: int
+    sentences: int
+    tokens: int
+    examples: int
+    example_tokens: int
+    masked_tokens: int
+    swapped_examples: int
+    dropped_sentences: int
+
+    @classmethod
+    def of(cls, counts: Counter) -> "ExampleCounts":
+        """The counts of these names."""
+        return cls(**{each.name: counts[each.name] for each in fields(cls)})
 
 
-def write_manifest(folder: Path, manifest: dict) -> None:
-    """Writes FOLDER/manifest.json; one that describes other files there is kept as NAME.manifest.json."""
-    path = folder / MANIFEST
-    kept = _shards_of(path)
-    if kept and not set(kept) & {shard["file"] for shard in manifest["shards"]}:
-        path.replace(folder / f"{kept[0]}.{MANIFEST}")
-    write_text(path, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+@dataclass(frozen=True)
+class Shard:
+    """One TFRecord file.
+
+    Attributes:
+      file: its name, without the folder.
+      examples: how many it holds.
+      bytes: its size.
+      crc32c: the CRC-32C of the whole file, hexadecimal; empty if unknown.
+      example_tokens, masked_tokens, swapped_examples: how many it holds.
+    """
+
+    file: str
+    examples: int
+    bytes: int
+    crc32c: str = ""
+    example_tokens: int = 0
+    masked_tokens: int = 0
+    swapped_examples: int = 0
 
 
-def drop_manifest(folder: Path, outputs: list[Path]) -> None:
-    """Removes FOLDER/manifest.json if it describes files that are about to be replaced."""
-    path = folder / MANIFEST
-    if set(_shards_of(path)) & {output.name for output in outputs}:
-        path.unlink()
+@dataclass(frozen=True)
+class VocabularyFacts:
+    """The vocabulary that examples were made with.
+
+    Attributes:
+      file: its path at that time.
+      sha256: of its content, hexadecimal.
+      size: V.
+      cls_id, sep_id, mask_id: ids of the symbols.
+      special_ids: all ids that are never a random replacement.
+    """
+
+    file: str
+    sha256: str
+    size: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    special_ids: list[int]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "VocabularyFacts":
+        """Describes a tokenizer's vocabulary."""
+        return cls(
+            str(tokenizer.file),
+            file_sha256(tokenizer.file),
+            tokenizer.vocab_size,
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+            tokenizer.mask_id,
+            np.flatnonzero(tokenizer.is_special).tolist(),
+        )
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file that was read: its name, and its size in bytes, 0 if unknown."""
+
+    file: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `albert prepare` wrote, from what, and how.
+
+    Attributes:
+      counts: what was read and written.
+      settings: the flags that decide the output.
+      vocabulary: the vocabulary.
+      inputs: the files that were read.
+      shards: the files that were written.
+      versions: the packages whose versions may change the bytes.
+      path: the file that the manifest was read from.
+    """
+
+    counts: ExampleCounts
+    settings: PrepareSettings
+    vocabulary: VocabularyFacts
+    inputs: Sequence[InputFile]
+    shards: Sequence[Shard]
+    versions: dict[str, str]
+    path: Path | None = field(default=None, compare=False)
+
+    @classmethod
+    def build(
+        cls,
+        settings: PrepareSettings,
+        tokenizer: Tokenizer,
+        inputs: Iterable[InputFile],
+        counts: Counter,
+        shards: Iterable[Shard],
+    ) -> "Manifest":
+        """The manifest of new files."""
+        return cls(
+            ExampleCounts.of(counts),
+            _parsed(PrepareSettings, settings.output_settings),
+            VocabularyFacts.of(tokenizer),
+            list(inputs),
+            list(shards),
+            package_versions(),
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> "Manifest":
+        """Reads a manifest, or the manifest.json of a folder.
+
+        Raises:
+          InputError: there is none, or it is damaged.
+        """
+        path = path / MANIFEST if path.is_dir() else path
+        values = read_json_object(path)
+        try:
+            return cls(
+                _parsed(ExampleCounts, values["counts"]),
+                _parsed(PrepareSettings, values["settings"]),
+                _parsed(VocabularyFacts, values["vocabulary"]),
+                [_parsed(InputFile, each) for each in values["inputs"]],
+                [_parsed(Shard, each) for each in values["shards"]],
+                dict(values["versions"]),
+                path,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path} is not a manifest of `albert prepare` ({type(error).__name__}: {error}). Restore it, or "
+                "prepare the data again."
+            ) from None
+
+    def write(self, folder: Path) -> None:
+        """Writes FOLDER/manifest.json; one that describes other files there is kept as NAME.manifest.json."""
+        path = folder / MANIFEST
+        earlier = Manifest.read(path) if path.is_file() else None
+        if earlier and earlier.shards and not earlier.files & self.files:
+            path.replace(folder / f"{earlier.shards[0].file}.{MANIFEST}")
+        write_text(path, self.to_json())
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        values = {
+            "counts": dataclasses.asdict(self.counts),
+            "settings": self.settings.output_settings,
+            "seed": self.settings.random_seed,
+            "vocabulary": dataclasses.asdict(self.vocabulary),
+            "inputs": [dataclasses.asdict(each) for each in self.inputs],
+            "shards": [dataclasses.asdict(each) for each in self.shards],
+            "versions": self.versions,
+        }
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+    def shard(self, name: str) -> Shard:
+        """The row of a file."""
+        return next(shard for shard in self.shards if shard.file == name)
+
+    @property
+    def files(self) -> set[str]:
+        """The names of the shards."""
+        return {shard.file for shard in self.shards}
+
+
+def manifests_in(folder: Path) -> list[Manifest]:
+    """The manifests of a folder, the newest first.
+
+    Raises:
+      InputError: one of them is damaged.
+    """
+    paths = (folder / MANIFEST, *sorted(folder.glob(f"*.{MANIFEST}")))
+    return [Manifest.read(path) for path in paths if path.is_file()]
+
+
+def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
+    """For each example file the manifest beside it that lists it; files without one are left out.
+
+    Raises:
+      InputError: a manifest is damaged.
+    """
+    files = list(files)
+    folders = {folder: manifests_in(folder) for folder in dict.fromkeys(file.parent for file in files)}
+    found: dict[Path, Manifest] = {}
+    for file in files:
+        for manifest in folders[file.parent]:
+            if file.name in manifest.files:
+                found.setdefault(file, manifest)
+    return found
+
+
+def remove_manifests(folder: Path, outputs: Iterable[str]) -> None:
+    """Removes the manifests that list files which are about to be replaced."""
+    for manifest in manifests_in(folder):
+        if manifest.path and manifest.files & set(outputs):
+            manifest.path.unlink()
 
 
 def package_versions() -> dict[str, str]:
@@ -89,10 +248,17 @@ def file_sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _shards_of(manifest: Path) -> list[str]:
-    if not manifest.is_file():
-        return []
-    return [shard["file"] for shard in json.loads(manifest.read_text(encoding="utf-8"))["shards"]]
+_Entry = TypeVar("_Entry")
+
+
+def _parsed(kind: type[_Entry], values: dict[str, Any]) -> _Entry:
+    """A dataclass from its JSON object. Unknown names are ignored, for manifests of other versions."""
+    known = {each.name: each.type for each in fields(kind) if each.name in values}  # type: ignore[arg-type]
+    for name, expected in known.items():
+        simple = get_origin(expected) or expected
+        if simple in (int, str, bool, list) and not isinstance(values[name], simple):
+            raise TypeError(f"`{name}` is {values[name]!r}")
+    return kind(**{name: values[name] for name in known})
 
 
 def _version(package: str) -> str:

@@ -1,51 +1,52 @@
 """The flags of `albert prepare`, checked."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
-
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
+from data_prep.examples.masking import MaskingSettings
 from data_prep.text.documents import InputFormat
 from data_prep.tokenizers.vocabulary import vocabulary_from_flags
 
 
 @dataclass(frozen=True)
 class PrepareSettings:
-    """The flags of `albert prepare`; the original's names mean what they mean there.
+    """The flags of `albert prepare`; the original's names keep their meaning.
 
     Attributes:
       input_file: text, plain or compressed, .jsonl, .tfrecord, .parquet; globs and commas; tfds:NAME:SPLIT; or -.
       output_file: the TFRecord file to write, or several, separated by commas. One name with
         `num_shards` N > 1 gives NAME-00000-of-0000N and so on. A manifest.json is written beside it.
       spm_model_file: the SentencePiece model, from `albert vocab`.
-      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, in place of a SentencePiece model.
-      input_format: "lines" (one sentence a line, blank lines between documents) or "prose" (one document
-        a file, blank lines between paragraphs).
-      language: language of prose, for the sentence breaker.
-      text_field: where the text is in JSON lines, TFRecords, Parquet and tfds datasets.
-      num_shards: how many files to write.
-      max_seq_length: T, tokens in an example, [CLS] and [SEP] among them.
-      max_predictions_per_seq: P, most masked tokens in an example. Without it masked_lm_prob * T, rounded
+      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, instead of a SentencePiece model.
+      input_format: "lines" (one sentence per line, blank lines between documents) or "prose" (one document
+        per file, blank lines between paragraphs).
+      language: language of prose, for the sentence splitter.
+      text_field: field that holds the text in JSON lines, TFRecords, Parquet and tfds datasets.
+      num_shards: number of files to write.
+      max_seq_length: T, tokens in an example, including [CLS] and [SEP].
+      max_predictions_per_seq: P, the most masked tokens in an example. Default: masked_lm_prob * T, rounded
         up: 77 for 512 tokens. (The original's 20 masks at most 3.9% of 512.)
       masked_lm_prob: share of the tokens that are masked.
-      dupe_factor: how many times the text is gone through, with other pairs and masks each time.
+      dupe_factor: number of passes over the text, each with other pairs and masks.
       short_seq_prob: share of examples that aim at a random shorter length.
-      ngram: most words in one masked span.
-      favor_shorter_ngram: p(n) proportional to 1/n for n words; without it, longer ones are as much likelier.
+      ngram: most words in a masked span.
+      favor_shorter_ngram: a span of n words has probability proportional to 1/n; if false, longer spans are
+        more probable by the same weights.
       do_whole_word_mask: the pieces of a word are masked together.
-      masking: "static" masks here; "dynamic" leaves it to training, which masks anew in every epoch, so
-        that dupe_factor=1 will do.
+      masking: "static" masks now; "dynamic" leaves masking to training, which draws new masks in every epoch,
+        so that dupe_factor=1 is enough.
       sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
-        another document (BERT), "none" has single segments.
+        another document (BERT); "none" makes single segments.
       random_seed: seed of all draws.
-      do_lower_case: False for a cased vocabulary.
-      workers: how many processes; all cores if it is not given. The output is the same.
-      runner: "local", or a runner of Apache Beam, such as DirectRunner, FlinkRunner, SparkRunner or
-        DataflowRunner, to prepare on a cluster. The output is the same.
-      pipeline_options: what that runner is told, in one string: "--flink_master=host:8081 --parallelism=64".
+      do_lower_case: false for a cased vocabulary.
+      workers: number of processes. Default: one per core. The output does not depend on it.
+      runner: "local", or an Apache Beam runner such as DirectRunner, FlinkRunner, SparkRunner or
+        DataflowRunner, to prepare on a cluster. The output does not depend on it.
+      pipeline_options: options of the Beam runner in one string: "--flink_master=host:8081 --parallelism=64".
     """
 
     input_file: str
@@ -77,54 +78,70 @@ class PrepareSettings:
         """The vocabulary of either kind."""
         return vocabulary_from_flags(self.spm_model_file, self.vocab_file)
 
+    @property
+    def predictions(self) -> int:
+        """P: `max_predictions_per_seq` or its default."""
+        if self.max_predictions_per_seq is not None:
+            return self.max_predictions_per_seq
+        # Rounded first: 0.15 * 20 is 3, and not a little more.
+        return math.ceil(round(self.masked_lm_prob * self.max_seq_length, 6))
 
-# They say who does the work, and change no byte of what comes out.
-_NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options")
+    @property
+    def stored_predictions(self) -> int:
+        """The P of the records: 0 if masking is left to training."""
+        return self.predictions if self.masking == "static" else 0
+
+    @property
+    def masking_settings(self) -> MaskingSettings:
+        """How many tokens are masked, and in which spans."""
+        return MaskingSettings(
+            self.predictions,
+            self.masked_lm_prob,
+            self.ngram,
+            self.favor_shorter_ngram,
+            self.do_whole_word_mask,
+        )
+
+    @property
+    def output_settings(self) -> dict[str, Any]:
+        """The flags that decide the output, by name, with the P that is used."""
+        values = {**dataclasses.asdict(self), "max_predictions_per_seq": self.predictions}
+        return {name: value for name, value in values.items() if name not in _NOT_IN_THE_OUTPUT}
 
 
-def output_settings(settings: PrepareSettings, predictions: int) -> dict:
-    """The flags by name that decide what comes out, with the P that is used, for the manifest."""
-    used = {**dataclasses.asdict(settings), "max_predictions_per_seq": predictions}
-    return {name: value for name, value in used.items() if name not in _NOT_IN_THE_OUTPUT}
+_NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options")  # they decide who does the work
 
 
-def check_settings(settings: PrepareSettings) -> int:
-    """Checks every setting that is a number.
+def check_settings(settings: PrepareSettings) -> None:
+    """Checks every setting that is a number, and that one vocabulary is named.
 
-    Returns:
-      P: `max_predictions_per_seq`, or its default.
+    Raises:
+      InputError: a setting is out of range, or two contradict each other.
     """
     for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
-        if getattr(settings, name) < minimum:
-            raise InputError(f"`{name}` must be at least {minimum}. Received {getattr(settings, name)}.")
+        check_at_least(minimum, settings, name)
     vocabulary_from_flags(settings.spm_model_file, settings.vocab_file)
-    if settings.workers is not None and settings.workers < 1:
-        raise InputError(f"`workers` must be at least 1. Received {settings.workers}.")
+    check_at_least(1, settings, "workers")
     if settings.workers and settings.runner != "local":
         raise InputError(
-            f"`workers` is for the local runner. Received runner={settings.runner}; tell a Beam runner in "
-            "`pipeline_options`, for example --pipeline_options='--direct_num_workers=2 "
+            f"--workers is for the local runner. Received --runner={settings.runner}; set the number of a Beam "
+            "runner's workers in --pipeline_options, for example --pipeline_options='--direct_num_workers=2 "
             "--direct_running_mode=multi_processing'."
         )
     if settings.pipeline_options and settings.runner == "local":
         raise InputError(
-            f"`pipeline_options` are for a Beam runner. Received {settings.pipeline_options!r} for the local one; "
-            "name another with `runner`."
+            f"--pipeline_options is for a Beam runner. Received {settings.pipeline_options!r} for the local one; "
+            "name another with --runner."
         )
     if not 0 < settings.masked_lm_prob < 1:
-        raise InputError(f"`masked_lm_prob` must lie between 0 and 1. Received {settings.masked_lm_prob}.")
+        raise InputError(f"--masked_lm_prob must lie between 0 and 1. Received {settings.masked_lm_prob}.")
     if not 0 <= settings.short_seq_prob <= 1:
-        raise InputError(f"`short_seq_prob` must lie between 0 and 1. Received {settings.short_seq_prob}.")
-    predictions = settings.max_predictions_per_seq
-    if predictions is None:
-        # Rounded first: .15 * 20 is 3, and not a little more.
-        return int(np.ceil(round(settings.masked_lm_prob * settings.max_seq_length, 6)))
-    if not 1 <= predictions < settings.max_seq_length:
+        raise InputError(f"--short_seq_prob must lie between 0 and 1. Received {settings.short_seq_prob}.")
+    if not 1 <= settings.predictions < settings.max_seq_length:
         raise InputError(
-            "`max_predictions_per_seq` must be at least 1 and below `max_seq_length`. "
-            f"Received {predictions} and {settings.max_seq_length}."
+            "--max_predictions_per_seq must be at least 1 and below --max_seq_length. "
+            f"Received {settings.predictions} and {settings.max_seq_length}."
         )
-    return predictions
 
 
 def shard_names(output_file: str, num_shards: int) -> list[Path]:
@@ -135,12 +152,12 @@ def shard_names(output_file: str, num_shards: int) -> list[Path]:
     """
     names = [name.strip() for name in output_file.split(",") if name.strip()]
     if not names:
-        raise InputError("`output_file` must name a file. Received an empty name.")
+        raise InputError("--output_file must name a file. Received an empty name.")
     if len(names) == 1 and num_shards > 1:
         return [Path(f"{names[0]}-{i:05d}-of-{num_shards:05d}") for i in range(num_shards)]
     if num_shards not in (1, len(names)):
         raise InputError(
-            "`num_shards` must agree with the names in `output_file`. "
+            "--num_shards must agree with the names in --output_file. "
             f"Received {num_shards} and {len(names)} names."
         )
     return [Path(name) for name in names]

@@ -5,18 +5,13 @@ from pathlib import Path
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.examples.manifest import Manifest, manifests_of
 from data_prep.inspection.example_files import read_batches
 from data_prep.inspection.example_plot import plot_stats
 from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
 from data_prep.inspection.settings import InspectSettings
-from data_prep.inspection.verification import (
-    check_values,
-    manifest_of,
-    manifest_shards,
-    missing_shards,
-    verify_file,
-)
+from data_prep.inspection.verification import check_values, missing_shards, verify_file
 from data_prep.text.documents import expand_files
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, load_tokenizer
 
@@ -46,12 +41,17 @@ def inspect(files: list[str], settings: InspectSettings, console: Console) -> No
     num_examples = settings.num_examples if settings.num_examples is not None else 0 if asked else _EXAMPLES
     if num_examples < 0:
         raise InputError(f"`num_examples` must not be negative. Received {num_examples}.")
-    tokenizer = _tokenizer(paths[0], settings) if num_examples or settings.stats else None
+    manifests = manifests_of(paths)
+    manifest = manifests.get(paths[0])
+    tokenizer = _tokenizer(paths[0], manifest, settings) if num_examples or settings.stats else None
     if tokenizer and num_examples:
         show_examples(paths, tokenizer, num_examples, console)
     stats = ExampleStats(tokenizer.mask_id, tokenizer.starts_word) if tokenizer and settings.stats else None
     if settings.verify:
-        verify_files(paths, _vocab_size(paths[0], tokenizer, settings), stats, console)
+        if tokenizer is None and settings.names_vocabulary:
+            tokenizer = _tokenizer(paths[0], manifest, settings)
+        known = tokenizer.vocab_size if tokenizer else manifest.vocabulary.size if manifest else None
+        verify_files(paths, manifests, known, stats, console)
     elif stats and tokenizer:
         for path in paths:
             for batch in read_batches(path):
@@ -80,12 +80,17 @@ def show_examples(paths: list[Path], tokenizer: Tokenizer, num_examples: int, co
 
 
 def verify_files(
-    paths: list[Path], vocab_size: int | None, stats: ExampleStats | None, console: Console
+    paths: list[Path],
+    manifests: dict[Path, Manifest],
+    vocab_size: int | None,
+    stats: ExampleStats | None,
+    console: Console,
 ) -> None:
     """Checks every file and tells of each one.
 
     Args:
       paths: the files.
+      manifests: those of the files that have one.
       vocab_size: V, if known.
       stats: counts the examples on the way.
       console: where the lines go.
@@ -95,7 +100,7 @@ def verify_files(
     """
     wrong = 0
     for path in paths:
-        shard = manifest_shards(path).get(path.name)
+        shard = manifests[path].shard(path.name) if path in manifests else None
         try:
             examples = verify_file(path, vocab_size, shard, stats.add if stats else None)
         except InputError as error:
@@ -106,7 +111,7 @@ def verify_files(
                 "as its manifest says" if shard else "no manifest"
             )
         console.print(line, highlight=False, soft_wrap=True, markup=False)
-    missing = missing_shards(paths)
+    missing = missing_shards(paths, manifests)
     for path in missing:
         line = f"WRONG  {path} is in the manifest and not there."
         console.print(line, highlight=False, soft_wrap=True, markup=False)
@@ -121,22 +126,17 @@ def verify_files(
         )
 
 
-def _tokenizer(path: Path, settings: InspectSettings) -> Tokenizer:
-    manifest = manifest_of(path) or {}
-    lower = bool(manifest.get("settings", {}).get("do_lower_case", True))
+def _tokenizer(path: Path, manifest: Manifest | None, settings: InspectSettings) -> Tokenizer:
+    lower = manifest.settings.do_lower_case if manifest else True
     if settings.names_vocabulary:
         return load_tokenizer(settings.spm_model_file, settings.vocab_file, lower)
-    name = manifest.get("vocabulary", {}).get("file")
-    if not name or not Path(name).is_file():
-        reason = f"The manifest names {name}, which is not there" if name else f"{path} has no manifest"
+    if not manifest or not Path(manifest.vocabulary.file).is_file():
+        reason = (
+            f"The manifest names {manifest.vocabulary.file}, which does not exist"
+            if manifest
+            else f"{path} has no manifest"
+        )
         raise InputError(
             f"Decoding and counting need the vocabulary. {reason}; give it with --spm_model_file or --vocab_file."
         )
-    return Vocabulary.read(name, lower).tokenizer()
-
-
-def _vocab_size(path: Path, tokenizer: Tokenizer | None, settings: InspectSettings) -> int | None:
-    """V from the vocabulary, or else from the manifest."""
-    if tokenizer or settings.names_vocabulary:
-        return (tokenizer or _tokenizer(path, settings)).vocab_size
-    return ((manifest_of(path) or {}).get("vocabulary") or {}).get("size")
+    return Vocabulary.read(manifest.vocabulary.file, lower).tokenizer()

@@ -1,6 +1,5 @@
 """Are pretraining files whole, and what their manifest says? The checks of `albert inspect --verify`."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,18 +7,21 @@ import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
+from data_prep.examples.manifest import Manifest, Shard
 from data_prep.inspection.example_files import ExampleBatch, read_batches
 
 _BLOCK = 1 << 20  # bytes
 
 
-def verify_file(path: Path, vocab_size: int | None, shard: dict | None, watch: Callable | None = None) -> int:
+def verify_file(
+    path: Path, vocab_size: int | None, shard: Shard | None, watch: Callable | None = None
+) -> int:
     """Reads a whole file: the checksum of every record, the schema, the range of every value, the manifest.
 
     Args:
       path: a TFRecord file.
       vocab_size: V, if known.
-      shard: what the manifest says of the file: {"examples", "bytes", "crc32c" (if it has one)}.
+      shard: its row of the manifest, if there is one.
       watch: is given every batch that is right.
 
     Returns:
@@ -37,9 +39,9 @@ def verify_file(path: Path, vocab_size: int | None, shard: dict | None, watch: C
         examples += len(batch.values["input_ids"])
         if watch:
             watch(batch.values)
-    if shard and examples != shard["examples"]:
+    if shard and examples != shard.examples:
         raise InputError(
-            f"{path} must have {shard['examples']} examples, as its manifest says. It has {examples}."
+            f"{path} must have {shard.examples} examples, as its manifest says. It has {examples}."
         )
     return examples
 
@@ -91,60 +93,25 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
             )
 
 
-def manifest_shards(path: Path) -> dict[str, dict]:
-    """What the manifests in a file's folder say of its files, by name; nothing where there is none.
-
-    >>> manifest_shards(Path("data/train.tfrecord"))
-    {'train.tfrecord': {'file': 'train.tfrecord', 'examples': 120, 'bytes': 64000}}
-    """
-    return {shard["file"]: shard for manifest in _manifests(path) for shard in manifest["shards"]}
+def missing_shards(paths: list[Path], manifests: dict[Path, Manifest]) -> list[Path]:
+    """Files that do not exist, though a manifest lists them together with one of `paths`."""
+    listed = [path.with_name(name) for path in paths if path in manifests for name in manifests[path].files]
+    return [path for path in sorted(set(listed)) if not path.is_file()]
 
 
-def manifest_of(path: Path) -> dict | None:
-    """The manifest that names a file, or None."""
-    manifests = [m for m in _manifests(path) if path.name in {shard["file"] for shard in m["shards"]}]
-    return manifests[0] if manifests else None
-
-
-def missing_shards(paths: list[Path]) -> list[Path]:
-    """Files that are not there, though a manifest lists them together with one of `paths`."""
-    missing: dict[Path, None] = {}
-    for path in paths:
-        manifest = manifest_of(path)
-        shards = [path.with_name(shard["file"]) for shard in manifest["shards"]] if manifest else []
-        missing.update(dict.fromkeys(shard for shard in shards if not shard.is_file()))
-    return list(missing)
-
-
-def _manifests(path: Path) -> list[dict]:
-    manifests = []
-    # Every run's own: an earlier one is kept as NAME.manifest.json.
-    for file in sorted(path.parent.glob("*manifest.json")):
-        try:
-            manifest = json.loads(file.read_text(encoding="utf-8"))
-            shards = [(shard["file"], shard["examples"], shard["bytes"]) for shard in manifest["shards"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{file} is not a manifest of `albert prepare` ({type(error).__name__}: {error}). "
-                "Prepare the data again."
-            ) from None
-        manifests += [manifest] if shards else []
-    return manifests
-
-
-def _check_size(path: Path, shard: dict) -> None:
-    if path.stat().st_size != shard["bytes"]:
+def _check_size(path: Path, shard: Shard) -> None:
+    if path.stat().st_size != shard.bytes:
         raise InputError(
-            f"{path} must have {shard['bytes']} bytes, as its manifest says. It has {path.stat().st_size}."
+            f"{path} must have {shard.bytes} bytes, as its manifest says. It has {path.stat().st_size}."
         )
-    if "crc32c" not in shard:
+    if not shard.crc32c:
         return
     checksum = google_crc32c.Checksum()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
             checksum.update(block)
-    if checksum.hexdigest().decode() != shard["crc32c"]:
+    if checksum.hexdigest().decode() != shard.crc32c:
         raise InputError(
-            f"{path} must have the CRC-32C {shard['crc32c']}, as its manifest says. "
+            f"{path} must have the CRC-32C {shard.crc32c}, as its manifest says. "
             f"It has {checksum.hexdigest().decode()}; copy it again or prepare it again."
         )

@@ -9,8 +9,8 @@ cluster would try again for hours what fails with an exception.
 """
 
 import contextlib
+import dataclasses
 import io
-import json
 import logging
 import shlex
 import uuid
@@ -34,10 +34,10 @@ except ImportError:
 finally:
     logging.getLogger().setLevel(logging.WARNING)
 
-from data_prep.examples.document_examples import document_examples, serialize_batch
-from data_prep.examples.manifest import MANIFEST, build_manifest, drop_manifest, write_manifest
+from data_prep.examples.document_examples import document_examples, serialize
+from data_prep.examples.manifest import MANIFEST, ExampleCounts, InputFile, Manifest, Shard, remove_manifests
 from data_prep.examples.partners import PartnerPool, PartnerSample
-from data_prep.examples.settings import PrepareSettings, check_settings, output_settings
+from data_prep.examples.settings import PrepareSettings, check_settings
 from data_prep.prepare.beam_files import (
     expand_names,
     is_remote,
@@ -62,7 +62,7 @@ _ERRORS_TOLD = 3
 _ERRORS = "errors.txt"
 
 
-def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) -> dict:
+def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     """Runs the pipeline and waits for its end; see `writer.prepare`.
 
     Args:
@@ -70,12 +70,12 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
       show_progress: a line on standard error at the end, and before it a bar that says that it goes on.
 
     Returns:
-      The manifest, as in manifest.json.
+      The manifest.
 
     Raises:
       InputError: as in `writer.prepare`; there is no such runner, or the job has failed.
     """
-    predictions = check_settings(settings)
+    check_settings(settings)
     inputs = expand_names(settings.input_file)
     outputs = output_names(settings.output_file, settings.num_shards)
     _check_outputs(outputs, inputs, settings.vocabulary_file)
@@ -90,22 +90,21 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
         _job_errors(settings.runner, scratch),
     ):
         progress.step(f"preparing on {settings.runner}")
-        pipeline = _pipeline(settings, options, predictions, inputs, outputs, scratch, vocabulary)
+        pipeline = _pipeline(settings, options, inputs, outputs, scratch, vocabulary)
         pipeline.run().wait_until_finish()
         if FileSystems.exists(f"{scratch}/{_ERRORS}"):
             with open_file(f"{scratch}/{_ERRORS}") as file:
                 raise InputError(file.read().decode())
-        with open_file(f"{folder}/{MANIFEST}") as file:
-            manifest = json.loads(file.read())
-        counts = manifest["counts"]
-    progress.done(f"Wrote {counts['examples']:,} examples from {counts['documents']:,} documents to {folder}")
+        with local_file(f"{folder}/{MANIFEST}") as path:
+            manifest = Manifest.read(path)
+    counts = manifest.counts
+    progress.done(f"Wrote {counts.examples:,} examples from {counts.documents:,} documents to {folder}")
     return manifest
 
 
 def _pipeline(
     settings: PrepareSettings,
     options: PipelineOptions,
-    predictions: int,
     inputs: list[str],
     outputs: list[str],
     scratch: str,
@@ -124,7 +123,7 @@ def _pipeline(
         sample = documents | beam.CombineGlobally(_SamplePartners(settings.random_seed, vocabulary))
         partners = {"partners": beam.pvalue.AsSingleton(sample)}
     slices = _number_of_slices(settings, inputs, len(outputs))
-    make = _MakeExamples(settings, predictions, len(outputs), slices, vocabulary)
+    make = _MakeExamples(settings, len(outputs), slices, vocabulary)
     made = documents | "make examples" >> beam.ParDo(make, **partners).with_outputs(
         "counts", "errors", main="records"
     )
@@ -139,7 +138,7 @@ def _pipeline(
         | "shards" >> beam.GroupByKey()
         | "write shards" >> beam.Map(write_shard, scratch=scratch, outputs=outputs)
     )
-    skeleton = _manifest_skeleton(settings, predictions, inputs, vocabulary)
+    skeleton = _manifest_skeleton(settings, inputs, vocabulary)
     _ = (
         pipeline
         | "once" >> beam.Create([skeleton])
@@ -173,12 +172,11 @@ class _MakeExamples(beam.DoFn):
     def __init__(
         self,
         settings: PrepareSettings,
-        predictions: int,
         num_shards: int,
         num_slices: int,
         vocabulary: Vocabulary,
     ):
-        self._settings, self._predictions, self._vocabulary = settings, predictions, vocabulary
+        self._settings, self._vocabulary = settings, vocabulary
         self._num_shards, self._num_slices = num_shards, num_slices
 
     def setup(self):
@@ -186,13 +184,10 @@ class _MakeExamples(beam.DoFn):
 
     def process(self, document: Document, partners: PartnerPool | None = None):
         settings = self._settings
-        stored = self._predictions if settings.masking == "static" else 0
         counts: Counter = Counter()
         try:
-            for key, example in document_examples(
-                document, self._tokenizer, self._predictions, settings, counts, partners
-            ):
-                (record,) = serialize_batch([example], settings.max_seq_length, stored)
+            for key, example in document_examples(document, self._tokenizer, settings, counts, partners):
+                record = serialize(example, settings.max_seq_length, settings.stored_predictions)
                 place = (key % self._num_shards, key * self._num_slices >> 64)
                 numbers = (len(example.input_ids), len(example.masked_lm_positions), bool(example.swapped))
                 yield place, (key, framed(record), numbers)
@@ -232,11 +227,11 @@ def _add_counts(counts: Iterable[Counter]) -> Counter:
 
 
 def _finish(
-    skeleton: dict,
+    skeleton: Manifest,
     scratch: str,
     outputs: list[str],
     counts: dict,
-    shards: list[tuple[int, str, dict]],
+    shards: list[tuple[int, str, Shard]],
     errors: list[str],
 ) -> None:
     """Gives the shards their names, writes the manifest and clears up; or leaves word of what is wrong."""
@@ -252,20 +247,18 @@ def _finish(
             file.write(_summary(errors).encode())
         return
     shards = sorted(shards)
-    manifest = {
-        **skeleton,
-        "counts": {name: counts[name] for name in skeleton["counts"]},
-        "shards": [row for *_, row in shards],
-    }
+    manifest = dataclasses.replace(
+        skeleton, counts=ExampleCounts.of(counts), shards=[shard for *_, shard in shards]
+    )
     folder = outputs[0].rpartition("/")[0]
     if not is_remote(folder):
-        drop_manifest(Path(folder), [Path(name) for name in outputs])
+        remove_manifests(Path(folder), (PurePosixPath(name).name for name in outputs))
     replace_all((name for _, name, _ in shards), outputs)
     if is_remote(folder):
         with open_file(f"{folder}/{MANIFEST}", "w") as file:
-            file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+            file.write(manifest.to_json().encode())
     else:
-        write_manifest(Path(folder), manifest)
+        manifest.write(Path(folder))
     FileSystems.delete([scratch])
 
 
@@ -275,12 +268,9 @@ def _summary(errors: list[str]) -> str:
     return " ".join(different[:_ERRORS_TOLD]) + more
 
 
-def _manifest_skeleton(
-    settings: PrepareSettings, predictions: int, inputs: list[str], vocabulary: Vocabulary
-) -> dict:
-    used = output_settings(settings, predictions)
-    skeleton = build_manifest(used, vocabulary.tokenizer(), [], Counter(), [])
-    return {**skeleton, "inputs": [{"file": name, "bytes": size_of(name)} for name in inputs]}
+def _manifest_skeleton(settings: PrepareSettings, inputs: list[str], vocabulary: Vocabulary) -> Manifest:
+    read = [InputFile(name, size_of(name)) for name in inputs]
+    return Manifest.build(settings, vocabulary.tokenizer(), read, Counter(), [])
 
 
 def _number_of_slices(settings: PrepareSettings, inputs: list[str], num_shards: int) -> int:

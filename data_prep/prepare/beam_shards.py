@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 import google_crc32c
 
+from data_prep.examples.manifest import Shard
 from data_prep.prepare.beam_files import open_file
 
 _COPIED_TOGETHER = 8 << 20  # bytes
@@ -42,13 +43,6 @@ def write_shard(gathered, scratch: str, outputs: list[str]):
             example_tokens += numbers[1]
             masked_tokens += numbers[2]
             swapped += numbers[3]
-    row = {
-        "file": PurePosixPath(outputs[shard]).name,
-        "examples": examples,
-        "bytes": num_bytes,
-        "crc32c": f"{crc:08x}",
-        "example_tokens": example_tokens,
-        "masked_tokens": masked_tokens,
-        "swapped_examples": swapped,
-    }
+    file_name = PurePosixPath(outputs[shard]).name
+    row = Shard(file_name, examples, num_bytes, f"{crc:08x}", example_tokens, masked_tokens, swapped)
     return shard, name, row

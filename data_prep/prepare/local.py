@@ -9,6 +9,7 @@ in any number of processes, and a killed run go on with the parts that are there
 """
 
 import contextlib
+import dataclasses
 import errno
 import functools
 import hashlib
@@ -24,14 +25,15 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import (
-    build_manifest,
-    drop_manifest,
+    InputFile,
+    Manifest,
+    Shard,
     file_sha256,
     package_versions,
-    write_manifest,
+    remove_manifests,
 )
 from data_prep.examples.partners import PartnerPool, partner_pool
-from data_prep.examples.settings import PrepareSettings, check_settings, output_settings, shard_names
+from data_prep.examples.settings import PrepareSettings, check_settings, shard_names
 from data_prep.files import new_folder, write_text
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
@@ -53,7 +55,7 @@ _OTHER_TEXT = (
 )
 
 
-def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
+def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     """Writes the shards and the manifest; after a kill or a failure, the same call again goes on.
 
     Args:
@@ -61,41 +63,39 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> dict:
       show_progress: a progress bar on standard error if that is a terminal, and one line at the end.
 
     Returns:
-      The manifest, as in manifest.json.
+      The manifest.
 
     Raises:
       InputError: a setting is out of range, the input cannot be read, or holds no document with two
         sentences; an unfinished run has left work for other settings or another text; the disk is full.
     """
-    predictions = check_settings(settings)
+    check_settings(settings)
     inputs = expand_files(settings.input_file)
     outputs = shard_names(settings.output_file, settings.num_shards)
     _check_outputs(outputs, inputs, Path(settings.vocabulary_file))
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
     with new_folder(outputs[0].parent) as folder:
-        return _write_examples(settings, predictions, inputs, outputs, folder, tokenizer, show_progress)
+        return _write_examples(settings, inputs, outputs, folder, tokenizer, show_progress)
 
 
 def _write_examples(
     settings: PrepareSettings,
-    predictions: int,
     inputs: list[Path],
     outputs: list[Path],
     folder: Path,
     tokenizer: Tokenizer,
     show_progress: bool,
-) -> dict:
-    used = output_settings(settings, predictions)
+) -> Manifest:
     total = settings.dupe_factor * sum(map(input_size, inputs))
     with (
         _full_disk_in_one_sentence(folder),
-        unfinished_folder(_work_folder(settings.output_file), _plan(used, tokenizer)) as work,
+        unfinished_folder(_work_folder(settings.output_file), _plan(settings, tokenizer)) as work,
         Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
         partners = _sample_partners(work, inputs, tokenizer, settings)
         documents = _documents(inputs, settings)
-        jobs = _part_jobs(documents, work, settings, predictions, len(outputs), partners)
+        jobs = _part_jobs(documents, work, settings, len(outputs), partners)
         counts: Counter = Counter()
         num_parts = 0
         for of_part in workers.run(_make_part, jobs):
@@ -106,10 +106,11 @@ def _write_examples(
             raise InputError(_OTHER_TEXT.format("the text has got shorter since"))
         if counts["examples"]:
             progress.step("shuffling")
-            drop_manifest(folder, outputs)
+            remove_manifests(folder, (output.name for output in outputs))
             shards = _write_shards(tuple(Part(work, number) for number in range(num_parts)), outputs, workers)
-            manifest = build_manifest(used, tokenizer, inputs, counts, shards)
-            write_manifest(folder, manifest)
+            read = [InputFile(str(path), input_size(path)) for path in inputs]
+            manifest = Manifest.build(settings, tokenizer, read, counts, shards)
+            manifest.write(folder)
     if not counts["examples"]:
         raise InputError(
             f"An example needs a document with at least two sentences. Received none in "
@@ -126,7 +127,6 @@ class _PartJob:
     part: Part
     documents: tuple[Document, ...]
     settings: PrepareSettings
-    predictions: int
     num_shards: int
     vocabulary: str  # its SHA-256
     partners: Path | None  # file of the PartnerPool
@@ -147,9 +147,9 @@ def _work_folder(output_file: str) -> Path:
     return first.with_name(f".{first.name}.scratch")
 
 
-def _plan(settings: dict, tokenizer: Tokenizer) -> dict:
+def _plan(settings: PrepareSettings, tokenizer: Tokenizer) -> dict:
     """All that decides the bytes except the text, which is compared part by part."""
-    plan = {name: value for name, value in settings.items() if name not in _NAMES_OF_FILES}
+    plan = {name: value for name, value in settings.output_settings.items() if name not in _NAMES_OF_FILES}
     return {**plan, "vocabulary": file_sha256(tokenizer.file), "versions": package_versions()}
 
 
@@ -179,7 +179,6 @@ def _part_jobs(
     documents: Iterable[Document],
     work: Path,
     settings: PrepareSettings,
-    predictions: int,
     num_shards: int,
     partners: Path | None,
 ) -> Iterator[_PartJob]:
@@ -188,7 +187,7 @@ def _part_jobs(
     size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
     stretches = text_stretches(documents, size)
     for number, stretch in enumerate(stretches):
-        yield _PartJob(Part(work, number), stretch, settings, predictions, num_shards, vocabulary, partners)
+        yield _PartJob(Part(work, number), stretch, settings, num_shards, vocabulary, partners)
 
 
 def _make_part(job: _PartJob) -> Counter:
@@ -204,18 +203,17 @@ def _make_part(job: _PartJob) -> Counter:
     settings = job.settings
     tokenizer = _tokenizer(settings.vocabulary_file, settings.do_lower_case, job.vocabulary)
     partners = PartnerPool.load(job.partners) if job.partners else None
-    stored = job.predictions if settings.masking == "static" else 0
     counts: Counter = Counter()
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []
     keyed = (
         one
         for document in job.documents
-        for one in document_examples(document, tokenizer, job.predictions, settings, counts, partners)
+        for one in document_examples(document, tokenizer, settings, counts, partners)
     )
     while batch := list(itertools.islice(keyed, _SERIALIZED_TOGETHER)):
         examples = [example for _, example in batch]
-        serialized = serialize_batch(examples, settings.max_seq_length, stored)
+        serialized = serialize_batch(examples, settings.max_seq_length, settings.stored_predictions)
         records += map(framed, serialized)
         rows += [
             (key, len(record), len(example.input_ids), len(example.masked_lm_positions), example.swapped)
@@ -232,28 +230,27 @@ def _tokenizer(vocabulary_file: str, do_lower_case: bool, sha256: str) -> Tokeni
     return Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
 
 
-def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[dict]:
+def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[Shard]:
     jobs = (_ShardJob(parts, number, output) for number, output in enumerate(outputs))
     # What fits in one part is done before the workers have started.
     return list(map(_write_shard, jobs) if len(parts) == 1 else workers.run(_write_shard, jobs))
 
 
-def _write_shard(job: _ShardJob) -> dict:
+def _write_shard(job: _ShardJob) -> Shard:
     """Puts a finished shard in its place, unless an earlier run has; returns its row of the manifest."""
     folder = job.parts[0].folder
     finished = folder / f"shard-{job.number:05d}.json"
     if finished.is_file():
         earlier = json.loads(finished.read_text(encoding="utf-8"))
-        in_place = job.output.is_file() and job.output.stat().st_size == earlier["shard"]["bytes"]
+        shard = Shard(**earlier["shard"])
+        in_place = job.output.is_file() and job.output.stat().st_size == shard.bytes
         if in_place and earlier["parts"] == len(job.parts):
-            return earlier["shard"]
+            return shard
     aside = folder / f"shard-{job.number:05d}"
-    shard = {
-        "file": job.output.name,
-        **merge_shard([part.shard(job.number) for part in job.parts], aside),
-    }
+    merged = merge_shard([part.shard(job.number) for part in job.parts], aside)
+    shard = dataclasses.replace(merged, file=job.output.name)
     aside.replace(job.output)
-    write_text(finished, json.dumps({"parts": len(job.parts), "shard": shard}))
+    write_text(finished, json.dumps({"parts": len(job.parts), "shard": dataclasses.asdict(shard)}))
     return shard
 
 

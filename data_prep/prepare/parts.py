@@ -16,6 +16,7 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
+from data_prep.examples.manifest import Shard
 from data_prep.files import write_text, written_aside
 
 # About how many bytes of records are sorted at a time: "the document pool". The order does not depend on it.
@@ -114,7 +115,7 @@ class ShardOfPart:
         return found, records
 
 
-def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = POOL_BYTES) -> dict:
+def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = POOL_BYTES) -> Shard:
     """Writes one shard, in the order of the keys.
 
     Args:
@@ -123,8 +124,7 @@ def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = PO
       pool_bytes: about how many bytes of records are in memory at a time (and once more, sorted).
 
     Returns:
-      {"examples", "bytes", "crc32c" (of the whole file, hexadecimal), "example_tokens", "masked_tokens",
-      "swapped_examples"}.
+      Its row of the manifest.
     """
     num_bytes = sum(source.last_offset - source.offset for source in sources)
     crc = 0
@@ -146,14 +146,9 @@ def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = PO
         file.flush()
         os.fsync(file.fileno())
     examples, example_tokens, masked_tokens, swapped = totals.tolist()
-    return {
-        "examples": examples,
-        "bytes": path.stat().st_size,
-        "crc32c": f"{crc:08x}",
-        "example_tokens": example_tokens,
-        "masked_tokens": masked_tokens,
-        "swapped_examples": swapped,
-    }
+    return Shard(
+        path.name, examples, path.stat().st_size, f"{crc:08x}", example_tokens, masked_tokens, swapped
+    )
 
 
 def _range_ends(num_bytes: int, pool_bytes: int) -> list[int]:

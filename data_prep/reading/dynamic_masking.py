@@ -6,15 +6,12 @@ loop tries one word of every example at a time.
 batch --_words--> starts, room --_choose--> covered words --_predictions--> positions, ids
 """
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from data_prep.errors import InputError
-from data_prep.examples.manifest import MANIFEST
+from data_prep.examples.manifest import Manifest
 from data_prep.examples.masking import MaskingSettings
 
 
@@ -34,40 +31,18 @@ class DynamicMasking:
     mask_id: int
     replacements: np.ndarray
 
-
-def masking_of(path: Path) -> DynamicMasking:
-    """How the examples of a file are to be masked, from the manifest that `albert prepare` wrote beside it.
-
-    Args:
-      path: a TFRecord file of unmasked examples.
-
-    Raises:
-      InputError: no manifest in the folder names the file.
-    """
-    for candidate in (path.parent / MANIFEST, *sorted(path.parent.glob(f"*.{MANIFEST}"))):
-        if candidate.is_file():
-            manifest = json.loads(candidate.read_text(encoding="utf-8"))
-            if path.name in {shard["file"] for shard in manifest["shards"]}:
-                return _from_manifest(manifest)
-    raise InputError(
-        f"Unmasked examples need the manifest.json that `albert prepare` wrote beside them: it says how to mask. "
-        f"No manifest in {path.parent} names {path.name}; copy it there."
-    )
-
-
-def _from_manifest(manifest: dict) -> DynamicMasking:
-    flags, vocabulary = manifest["settings"], manifest["vocabulary"]
-    settings = MaskingSettings(
-        flags["max_predictions_per_seq"],
-        flags["masked_lm_prob"],
-        flags["ngram"],
-        flags["favor_shorter_ngram"],
-        flags["do_whole_word_mask"],
-    )
-    replacements = np.setdiff1d(np.arange(vocabulary["size"]), vocabulary["special_ids"]).astype(np.int32)
-    return DynamicMasking(
-        settings, vocabulary["cls_id"], vocabulary["sep_id"], vocabulary["mask_id"], replacements
-    )
+    @classmethod
+    def of(cls, manifest: Manifest) -> "DynamicMasking":
+        """What `albert prepare` would have used for static masking."""
+        vocabulary = manifest.vocabulary
+        replacements = np.setdiff1d(np.arange(vocabulary.size), vocabulary.special_ids).astype(np.int32)
+        return cls(
+            manifest.settings.masking_settings,
+            vocabulary.cls_id,
+            vocabulary.sep_id,
+            vocabulary.mask_id,
+            replacements,
+        )
 
 
 def mask_batch(batch: dict[str, tf.Tensor], masking: DynamicMasking, key) -> dict[str, tf.Tensor]:

@@ -202,18 +202,11 @@ def report_evaluation(paths: Paths) -> None:
 
 def most_frequent_share(examples: Path) -> float:
     """Masked-LM accuracy of always predicting the piece that is masked most often."""
-    from data_prep.reading.dataset import feature_lengths, pretraining_dataset
+    from data_prep.reading.dataset import pretraining_dataset
+    from data_prep.reading.example_files import ExampleFiles
 
-    length, predictions = feature_lengths(examples)
     counts = np.zeros(0)
-    for batch in pretraining_dataset(
-        [examples],
-        batch_size=256,
-        max_seq_length=length,
-        max_predictions_per_seq=predictions,
-        repeat=False,
-        drop_remainder=False,
-    ):
+    for batch in pretraining_dataset(ExampleFiles.read([examples]), batch_size=256, repeat=False):
         ids, weights = batch["masked_lm_ids"].numpy().ravel(), batch["masked_lm_weights"].numpy().ravel()
         more = np.bincount(ids, weights=weights, minlength=len(counts))
         more[: len(counts)] += counts

@@ -184,7 +184,7 @@ def test_downstream_tasks_have_columns_where_their_files_are(laboratory, ran, tm
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"max_seq_length": 3}, "`max_seq_length` must be at least 5"),
+        ({"max_seq_length": 3}, "--max_seq_length must be at least 5"),
         ({"learning_rate": -1.0}, "--learning_rate must be a number above 0"),
         ({"tpu": "local", "num_devices": 2}, "--num_devices is for several devices of one machine"),
     ],

@@ -106,7 +106,7 @@ def test_a_quarter_of_three_files_is_none(books, tmp_path):
         ({}, "--input_file must name text. Received none."),
         ({"input_file": "nowhere/*.txt"}, "nowhere"),
         ({"input_file": "books/*", "spm_model_file": "no.model"}, "There is no file no.model"),
-        ({"input_file": "books/*", "max_seq_length": 3}, "`max_seq_length` must be at least 5"),
+        ({"input_file": "books/*", "max_seq_length": 3}, "--max_seq_length must be at least 5"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(books, monkeypatch, flags, message):

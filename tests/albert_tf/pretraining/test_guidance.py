@@ -1,10 +1,12 @@
 import dataclasses
-import json
+from collections import Counter
 
 import pytest
 
 from albert_tf.pretraining.guidance import learning_rate, learning_rate_line, warnings
 from albert_tf.pretraining.settings import PretrainingSettings
+from data_prep.examples.manifest import ExampleCounts, Manifest, VocabularyFacts
+from data_prep.examples.settings import PrepareSettings
 
 SETTINGS = PretrainingSettings(
     "data", "config", "run", do_train=True, max_seq_length=512, max_predictions_per_seq=77
@@ -13,6 +15,12 @@ SETTINGS = PretrainingSettings(
 
 def changed(**flags) -> PretrainingSettings:
     return dataclasses.replace(SETTINGS, **flags)
+
+
+def manifest_of(documents: int = 1, **flags) -> Manifest:
+    counts = ExampleCounts.of(Counter(documents=documents))
+    vocabulary = VocabularyFacts("", "", 30_000, 2, 3, 4, [])
+    return Manifest(counts, PrepareSettings("", "", **flags), vocabulary, [], [], {})
 
 
 @pytest.mark.parametrize(
@@ -42,21 +50,19 @@ def test_the_papers_run_is_not_warned_of():
     assert warnings(SETTINGS, 90_000_000, None) == []
 
 
-def test_few_predictions(tmp_path):
+def test_few_predictions():
     (line,) = warnings(changed(max_predictions_per_seq=20), 90_000_000, None)
     assert "20 predictions are at most 3.9% of 512 tokens, where 15% were to be masked" in line
     assert "26% of the predictions fit" in line
     assert line.endswith("--max_predictions_per_seq=77")
     # The original's T=128, P=20, and files that were to have fewer.
     assert not warnings(changed(max_seq_length=128, max_predictions_per_seq=20), 90_000_000, None)
-    manifest = tmp_path / "manifest.json"
-    manifest.write_text(json.dumps({"settings": {"masked_lm_prob": 0.04}}))
+    manifest = manifest_of(masked_lm_prob=0.04, dupe_factor=1)
     assert not warnings(changed(max_predictions_per_seq=20), 90_000_000, manifest)
 
 
-def test_few_documents(tmp_path):
-    manifest = tmp_path / "manifest.json"
-    manifest.write_text(json.dumps({"settings": {"dupe_factor": 40}, "counts": {"documents": 3}}))
+def test_few_documents():
+    manifest = manifest_of(documents=3, dupe_factor=40)
     flags = {"train_batch_size": 100, "num_train_steps": 1000, "num_warmup_steps": 10}
     (line,) = warnings(changed(**flags), 2000, manifest)
     assert "this run reads the 2,000 examples 50 times" in line

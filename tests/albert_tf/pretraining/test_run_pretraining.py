@@ -295,8 +295,8 @@ def refused(capfd, arguments) -> str:
     [
         ({"input_file": "nothing/here*"}, "No file matches 'nothing/here*'"),
         ({"albert_config_file": "nothing.json"}, "There is no configuration file nothing.json"),
-        ({"max_seq_length": 128}, "`max_seq_length`"),
-        ({"max_predictions_per_seq": 20}, "`max_predictions_per_seq`"),
+        ({"max_seq_length": 128}, "--max_seq_length"),
+        ({"max_predictions_per_seq": 20}, "--max_predictions_per_seq"),
         ({"train_batch_size": 0}, "--train_batch_size must be at least 1. Received 0."),
         ({"learning_rate": -1}, "--learning_rate must be a number above 0"),
         ({"do_train": None, "eval_file": None}, "--do_eval needs --eval_file"),

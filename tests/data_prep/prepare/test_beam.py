@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ pytest.importorskip("apache_beam", reason="apache-beam is an extra: pip install 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem, MatchResult
 
 from data_prep.errors import InputError
+from data_prep.examples.manifest import Manifest
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare import beam, beam_files
 from data_prep.prepare.beam import prepare_on_cluster
@@ -45,7 +45,7 @@ def settings_for(texts, model_file, folder, **changes) -> PrepareSettings:
     return PrepareSettings(**values)
 
 
-def on_beam(settings: PrepareSettings, options: str = "") -> dict:
+def on_beam(settings: PrepareSettings, options: str = "") -> Manifest:
     changed = dataclasses.replace(settings, runner="DirectRunner", workers=None, pipeline_options=options)
     return prepare_on_cluster(changed, show_progress=False)
 
@@ -116,7 +116,7 @@ def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
         ({"runner": "NoSuchRunner"}, "Unexpected pipeline runner: NoSuchRunner"),
         ({"pipeline_options": "--direct_num_workers=two"}, "invalid int value: 'two'"),
         ({"pipeline_options": "'"}, "No closing quotation"),
-        ({"workers": 2}, "`workers` is for the local runner"),
+        ({"workers": 2}, "--workers is for the local runner"),
         ({"input_file": "-"}, "A cluster reads files"),
         ({"input_file": "nowhere://x/*.txt"}, "nowhere://x/.* cannot be read"),
         ({"output_file": "{input}", "num_shards": 1}, "must not overwrite an input"),
@@ -134,7 +134,7 @@ def test_mistakes_are_told(texts, model_file, tmp_path, changes, message):
 
 def test_options_without_a_runner_are_told(texts, model_file, tmp_path):
     settings = settings_for(texts, model_file, tmp_path, pipeline_options="--parallelism=2")
-    with pytest.raises(InputError, match="`pipeline_options` are for a Beam runner"):
+    with pytest.raises(InputError, match="--pipeline_options is for a Beam runner"):
         prepare(settings)
 
 
@@ -249,12 +249,12 @@ def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
     )
     for _ in range(2):  # the second time over the first one's files
         manifest = on_beam(settings)
-        assert manifest["shards"] == local["shards"]
-        assert json.loads(bucket["bucket://out/manifest.json"]) == manifest
+        assert manifest.shards == local.shards
+        assert bucket["bucket://out/manifest.json"].decode() == manifest.to_json()
         out = {name.removeprefix("bucket://out/") for name in bucket if name.startswith("bucket://out/")}
-        assert out == {"manifest.json", *(shard["file"] for shard in local["shards"])}
-        for shard in local["shards"]:
-            assert bucket[f"bucket://out/{shard['file']}"] == (tmp_path / shard["file"]).read_bytes()
+        assert out == {"manifest.json", *local.files}
+        for name in local.files:
+            assert bucket[f"bucket://out/{name}"] == (tmp_path / name).read_bytes()
 
 
 def test_a_remote_file_is_named_where_it_is_wrong(texts, model_file, tmp_path, bucket):

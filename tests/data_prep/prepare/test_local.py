@@ -9,13 +9,13 @@ import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.examples.manifest import InputFile, Manifest
 from data_prep.examples.settings import PrepareSettings, shard_names
 from data_prep.inspection.inspection import inspect
 from data_prep.inspection.settings import InspectSettings
 from data_prep.prepare.local import prepare
-from data_prep.reading.dataset import count_examples
 from data_prep.text.documents import read_documents
-from data_prep.tfrecord.records import read_records
+from data_prep.tfrecord.records import count_examples, read_records
 from data_prep.tfrecord.schema import pretraining_features
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
@@ -125,31 +125,34 @@ def test_duplicates_differ_and_the_order_is_shuffled(story, model_file, tmp_path
 
 def test_manifest(story, model_file, tmp_path):
     manifest = prepared(story, model_file, tmp_path, num_shards=3, input_format="lines")
-    assert json.loads((tmp_path / "manifest.json").read_text("utf-8")) == manifest
+    assert Manifest.read(tmp_path) == manifest
+    content = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
+    assert list(content) == ["counts", "settings", "seed", "vocabulary", "inputs", "shards", "versions"]
+    assert content["seed"] == 12345
+    assert content["settings"]["max_predictions_per_seq"] == 8  # 0.15 * 48 = 7.2, rounded up
+    assert not {"workers", "runner", "pipeline_options"} & set(content["settings"])
     documents = list(read_documents([story]))
-    counts = manifest["counts"]
-    assert counts["documents"] == len(documents)
-    assert counts["sentences"] == sum(len(document.sentences) for document in documents)
+    counts = manifest.counts
+    assert counts.documents == len(documents)
+    assert counts.sentences == sum(len(document.sentences) for document in documents)
     shards = [tmp_path / f"train.tfrecord-0000{i}-of-00003" for i in range(3)]
-    assert [(row["file"], row["examples"]) for row in manifest["shards"]] == [
+    assert [(shard.file, shard.examples) for shard in manifest.shards] == [
         (path.name, number) for path, number in zip(shards, count_examples(shards), strict=True)
     ]
-    for path, row in zip(shards, manifest["shards"], strict=True):
+    for path, row in zip(shards, manifest.shards, strict=True):
         content = path.read_bytes()
-        assert (row["bytes"], row["crc32c"]) == (len(content), f"{google_crc32c.value(content):08x}")
+        assert (row.bytes, row.crc32c) == (len(content), f"{google_crc32c.value(content):08x}")
         inside = list(examples(path))
-        assert row["example_tokens"] == sum(example["input_mask"].sum() for example in inside)
-        assert row["masked_tokens"] == sum(example["masked_lm_weights"].sum() for example in inside)
-        assert row["swapped_examples"] == sum(example["next_sentence_labels"][0] for example in inside)
-    assert counts["examples"] == sum(count_examples(shards))
+        assert row.example_tokens == sum(example["input_mask"].sum() for example in inside)
+        assert row.masked_tokens == sum(example["masked_lm_weights"].sum() for example in inside)
+        assert row.swapped_examples == sum(example["next_sentence_labels"][0] for example in inside)
+    assert counts.examples == sum(count_examples(shards))
     found = [example for path in shards for example in examples(path)]
-    assert counts["masked_tokens"] == sum(example["masked_lm_weights"].sum() for example in found)
-    assert counts["example_tokens"] == sum(example["input_mask"].sum() for example in found)
-    assert counts["swapped_examples"] == sum(example["next_sentence_labels"][0] for example in found)
-    assert manifest["vocabulary"]["sha256"] == hashlib.sha256(model_file.read_bytes()).hexdigest()
-    assert manifest["settings"]["max_predictions_per_seq"] == 8  # .15 * 48 = 7.2, rounded up
-    assert manifest["seed"] == 12345
-    assert manifest["inputs"] == [{"file": str(story), "bytes": story.stat().st_size}]
+    assert counts.masked_tokens == sum(example["masked_lm_weights"].sum() for example in found)
+    assert counts.example_tokens == sum(example["input_mask"].sum() for example in found)
+    assert counts.swapped_examples == sum(example["next_sentence_labels"][0] for example in found)
+    assert manifest.vocabulary.sha256 == hashlib.sha256(model_file.read_bytes()).hexdigest()
+    assert manifest.inputs == [InputFile(str(story), story.stat().st_size)]
 
 
 def test_two_outputs_in_one_folder_keep_both_manifests(story, model_file, tmp_path):
@@ -165,7 +168,7 @@ MANIFESTS = ("manifest.json", "train.tfrecord.manifest.json")
 def test_prose(model_file, tmp_path):
     (tmp_path / "book.md").write_text("# I\n\nMr. Smith painted it. It\nwas twelve.\n\nNobody looked.\n")
     manifest = prepared(tmp_path / "book.md", model_file, tmp_path / "out", input_format="prose")
-    assert manifest["counts"]["sentences"] == 4
+    assert manifest.counts.sentences == 4
 
 
 def test_shard_names():
@@ -177,17 +180,17 @@ def test_shard_names():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_seq_length": 4}, "`max_seq_length` must be at least 5. Received 4"),
-        ({"max_predictions_per_seq": 48}, "below `max_seq_length`. Received 48 and 48"),
+        ({"max_seq_length": 4}, "--max_seq_length must be at least 5. Received 4"),
+        ({"max_predictions_per_seq": 48}, "below --max_seq_length. Received 48 and 48"),
         ({"max_predictions_per_seq": 0}, "at least 1"),
-        ({"masked_lm_prob": 0.0}, "`masked_lm_prob` must lie between 0 and 1. Received 0.0"),
-        ({"masked_lm_prob": 15.0}, "`masked_lm_prob`"),
-        ({"short_seq_prob": float("nan")}, "`short_seq_prob`"),
-        ({"dupe_factor": 0}, "`dupe_factor`"),
-        ({"ngram": 0}, "`ngram`"),
-        ({"num_shards": 0}, "`num_shards`"),
-        ({"output_file": "a,b,c", "num_shards": 2}, "`num_shards` must agree"),
-        ({"output_file": " , "}, "`output_file` must name a file"),
+        ({"masked_lm_prob": 0.0}, "--masked_lm_prob must lie between 0 and 1. Received 0.0"),
+        ({"masked_lm_prob": 15.0}, "--masked_lm_prob"),
+        ({"short_seq_prob": float("nan")}, "--short_seq_prob"),
+        ({"dupe_factor": 0}, "--dupe_factor"),
+        ({"ngram": 0}, "--ngram"),
+        ({"num_shards": 0}, "--num_shards"),
+        ({"output_file": "a,b,c", "num_shards": 2}, "--num_shards must agree"),
+        ({"output_file": " , "}, "--output_file must name a file"),
         ({"input_file": "/nowhere/*.txt"}, "No file matches"),
         ({"spm_model_file": "/nowhere.model"}, "must be a file /nowhere.model"),
         ({"spm_model_file": None}, "needs one vocabulary.*Received neither"),
@@ -212,8 +215,8 @@ def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
     (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     flags = {"spm_model_file": None, "vocab_file": str(vocab_file), "max_seq_length": 64}
     manifest = prepared(tmp_path / "text.txt", None, tmp_path, **flags)
-    assert manifest["vocabulary"]["file"] == str(vocab_file)
-    assert manifest["vocabulary"]["special_ids"] == [0, 1, 2, 3, 4]
+    assert manifest.vocabulary.file == str(vocab_file)
+    assert manifest.vocabulary.special_ids == [0, 1, 2, 3, 4]
     tokenizer = WordPieceTokenizer(vocab_file)
     masked = 0
     for example in examples(tmp_path / "train.tfrecord"):
@@ -226,7 +229,7 @@ def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
         assert set(np.flatnonzero(np.isin(words, words[predicted]))) == set(predicted)
         assert "".join(tokenizer.pieces[i].removeprefix("##") for i in ids[1:6]) in letters
         masked += len(predicted)
-    assert masked == manifest["counts"]["masked_tokens"]
+    assert masked == manifest.counts.masked_tokens
     console = Console(file=io.StringIO(), width=200)
     inspect([str(tmp_path / "train.tfrecord")], InspectSettings(num_examples=1), console)
     assert "北" in console.file.getvalue()

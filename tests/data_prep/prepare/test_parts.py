@@ -4,6 +4,7 @@ import google_crc32c
 import numpy as np
 import pytest
 
+from data_prep.examples.manifest import Shard
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 
 
@@ -33,14 +34,15 @@ def test_a_shard_is_its_records_in_the_order_of_their_keys(tmp_path, num_shards,
         row = merge_shard(sources, tmp_path / "shard", pool_bytes)
         content = b"".join(record for _, record in own)
         assert (tmp_path / "shard").read_bytes() == content
-        assert row == {
-            "examples": len(own),
-            "bytes": len(content),
-            "crc32c": f"{google_crc32c.value(content):08x}",
-            "example_tokens": 3 * len(own),
-            "masked_tokens": 2 * len(own),
-            "swapped_examples": sum(key % 2 for key, _ in own),
-        }
+        assert row == Shard(
+            file="shard",
+            examples=len(own),
+            bytes=len(content),
+            crc32c=f"{google_crc32c.value(content):08x}",
+            example_tokens=3 * len(own),
+            masked_tokens=2 * len(own),
+            swapped_examples=sum(key % 2 for key, _ in own),
+        )
 
 
 def test_a_part_is_whole_or_not_there(tmp_path):

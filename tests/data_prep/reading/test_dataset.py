@@ -11,13 +11,8 @@ from data_prep.examples.document_examples import serialize
 from data_prep.examples.masking import MaskedExample
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
-from data_prep.reading.dataset import (
-    _BATCH,
-    check_features,
-    count_examples,
-    feature_lengths,
-    pretraining_dataset,
-)
+from data_prep.reading.dataset import pretraining_dataset
+from data_prep.reading.example_files import ExampleFiles
 
 T, P, V = 10, 3, 1000
 
@@ -56,17 +51,37 @@ def files(tmp_path_factory):
 ALL = [*range(10, 17), *range(20, 25), *range(30, 41)]
 
 
+def read(path, max_seq_length, max_predictions_per_seq, vocab_size) -> ExampleFiles:
+    return ExampleFiles.read(
+        [path],
+        vocab_size=vocab_size,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions_per_seq,
+    )
+
+
 def stream(files, take=None, batch_size=4, window=5, **options):
     """Numbers of the examples, batch by batch."""
     dataset = pretraining_dataset(
-        files,
-        batch_size=batch_size,
-        max_seq_length=T,
-        max_predictions_per_seq=P,
-        shuffle_window=window,
-        **options,
+        ExampleFiles.read(files), batch_size=batch_size, shuffle_window=window, **options
     )
     return [batch["input_ids"][:, 1].numpy().tolist() for batch in dataset.take(-1 if take is None else take)]
+
+
+def context(num_hosts, host):
+    return tf.distribute.InputContext(num_hosts, host)
+
+
+BATCH = {
+    "input_ids",
+    "input_mask",
+    "token_type_ids",
+    "masked_lm_positions",
+    "masked_lm_ids",
+    "masked_lm_weights",
+    "sentence_order",
+    "sentence_order_weights",
+}
 
 
 def joined(lists):
@@ -74,7 +89,7 @@ def joined(lists):
 
 
 def test_a_batch(files):
-    dataset = pretraining_dataset(files, batch_size=2, max_seq_length=T, max_predictions_per_seq=P)
+    dataset = pretraining_dataset(ExampleFiles.read(files), batch_size=2)
     batch = next(iter(dataset))
     expected = {
         "input_ids": [[2, 10, 7, 3, 4, 3, 0, 0, 0, 0], [2, 11, 7, 3, 4, 3, 0, 0, 0, 0]],
@@ -93,10 +108,9 @@ def test_a_batch(files):
 
 
 def test_evaluation_reads_everything_once_in_order(files):
-    batches = stream(files, repeat=False, drop_remainder=False)
+    batches = stream(files, repeat=False)
     assert [len(batch) for batch in batches] == [4, 4, 4, 4, 4, 3]
     assert joined(batches) == ALL
-    assert joined(stream(files, repeat=False)) == ALL[:20]
 
 
 def test_epochs_are_permutations(files):
@@ -128,7 +142,7 @@ def test_resuming_goes_on_where_the_stream_was(files, seed, window):
 def test_hosts_share_the_files(files):
     for num_hosts in (2, 3):
         parts = [
-            joined(stream(files, batch_size=1, repeat=False, num_hosts=num_hosts, host=host))
+            joined(stream(files, batch_size=1, repeat=False, input_context=context(num_hosts, host)))
             for host in range(num_hosts)
         ]
         assert sorted(joined(parts)) == ALL
@@ -141,15 +155,17 @@ def test_hosts_batches_together_are_the_one_hosts_batch(files, num_hosts):
     """Where there are fewer files than hosts: nothing is read twice or lost, and other hosts can go on."""
     fewer = files[:1]
     alone = stream(fewer, take=20, shuffle_seed=1, batch_size=6)
-    options = {"shuffle_seed": 1, "num_hosts": num_hosts, "batch_size": 6 // num_hosts}
-    parts = [stream(fewer, take=20, host=host, **options) for host in range(num_hosts)]
+    options = {"shuffle_seed": 1, "batch_size": 6 // num_hosts}
+    parts = [
+        stream(fewer, take=20, input_context=context(num_hosts, host), **options) for host in range(num_hosts)
+    ]
     for whole, *own in zip(alone, *parts, strict=True):
         assert sorted(whole) == sorted(joined(own))
 
 
 def test_hosts_resume(files):
     for num_hosts, host in ((2, 1), (5, 4)):
-        options = {"shuffle_seed": 1, "num_hosts": num_hosts, "host": host, "batch_size": 2}
+        options = {"shuffle_seed": 1, "input_context": context(num_hosts, host), "batch_size": 2}
         batches = stream(files, take=20, **options)
         assert stream(files, take=3, start_example=24, **options) == batches[12:15]
 
@@ -157,7 +173,7 @@ def test_hosts_resume(files):
 def test_a_host_without_examples(tmp_path):
     write(tmp_path / "one", [record(10)])
     with pytest.raises(InputError, match="none for host 1 of 2"):
-        stream([tmp_path / "one"], num_hosts=2, host=1)
+        stream([tmp_path / "one"], input_context=context(2, 1))
     with pytest.raises(InputError, match="at least one TFRecord file"):
         stream([])
 
@@ -184,15 +200,16 @@ def as_the_original_writes(number):
 
 def test_files_of_the_original_read(tmp_path):
     path = write(tmp_path / "original", map(as_the_original_writes, range(5)))
-    check_features(path, T, P, V)
-    assert feature_lengths(path) == (T, P)
-    assert stream([path], repeat=False, drop_remainder=False) == [[0, 1, 2, 3], [4]]
+    files = ExampleFiles.read([path], vocab_size=V)
+    assert (files.max_seq_length, files.max_predictions_per_seq) == (T, P)
+    assert stream([path], repeat=False) == [[0, 1, 2, 3], [4]]
 
 
 def test_features_that_fit(files):
-    for file in files:
-        check_features(file, T, P, V)
-        assert feature_lengths(file) == (T, P)
+    found = ExampleFiles.read(files, vocab_size=V, max_seq_length=T, max_predictions_per_seq=P)
+    assert (found.max_seq_length, found.max_predictions_per_seq) == (T, P)
+    assert (found.counts, found.num_examples) == ([7, 5, 11], 23)
+    assert found.manifest is None
 
 
 @pytest.mark.parametrize(
@@ -200,15 +217,15 @@ def test_features_that_fit(files):
     [
         (
             (12, P, V),
-            "`input_ids` must have 12 values, as `max_seq_length` .*has 10. Set `max_seq_length` to 10",
+            "`input_ids` must have 12 values, as --max_seq_length .*has 10. Set --max_seq_length=10",
         ),
-        ((T, 20, V), "`masked_lm_positions` must have 20 values.*has 3. Set `max_predictions_per_seq` to 3"),
+        ((T, 20, V), "`masked_lm_positions` must have 20 values.*has 3. Set --max_predictions_per_seq=3"),
         ((T, P, 10), "`input_ids` must be below `vocab_size`.*has 10 where `vocab_size` is 10"),
     ],
 )
 def test_features_that_do_not_fit_the_flags(files, flags, message):
     with pytest.raises(InputError, match=message):
-        check_features(files[0], *flags)
+        read(files[0], *flags)
 
 
 def changed(**features):
@@ -231,7 +248,7 @@ def changed(**features):
             "`masked_lm_positions` must be below `max_seq_length`.*has 10",
         ),
         (changed(masked_lm_ids=[-1, 0, 0]), "has -1"),
-        (changed(next_sentence_labels=[1, 0]), "must have 1 values, as `the format` says"),
+        (changed(next_sentence_labels=[1, 0]), "must have 1 values.*has 2"),
         (b"\xff\xff not protobuf", "must hold tf.train.Examples"),
         (b"", "must hold tf.train.Examples"),
     ],
@@ -239,7 +256,7 @@ def changed(**features):
 def test_other_features(tmp_path, raw, message):
     path = write(tmp_path / "other", [raw])
     with pytest.raises(InputError, match=message):
-        check_features(path, T, P, V)
+        read(path, T, P, V)
 
 
 def test_a_file_cut_off(files, tmp_path):
@@ -249,7 +266,7 @@ def test_a_file_cut_off(files, tmp_path):
         stream([tmp_path / "cut"])
     (tmp_path / "cut.gz").write_bytes(gzip.compress(raw)[:-1])
     with pytest.raises(InputError, match="damaged GZIP"):
-        check_features(tmp_path / "cut.gz", T, P, V)
+        read(tmp_path / "cut.gz", T, P, V)
 
 
 @pytest.fixture(scope="module")
@@ -262,10 +279,7 @@ def unmasked(story, model_file, tmp_path_factory):
 
 
 def masked_batches(path, take, **options):
-    T, P = feature_lengths(path)
-    dataset = pretraining_dataset(
-        [path], batch_size=4, max_seq_length=T, max_predictions_per_seq=P, **options
-    )
+    dataset = pretraining_dataset(ExampleFiles.read([path]), batch_size=4, **options)
     return [{name: values.numpy() for name, values in batch.items()} for batch in dataset.take(take)]
 
 
@@ -275,11 +289,11 @@ def equal(first, second):
 
 @pytest.mark.slow
 def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
-    check_features(unmasked, 48, 8, 100)
-    assert feature_lengths(unmasked) == (48, 8)
-    own = count_examples([unmasked])[0]
+    files = read(unmasked, 48, 8, 100)
+    assert (files.max_seq_length, files.max_predictions_per_seq) == (48, 8)
+    own = files.num_examples
     batches = masked_batches(unmasked, own, shuffle_seed=3)
-    assert set(batches[0]) == {*_BATCH, "sentence_order_weights"}
+    assert set(batches[0]) == BATCH
     assert all(map(equal, batches, masked_batches(unmasked, own, shuffle_seed=3)))
     for done in (1, own // 4, own // 4 + 1, own - 2):
         resumed = masked_batches(unmasked, 1, shuffle_seed=3, start_example=4 * done)
@@ -292,11 +306,11 @@ def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
 
 @pytest.mark.slow
 def test_hosts_mask_as_one_host_does(unmasked):
-    own = count_examples([unmasked])[0]
+    own = ExampleFiles.read([unmasked]).num_examples
     whole = masked_batches(unmasked, own, shuffle_seed=3)  # four epochs
     alone = {name: np.concatenate([batch[name] for batch in whole]) for name in whole[0]}
     for host in (0, 1):
-        options = {"num_hosts": 2, "host": host, "shuffle_seed": 3}
+        options = {"input_context": context(2, host), "shuffle_seed": 3}
         parts = masked_batches(unmasked, own // 2, **options)
         resumed = masked_batches(unmasked, 1, start_example=4 * (own // 2 - 1), **options)
         assert equal(parts[-1], resumed[0])
@@ -306,16 +320,16 @@ def test_hosts_mask_as_one_host_does(unmasked):
 
 
 def test_every_evaluation_of_unmasked_files_is_the_same(unmasked):
-    first, second = (masked_batches(unmasked, -1, repeat=False, drop_remainder=False) for _ in range(2))
+    first, second = (masked_batches(unmasked, -1, repeat=False) for _ in range(2))
     assert all(map(equal, first, second))
 
 
 def test_unmasked_files_need_their_manifest(unmasked, tmp_path):
     (tmp_path / "alone").write_bytes(unmasked.read_bytes())
     with pytest.raises(InputError, match="need the manifest.json"):
-        feature_lengths(tmp_path / "alone")
+        ExampleFiles.read([tmp_path / "alone"])
     with pytest.raises(InputError, match="has 8. Received 5"):
-        check_features(unmasked, 48, 5, 100)
+        read(unmasked, 48, 5, 100)
 
 
 def test_files_of_model_garden_read(tmp_path):
@@ -329,6 +343,6 @@ def test_files_of_model_garden_read(tmp_path):
         return example.SerializeToString()
 
     path = write(tmp_path / "garden", [renamed(record(number)) for number in range(10, 14)])
-    check_features(path, T, P, V)
-    assert feature_lengths(path) == (T, P)
+    files = ExampleFiles.read([path], vocab_size=V)
+    assert (files.max_seq_length, files.max_predictions_per_seq) == (T, P)
     assert stream([path], repeat=False) == [[10, 11, 12, 13]]

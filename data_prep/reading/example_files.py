@@ -1,0 +1,256 @@
+"""A set of files of pretraining examples: their kind, lengths, counts and manifest, read once and handed down.
+
+first records --ExampleLayout.of--> feature names and lengths --ExampleFiles.read--> the same of all files, checked
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from data_prep.errors import InputError
+from data_prep.examples.manifest import Manifest, manifests_of
+from data_prep.reading.dynamic_masking import DynamicMasking
+from data_prep.tfrecord.example_proto import Example
+from data_prep.tfrecord.records import count_examples, read_records
+from data_prep.tfrecord.schema import Feature, pretraining_features
+
+# Name in a batch -> name in the files.
+_MASKED = {
+    "input_ids": "input_ids",
+    "input_mask": "input_mask",
+    "token_type_ids": "segment_ids",
+    "masked_lm_positions": "masked_lm_positions",
+    "masked_lm_ids": "masked_lm_ids",
+    "masked_lm_weights": "masked_lm_weights",
+    "sentence_order": "next_sentence_labels",
+}
+_MODEL_GARDEN = {**_MASKED, "input_ids": "input_word_ids", "token_type_ids": "input_type_ids"}
+# The reader makes masked_lm_*; for this it needs the words' boundaries.
+_UNMASKED = {
+    **{ours: theirs for ours, theirs in _MASKED.items() if not ours.startswith("masked_lm")},
+    "token_boundary": "token_boundary",
+}
+_LISTS = {"int64": "int64_list", "float32": "float_list"}
+_CHECKED_RECORDS = 8  # of each file
+
+RawFeatures = Mapping[str, tuple[str, list]]  # name -> kind of list, values
+
+
+@dataclass(frozen=True)
+class ExampleLayout:
+    """The features of one kind of examples.
+
+    Attributes:
+      names: name in a batch -> name in the files.
+      max_seq_length: T.
+      max_predictions_per_seq: P; 0 for unmasked examples.
+    """
+
+    names: Mapping[str, str]
+    max_seq_length: int
+    max_predictions_per_seq: int
+
+    @classmethod
+    def of(cls, record: bytes, path: Path) -> "ExampleLayout":
+        """The layout of a record.
+
+        Args:
+          record: a serialized tf.train.Example of this library, of the original or of Model Garden.
+          path: its file, for the message.
+
+        Raises:
+          InputError: the record is no pretraining example.
+        """
+        found = parse_record(record, path)
+        masked = any(name.startswith("masked_lm_") for name in found)
+        if "input_word_ids" in found:
+            names = _MODEL_GARDEN
+        else:
+            names = _MASKED if masked or "token_boundary" not in found else _UNMASKED
+        lengths = []
+        for name in ("input_ids", "masked_lm_positions"):
+            _, values = found.get(names.get(name, ""), ("", []))
+            if name in names and not values:
+                raise _missing(names[name], found, path)
+            lengths.append(len(values))
+        return cls(names, *lengths)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the examples are masked already."""
+        return "masked_lm_ids" in self.names
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """Name in the files -> type and length."""
+        schema = pretraining_features(self.max_seq_length, self.max_predictions_per_seq)
+        return {theirs: schema[_MASKED.get(ours, ours)] for ours, theirs in self.names.items()}
+
+
+@dataclass(frozen=True)
+class ExampleFiles:
+    """TFRecord files of pretraining examples, all of one kind.
+
+    Attributes:
+      paths: plain or GZIP.
+      counts: number of examples in each.
+      layout: their features.
+      max_predictions_per_seq: P of the batches.
+      manifest: the manifest that lists the first file, if there is one.
+      masking: how the reader masks unmasked examples; None for masked ones.
+    """
+
+    paths: Sequence[Path]
+    counts: Sequence[int]
+    layout: ExampleLayout
+    max_predictions_per_seq: int
+    manifest: Manifest | None
+    masking: DynamicMasking | None
+
+    @property
+    def max_seq_length(self) -> int:
+        """T."""
+        return self.layout.max_seq_length
+
+    @property
+    def num_examples(self) -> int:
+        """The number of examples in all files."""
+        return sum(self.counts)
+
+    @classmethod
+    def read(
+        cls,
+        paths: Sequence[Path],
+        *,
+        vocab_size: int | None = None,
+        max_seq_length: int | None = None,
+        max_predictions_per_seq: int | None = None,
+    ) -> "ExampleFiles":
+        """Reads the headers of all records, the first records of every file, and the manifests.
+
+        Args:
+          paths: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden.
+          vocab_size: V, if known; every id must be below it.
+          max_seq_length: T that the examples must have. Default: that of the first one.
+          max_predictions_per_seq: P that they must have. Default: that of the first file.
+
+        Raises:
+          InputError: no files; one that is missing, empty, cut off or no TFRecord file; files of different kinds;
+            a feature that is missing or has another type or length; an id or a position out of range; unmasked
+            examples without a manifest.
+        """
+        if not paths:
+            raise InputError("Pretraining needs at least one TFRecord file. Received none.")
+        counts = count_examples(list(paths))  # reads every header, so a file cut off is found now
+        layout = ExampleLayout.of(next(read_records(paths[0])), paths[0])
+        manifests = manifests_of(paths)
+        masking, P = None, max_predictions_per_seq or layout.max_predictions_per_seq
+        if not layout.is_masked:
+            masking = DynamicMasking.of(_manifest_for_masking(paths[0], manifests))
+            P = max_predictions_per_seq or masking.settings.max_predictions_per_seq
+            for path in paths:
+                _check_predictions(_manifest_for_masking(path, manifests), P, path)
+        layout = ExampleLayout(
+            layout.names, max_seq_length or layout.max_seq_length, P if layout.is_masked else 0
+        )
+        for path in paths:
+            _check_first_records(path, layout, vocab_size, paths[0])
+        return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
+
+
+def parse_record(record: bytes, path: Path) -> RawFeatures:
+    """The features of a serialized tf.train.Example.
+
+    Raises:
+      InputError: the record is something else.
+    """
+    try:
+        features = Example.FromString(record).features.feature
+    except DecodeError:
+        features = {}
+    if not features:
+        raise InputError(f"{path} must hold tf.train.Examples; its records are something else.")
+    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
+    return {
+        name: (kind, list(getattr(features[name], kind).value)) if kind else ("", [])
+        for name, kind in kinds.items()
+    }
+
+
+def _manifest_for_masking(path: Path, manifests: Mapping[Path, Manifest]) -> Manifest:
+    if path not in manifests:
+        raise InputError(
+            "Unmasked examples need the manifest.json that `albert prepare` wrote beside them: it holds the "
+            f"masking settings. No manifest in {path.parent} lists {path.name}; copy it there."
+        )
+    return manifests[path]
+
+
+def _check_predictions(manifest: Manifest, max_predictions_per_seq: int, path: Path) -> None:
+    prepared = manifest.settings.predictions
+    if prepared != max_predictions_per_seq:
+        raise InputError(
+            "--max_predictions_per_seq must be that of `albert prepare` for unmasked examples. "
+            f"{path} has {prepared}. Received {max_predictions_per_seq}; leave the flag out."
+        )
+
+
+def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | None, first: Path) -> None:
+    for number, record in enumerate(islice(read_records(path), _CHECKED_RECORDS)):
+        if number == 0 and ExampleLayout.of(record, path).names is not layout.names:
+            raise InputError(
+                "All files of a run must be of one kind: masked or unmasked, of one library. Received "
+                f"{first} and {path}, which differ."
+            )
+        found = parse_record(record, path)
+        for name, feature in layout.features.items():
+            check_feature(name, feature, found, f"as --{feature.flag} says" if feature.flag else "", path)
+        limits = {layout.names["input_ids"]: ("vocab_size", vocab_size)}
+        if layout.is_masked:
+            limits["masked_lm_ids"] = ("vocab_size", vocab_size)
+            limits["masked_lm_positions"] = ("max_seq_length", layout.max_seq_length)
+        for name, (flag, limit) in limits.items():
+            if limit is not None:
+                _check_range(name, found[name][1], limit, flag, path)
+
+
+def check_feature(name: str, feature: Feature, found: RawFeatures, reason: str, place: Path | str) -> None:
+    """Checks that an example has a feature, of the right type and length.
+
+    Args:
+      name: of the feature.
+      feature: the type and length that it must have.
+      found: the example.
+      reason: why it must have this length, for the message; may be empty.
+      place: the file, or the record in it, for the message.
+    """
+    if name not in found:
+        raise _missing(name, found, place)
+    kind, values = found[name]
+    if kind != _LISTS[feature.dtype]:
+        raise InputError(
+            f"The feature `{name}` must be of type {_LISTS[feature.dtype]}. {place} has {kind or 'none'}."
+        )
+    if len(values) != feature.length:
+        advice = f" Set --{feature.flag}={len(values)} or prepare the data again." if feature.flag else ""
+        raise InputError(
+            f"The feature `{name}` must have {', '.join(filter(None, (f'{feature.length} values', reason)))}. "
+            f"{place} has {len(values)}.{advice}"
+        )
+
+
+def _missing(name: str, found: RawFeatures, place: Path | str) -> InputError:
+    names = ", ".join(sorted(found))
+    return InputError(f"Pretraining examples must have the feature `{name}`. {place} has only {names}.")
+
+
+def _check_range(name: str, values: list[int], limit: int, flag: str, path: Path) -> None:
+    worst = max(values, key=lambda value: value if value >= 0 else limit - value)
+    if not 0 <= worst < limit:
+        raise InputError(
+            f"The values of `{name}` must be below `{flag}`. {path} has {worst} where `{flag}` is {limit}; "
+            "train with the configuration and vocabulary that the data was prepared for."
+        )

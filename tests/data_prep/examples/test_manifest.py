@@ -1,0 +1,109 @@
+"""What is read from manifest.json, and which manifest belongs to a file."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from data_prep.errors import InputError
+from data_prep.examples.manifest import (
+    ExampleCounts,
+    InputFile,
+    Manifest,
+    Shard,
+    VocabularyFacts,
+    manifests_of,
+    remove_manifests,
+)
+from data_prep.examples.settings import PrepareSettings
+
+
+def make(*files: str, **flags) -> Manifest:
+    settings = PrepareSettings("text.txt", "train.tfrecord", "30k.model", max_predictions_per_seq=9, **flags)
+    vocabulary = VocabularyFacts("30k.model", "ab", 30_000, 2, 3, 4, [0, 1, 2, 3, 4])
+    shards = [Shard(file, 3, 100, "00ff") for file in files]
+    return Manifest(
+        ExampleCounts.of(Counter(examples=3)), settings, vocabulary, [InputFile("a", 7)], shards, {}
+    )
+
+
+def test_write_and_read(tmp_path):
+    manifest = make("train.tfrecord", masking="dynamic")
+    manifest.write(tmp_path)
+    read = Manifest.read(tmp_path)
+    assert read == manifest == Manifest.read(tmp_path / "manifest.json")
+    assert read.path == tmp_path / "manifest.json"
+    assert read.to_json() == (tmp_path / "manifest.json").read_text(encoding="utf-8")
+
+
+def change(path: Path, **values) -> None:
+    content = {**json.loads(path.read_text(encoding="utf-8")), **values}
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"shards": [{"file": "train.tfrecord"}]},
+        {"shards": [{"file": "train.tfrecord", "examples": "3", "bytes": 100}]},
+        {"shards": {"file": "train.tfrecord"}},
+        {"settings": {}},
+        {"vocabulary": None},
+        {"counts": 3},
+        {"versions": 3},
+    ],
+    ids=str,
+)
+def test_damaged_manifests(tmp_path, values):
+    make("train.tfrecord").write(tmp_path)
+    change(tmp_path / "manifest.json", **values)
+    with pytest.raises(InputError, match="manifest.json is not a manifest of `albert prepare`"):
+        Manifest.read(tmp_path)
+
+
+def test_no_json(tmp_path):
+    with pytest.raises(InputError, match="There must be a file .*manifest.json"):
+        Manifest.read(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"counts": {"docu')
+    with pytest.raises(InputError, match="manifest.json must be JSON"):
+        Manifest.read(tmp_path)
+
+
+def test_manifests_of_other_versions(tmp_path):
+    """Names that this version does not have are ignored; a shard's checksum may be missing."""
+    make("train.tfrecord").write(tmp_path)
+    change(
+        tmp_path / "manifest.json",
+        shards=[{"file": "train.tfrecord", "examples": 3, "bytes": 100, "more": 1}],
+        more=2,
+    )
+    assert Manifest.read(tmp_path).shards == [Shard("train.tfrecord", 3, 100)]
+
+
+def test_the_manifest_of_a_file_lists_it(tmp_path):
+    for files in (("a-0", "a-1"), ("b",), ("c",)):
+        make(*files).write(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a-0.manifest.json",
+        "b.manifest.json",
+        "manifest.json",
+    ]
+    found = manifests_of([tmp_path / name for name in ("a-0", "a-1", "b", "c", "d")])
+    assert {file.name: manifest.shards[0].file for file, manifest in found.items()} == {
+        "a-0": "a-0",
+        "a-1": "a-0",
+        "b": "b",
+        "c": "c",
+    }
+
+
+def test_manifests_of_replaced_files_are_removed(tmp_path):
+    """Also one that was kept aside: it would contradict the new one."""
+    for files in (("a",), ("b",)):
+        make(*files).write(tmp_path)
+    remove_manifests(tmp_path, ["a"])
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+    make("a", masking="dynamic").write(tmp_path)
+    found = manifests_of([tmp_path / "a", tmp_path / "b"])
+    assert [manifest.settings.masking for manifest in found.values()] == ["dynamic", "static"]
