@@ -87,8 +87,7 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
     from albert_tf import AlbertEncoder, WarmupPolynomialDecay
     from albert_tf.finetuning import TextClassifier
     from albert_tf.finetuning.replicas import ClippedAdamW
-    from albert_tf.finetuning.settings import FinetuningSettings
-    from albert_tf.finetuning.task_data import Split, train_batches
+    from albert_tf.finetuning.task_data import Split, training_batches
 
     policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
     encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)
@@ -96,19 +95,10 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
     optimizer = ClippedAdamW(WarmupPolynomialDecay(RATE, STEPS, WARMUP))
     optimizer.build(model.trainable_variables)
     model.compile(optimizer=optimizer, jit_compile=False)
-    settings = FinetuningSettings(
-        "sst-2",
-        output_dir="unused",
-        data_dir="unused",
-        do_eval=True,
-        train_batch_size=setup.batch_size,
-        max_seq_length=setup.length,
-        pad_to_max_length=pad,
-    )
 
     def train(turn: int, count: int):
         split = Split("train", (), setup.examples.turn(turn))
-        batches = train_batches(split, settings, SEED)(0).take(count)
+        batches = training_batches(split, setup.batch_size, SEED, setup.length if pad else None).take(count)
         shapes = [batch["input_ids"].shape for batch in batches.as_numpy_iterator()]
         return model.fit(batches, shuffle=False, verbose=0).history["loss"][0], shapes
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.finetuning.inference import by_row
-from albert_tf.finetuning.run_folder import SETTINGS_FILE
-from albert_tf.finetuning.task_data import as_split, prediction_batches
+from albert_tf.finetuning.task_data import as_split, numpy_batches
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
 from albert_tf.pretrained.stored import StoredModel
+from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.reading.dataset import pretraining_dataset
@@ -120,7 +120,7 @@ def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evalu
     def measure(run: Runner) -> float:
         outputs = (
             {"output": _scores(run(to_hub_names(batch))), "index": batch["index"]}
-            for batch in prediction_batches(split, _BATCH)
+            for batch in numpy_batches(split, _BATCH)
         )
         rows = by_row(outputs, len(split.features))
         predictions = predictions_of(task, split, rows, model.labels, max_answer_length=1)

@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.model_file import MODEL_FILE
-from albert_tf.finetuning.predict import find_seed
+from albert_tf.finetuning.run_folder import find_seed_folder
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.pretrained.keras_files import check_size, described
+from albert_tf.pretrained.own import MODEL_FILE
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Tokenizer
@@ -32,7 +32,7 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
       InputError: there is no such model, or it is another task's.
     """
     path = Path(source)
-    path = path if path.suffix == _KERAS_FILE and path.is_file() else find_seed(path) / MODEL_FILE
+    path = path if path.suffix == _KERAS_FILE and path.is_file() else find_seed_folder(path).path / MODEL_FILE
     _check(path, classes)
     try:
         saved = keras.saving.load_model(path, compile=False)

@@ -41,7 +41,7 @@ def predict(
             f"Received {batch_size} and {max_answer_length}."
         )
     import_tensorflow()
-    from albert_tf.finetuning.predict import Predictor, predict_stream
+    from albert_tf.finetuning.predictor import Predictor, predict_stream
 
     predictor = Predictor(model_dir, batch_size=batch_size, max_answer_length=max_answer_length)
     try:

@@ -1,28 +1,36 @@
 """Fine-tuning, as a story in order: devices, checkpoint, data, recipe, each seed, table."""
 
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 from rich.console import Console
 
 from albert_tf.evaluation.classification_metrics import has_entities, import_seqeval
-from albert_tf.finetuning.building import choose_vocabulary, make_preprocessor
-from albert_tf.finetuning.resolving import recipe_line, with_length, with_recipe, with_stored
-from albert_tf.finetuning.results import results_table, write_results
-from albert_tf.finetuning.run import Work, finish_seed, train_seed
-from albert_tf.finetuning.run_folder import (
-    SETTINGS_FILE,
-    check_folder,
-    is_trained,
-    load_finetuned,
-    seed_folder,
-)
+from albert_tf.finetuning.construction import build_task_model, choose_vocabulary, make_preprocessor
+from albert_tf.finetuning.inference import Inference, by_row, mean_loss
+from albert_tf.finetuning.preprocessor import Preprocessor
+from albert_tf.finetuning.recipes import choose_length, resolve
+from albert_tf.finetuning.run_folder import SeedFolder, results_table, write_run_results
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.finetuning.task_data import Split, as_split, classes_of, read_split
-from albert_tf.finetuning.task_outputs import main_metric_of
+from albert_tf.finetuning.task_data import (
+    Split,
+    as_split,
+    classes_of,
+    read_split,
+    split_batches,
+    training_batches,
+)
+from albert_tf.finetuning.task_outputs import (
+    EVEN_ODDS,
+    Predictions,
+    keep_predictions,
+    main_metric_of,
+    metrics_of,
+    predictions_of,
+)
+from albert_tf.finetuning.trainer import Trainer
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.training.failures import failures_told
 from albert_tf.training.preemption import Preemption
@@ -34,59 +42,48 @@ from data_prep.tasks.windows import tell_unreachable
 
 
 def finetune(settings: FinetuningSettings) -> dict[str, Any]:
-    """Trains, evaluates and predicts one task with one seed or several, each going on where it was interrupted.
+    """Trains, evaluates and predicts one task with one or several seeds; an interrupted run resumes.
 
     Returns:
-      What is in OUTPUT_DIR/results.json (`results.write_results`).
+      The content of OUTPUT_DIR/results.json (`write_run_results`).
 
     Raises:
       InputError: flags, files and checkpoint do not fit each other; then nothing has been written.
-      Preempted: there was a SIGTERM, and the state is saved.
+      Preempted: after a SIGTERM; the state is saved.
     """
-    console = Console(stderr=True)
-
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    task = find_task(settings.task)
+    task = find_trainable_task(settings.task)
     settings = dataclasses.replace(settings, task=task.name)
-    check_task(task)
     strategy = make_devices(settings)
     with Preemption(strategy) as preemption:
-        work = (start_training if settings.do_train else start_from_trained)(
-            task, settings, strategy, preemption, say
-        )
-        seeds = []
-        for seed in range(settings.seed, settings.seed + settings.seeds):
-            run = seed_folder(settings.output_dir, seed)
-            if settings.seeds > 1:
-                say(f"seed {seed}")
-            with failures_told(run):
-                if settings.do_train and is_trained(run):
-                    say(f"{run} is trained already")
-                elif settings.do_train:
-                    train_seed(work, seed)
-                seeds.append({"seed": seed, **finish_seed(work, run)})
-    results = write_results(Path(settings.output_dir), task.name, main_metric_of(task), seeds)
+        open_run = TrainingRun if settings.do_train else TrainedRun
+        run = open_run(task, settings, strategy, preemption)
+        seeds = [run.run_seed(seed) for seed in run.seeds]
+    results = write_run_results(settings.output_dir, task.name, main_metric_of(task), seeds)
     if table := results_table(results):
-        console.print(table)
+        run.console.print(table)
     return results
 
 
-def check_task(task: Task) -> None:
-    """Raises InputError for a task that no model is trained for."""
+def find_trainable_task(name: str) -> Task:
+    """The task of a name.
+
+    Raises:
+      InputError: there is no such task, or it has no training data.
+    """
+    task = find_task(name)
     if not task.splits["train"]:
         raise InputError(
-            f"--task={task.name} has no training data: train on mnli, whose --do_predict predicts the diagnostic "
-            "set too where --data_dir holds it."
+            f"--task={task.name} has no training data: train on mnli, whose --do_predict also predicts the "
+            "diagnostic set if --data_dir holds it."
         )
+    return task
 
 
 def make_devices(settings: FinetuningSettings) -> tf.distribute.Strategy:
     """The strategy that the flags ask for.
 
     Raises:
-      InputError: there are no such devices, they cannot share a batch, or TF_CONFIG names several machines.
+      InputError: there are no such devices, or TF_CONFIG names several machines.
     """
     strategy = make_strategy(settings)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -97,98 +94,225 @@ def make_devices(settings: FinetuningSettings) -> tf.distribute.Strategy:
     return strategy
 
 
-def start_training(
-    task: Task,
-    settings: FinetuningSettings,
-    strategy: tf.distribute.Strategy,
-    preemption: Preemption,
-    say: Callable[[str], None],
-) -> Work:
-    """Reads checkpoint and data, and settles what is left open, for a run that trains."""
-    assert settings.init_checkpoint
-    loaded = load_pretrained(settings.init_checkpoint, seed=settings.seed)
-    vocabulary = choose_vocabulary(loaded, settings)
-    settings = dataclasses.replace(settings, do_lower_case=vocabulary.do_lower_case)
-    settings = with_length(settings, task, loaded.config)
-    preprocessor = make_preprocessor(task, vocabulary, settings, loaded.config)
-    problems = Problems()
-    train = read_split(task, settings, "train", problems)
-    labels = classes_of(task, train[0][1])
-    if settings.do_eval and task.kind == "token_classification" and has_entities(labels):
-        import_seqeval()  # or InputError, before training and not after it
-    splits = {"train": [as_split(task, *of, preprocessor, labels, settings.cache_dir) for of in train]}
-    splits |= read_other_splits(task, settings, problems, preprocessor, labels)
-    tell(splits, problems, settings, say)
-    settings = with_recipe(settings, task, loaded.config, len(splits["train"][0].features))
-    check_batch(settings, strategy)
-    for seed in range(settings.seed, settings.seed + settings.seeds):
-        check_folder(dataclasses.replace(settings, seed=seed), seed)
-    say(recipe_line(settings))
-    return Work(task, settings, labels, preprocessor, splits, loaded, strategy, preemption)
+class FinetuningRun:
+    """What all seeds of a run share, and what is done with each of them.
 
-
-def start_from_trained(
-    task: Task,
-    settings: FinetuningSettings,
-    strategy: tf.distribute.Strategy,
-    preemption: Preemption,
-    say: Callable[[str], None],
-) -> Work:
-    """Reads the data for models that are trained already, with the lengths and labels of theirs."""
-    run = seed_folder(settings.output_dir, settings.seed)
-    model = load_finetuned(run)
-    longest = model.preprocessor.max_seq_length
-    if settings.max_seq_length not in (None, longest):
-        raise InputError(
-            f"--max_seq_length must be what the model was trained with, {longest}. Received "
-            f"{settings.max_seq_length}; leave it out."
-        )
-    settings = with_stored(settings, run / SETTINGS_FILE)
-    problems = Problems()
-    splits = read_other_splits(task, settings, problems, model.preprocessor, model.labels)
-    tell(splits, problems, settings, say)
-    return Work(task, settings, model.labels, model.preprocessor, splits, None, strategy, preemption)
-
-
-def read_other_splits(task, settings, problems, preprocessor, labels) -> dict[str, list[Split]]:
-    """The splits of "dev" and "test", where they are wanted."""
-    return {
-        role: [
-            as_split(task, *of, preprocessor, labels, settings.cache_dir)
-            for of in read_split(task, settings, role, problems, labels)
-        ]
-        for role, wanted in (("dev", settings.do_eval), ("test", settings.do_predict))
-        if wanted
-    }
-
-
-def tell(
-    splits: dict[str, list[Split]],
-    problems: Problems,
-    settings: FinetuningSettings,
-    say: Callable[[str], None],
-) -> None:
-    """Says what was read and what was wrong with it.
-
-    Raises:
-      InputError: something was wrong, and --strict allows nothing.
+    Attributes:
+      task: the task.
+      settings: the flags.
+      strategy: the devices.
+      preemption: whether a SIGTERM has arrived.
+      preprocessor: from strings to the model's arrays.
+      labels: the classes in the model's order.
+      splits: the splits to use, by role: "train", "dev", "test".
+      problems: rows that cannot be used.
+      console: where the run reports.
     """
-    for split in splits.get("train", ()):
-        questions = [example for example in split.examples if isinstance(example, QuestionExample)]
-        tell_unreachable(questions, split.windows, problems)
-    problems.check(strict=settings.strict)
-    for line in problems.lines():
-        say(f"warning: {line}")
-    for of_role in splits.values():
-        for split in of_role:
-            say(split.in_words())
+
+    preprocessor: Preprocessor
+    labels: tuple[str, ...]
+
+    def __init__(
+        self,
+        task: Task,
+        settings: FinetuningSettings,
+        strategy: tf.distribute.Strategy,
+        preemption: Preemption,
+    ):
+        self.task, self.settings, self.strategy, self.preemption = task, settings, strategy, preemption
+        self.splits: dict[str, list[Split]] = {}
+        self.problems = Problems()
+        self.console = Console(stderr=True)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Chooses preprocessor and labels, reads the splits, and checks everything before the first seed."""
+        raise NotImplementedError
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of the run."""
+        return range(self.settings.seed, self.settings.seed + self.settings.seeds)
+
+    def say(self, line: str) -> None:
+        """Prints a line."""
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def read_evaluation_splits(self) -> None:
+        """Reads the dev and test splits that the flags ask for."""
+        for role, wanted in (("dev", self.settings.do_eval), ("test", self.settings.do_predict)):
+            if wanted:
+                read = read_split(self.task, self.settings, role, self.problems, self.labels)
+                self.splits[role] = [self.as_split(*split) for split in read]
+
+    def as_split(self, name: str, examples: Sequence[Any]) -> Split:
+        """Examples as arrays."""
+        return as_split(self.task, name, examples, self.preprocessor, self.labels, self.settings.cache_dir)
+
+    def report_data(self) -> None:
+        """Prints what was read and its problems.
+
+        Raises:
+          InputError: there is a problem, and --strict allows none.
+        """
+        for split in self.splits.get("train", ()):
+            questions = [example for example in split.examples if isinstance(example, QuestionExample)]
+            tell_unreachable(questions, split.windows, self.problems)
+        self.problems.check(strict=self.settings.strict)
+        for line in self.problems.lines():
+            self.say(f"warning: {line}")
+        for splits in self.splits.values():
+            for split in splits:
+                self.say(str(split))
+
+    def run_seed(self, seed: int) -> dict[str, Any]:
+        """Trains one seed, if that is left to do, then evaluates and predicts with its best weights.
+
+        Returns:
+          "seed", "steps" and "best_step" of its training, and its metrics by role.
+        """
+        folder = SeedFolder.of(self.settings.output_dir, seed)
+        if len(self.seeds) > 1:
+            self.say(f"seed {seed}")
+        with failures_told(folder.path):
+            self.train(folder, seed)
+            return {"seed": seed, **self.evaluate_and_predict(folder)}
+
+    def train(self, folder: SeedFolder, seed: int) -> None:
+        """Trains one seed, if the run trains."""
+
+    def evaluate_and_predict(self, folder: SeedFolder) -> dict[str, Any]:
+        """Evaluates and predicts with the best weights of a seed; returns and writes its results."""
+        results = folder.read_results()
+        with self.strategy.scope():
+            inference = Inference(folder.load_model())
+        threshold = results.get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
+        for role in ("dev", "test"):
+            if role not in self.splits:
+                continue
+            metrics, predictions = self.evaluate(role, inference, results.get("steps", 0))
+            if role == "dev":
+                threshold = metrics.get("best_f1_thresh", threshold)
+            for split, of_split in zip(self.splits[role], predictions, strict=True):
+                keep_predictions(folder.path, self.task, split, of_split, threshold)
+            if metrics:
+                results[role] = metrics
+        folder.write_results(results)
+        return results
+
+    def evaluate(
+        self, role: str, inference: Inference, step: int
+    ) -> tuple[dict[str, float], list[Predictions]]:
+        """A model's metrics over the splits of a role, and its predictions for each of them.
+
+        Args:
+          role: "dev" or "test".
+          inference: runs the model.
+          step: the last step that is saved, for the message after a SIGTERM.
+
+        Raises:
+          Preempted: after a SIGTERM.
+        """
+        settings, predictions, rows = self.settings, [], []
+        for split in self.splits[role]:
+            batches = split_batches(split, settings.eval_batch_size, self.pad_to)
+            outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
+            predictions.append(
+                predictions_of(self.task, split, outputs, self.labels, settings.max_answer_length)
+            )
+            rows += outputs
+        metrics = metrics_of(self.task, self.splits[role], predictions)
+        if metrics and all("loss" in row for row in rows):
+            examples = sum(len(split.examples) for split in self.splits[role])
+            metrics = {"loss": mean_loss(rows), **metrics, "examples": examples}
+        return metrics, predictions
+
+    @property
+    def pad_to(self) -> int | None:
+        """The length of all batches; None for batches of similar lengths."""
+        return self.preprocessor.max_seq_length if self.settings.pad_to_max_length else None
 
 
-def check_batch(settings: FinetuningSettings, strategy: tf.distribute.Strategy) -> None:
-    """Raises InputError where the devices cannot share a training batch evenly."""
-    replicas, batch = strategy.num_replicas_in_sync, settings.train_batch_size
-    assert batch
-    if batch % replicas:
-        raise InputError(
-            f"--train_batch_size must be divisible by the number of devices. Received {batch} and {replicas}."
+class TrainingRun(FinetuningRun):
+    """A run that trains, starting from a pretrained checkpoint."""
+
+    def prepare(self) -> None:
+        task, settings = self.task, self.settings
+        assert settings.init_checkpoint, "FinetuningSettings requires it with do_train"
+        self.pretrained = load_pretrained(settings.init_checkpoint, seed=settings.seed)
+        config = self.pretrained.config
+        vocabulary = choose_vocabulary(self.pretrained, settings)
+        length = choose_length(settings, task, config)
+        self.preprocessor = make_preprocessor(task, vocabulary, length, settings, config)
+        self.read_data()
+        self.report_data()
+        settings = dataclasses.replace(settings, do_lower_case=vocabulary.do_lower_case)
+        self.resolved = resolve(settings, task, config, length, len(self.splits["train"][0].features))
+        self.check_settings()
+        self.say(str(self.resolved))
+
+    def read_data(self) -> None:
+        """Reads the splits, and the classes from the training split."""
+        ((name, examples),) = read_split(self.task, self.settings, "train", self.problems)
+        self.labels = classes_of(self.task, examples)
+        if self.settings.do_eval and self.task.kind == "token_classification" and has_entities(self.labels):
+            import_seqeval()  # raises InputError before training, not after it
+        self.splits["train"] = [self.as_split(name, examples)]
+        self.read_evaluation_splits()
+
+    def check_settings(self) -> None:
+        """Raises InputError if the devices cannot share a batch evenly, or the folder holds another run."""
+        replicas, batch = self.strategy.num_replicas_in_sync, self.resolved.train_batch_size
+        if batch % replicas:
+            raise InputError(
+                f"--train_batch_size must be divisible by the number of devices. Received {batch} and {replicas}."
+            )
+        for seed in self.seeds:
+            SeedFolder.of(self.settings.output_dir, seed).check(dataclasses.replace(self.resolved, seed=seed))
+
+    def train(self, folder: SeedFolder, seed: int) -> None:
+        """Trains one seed to its end, resuming if it was interrupted."""
+        if folder.is_trained:
+            self.say(f"{folder.path} is trained already")
+            return
+        settings = dataclasses.replace(self.resolved, seed=seed)
+        folder.create(settings, self.preprocessor.vocabulary)
+        with self.strategy.scope():
+            model = build_task_model(self.task, self.pretrained, self.labels, self.preprocessor, settings)
+        inference = Inference(model)
+
+        def evaluate(step: int) -> dict[str, float]:
+            metrics, _ = self.evaluate("dev", inference, step)
+            return {f"eval_{name}": value for name, value in metrics.items()}
+
+        metric = f"eval_{main_metric_of(self.task)}"
+        trainer = Trainer(
+            model, settings, folder, self.preemption, metric, evaluate if "dev" in self.splits else None
         )
+        (split,) = self.splits["train"]
+        batches = training_batches(split, settings.train_batch_size, seed, self.pad_to, trainer.step)
+        folder.finish_training({"seed": seed, **trainer.train(batches)})
+
+
+class TrainedRun(FinetuningRun):
+    """A run that evaluates and predicts with models that are trained already."""
+
+    def prepare(self) -> None:
+        folder, settings = SeedFolder.of(self.settings.output_dir, self.settings.seed), self.settings
+        model = folder.load_model()
+        self.preprocessor, self.labels = model.preprocessor, model.labels
+        length, stored = self.preprocessor.max_seq_length, folder.read_settings()
+        if settings.max_seq_length not in (None, length):
+            raise InputError(
+                f"--max_seq_length must be what the model was trained with, {length}. Received "
+                f"{settings.max_seq_length}; leave it out."
+            )
+        if stored["task"] != self.task.name:
+            raise InputError(
+                f"{folder.path} holds a run of {stored['task']}. Received --task={self.task.name}; name that "
+                "task, or the --output_dir of another run."
+            )
+        column_names = settings.column_names or stored["column_names"]
+        self.settings = dataclasses.replace(settings, column_names=column_names)
+        self.read_evaluation_splits()
+        self.report_data()

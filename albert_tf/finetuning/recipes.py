@@ -1,21 +1,31 @@
-"""What to train each task with, where the user does not say: the paper's Table 14."""
+"""What to train each task with: the paper's Table 14, and the settings of a run completed from it."""
 
+import dataclasses
 from dataclasses import dataclass, replace
+
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.settings import FinetuningSettings
+from data_prep.errors import InputError
+from data_prep.tasks.task import Task
+
+# By default a run has this many evaluations and logged steps, and at most so many steps between them.
+_EVALUATIONS, _MOST_STEPS_BETWEEN_EVALUATIONS = 20, 1000
+_LOGGED_STEPS, _MOST_STEPS_BETWEEN_LOGGED_STEPS = 100, 100
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one task is fine-tuned.
+    """How one task is fine-tuned, by steps or, for data of any size, by epochs.
 
     Attributes:
       learning_rate: the peak.
-      train_batch_size: examples a step.
-      dropout: of the encoder ("ALBERT DR"), on hidden vectors and on attention probabilities.
-      num_train_steps: steps of the whole run; None where `num_train_epochs` says it.
+      train_batch_size: examples per step.
+      dropout: of the encoder ("ALBERT DR"), on hidden vectors and attention probabilities.
+      num_train_steps: steps of the whole run; None if `num_train_epochs` determines them.
       num_warmup_steps: steps of linear warm-up; None for a tenth of the steps.
-      max_seq_length: longer inputs are cut, or slide.
-      num_train_epochs: passes through the training data.
-      classifier_dropout: on what the task's head reads.
+      max_seq_length: longer texts are truncated; longer contexts of questions become several windows.
+      num_train_epochs: passes over the training data.
+      classifier_dropout: on the input of the task's head.
     """
 
     learning_rate: float
@@ -24,8 +34,20 @@ class Recipe:
     num_train_steps: int | None
     num_warmup_steps: int | None
     max_seq_length: int = 512
-    num_train_epochs: float | None = None
+    num_train_epochs: float = 0
     classifier_dropout: float = 0.1
+
+    def steps(self, examples: int, batch_size: int, epochs: float | None) -> int:
+        """How many steps to train: `epochs` if given, otherwise the recipe's length."""
+        if epochs is None and self.num_train_steps is not None:
+            return self.num_train_steps
+        return max(1, round(examples * (epochs or self.num_train_epochs) / batch_size))
+
+    def warmup(self, steps: int) -> int:
+        """Steps of warm-up: the same share of `steps` as in the recipe."""
+        if self.num_train_steps is None or self.num_warmup_steps is None:
+            return steps // 10
+        return round(self.num_warmup_steps * steps / self.num_train_steps)
 
 
 RECIPES = {
@@ -42,49 +64,86 @@ RECIPES = {
     "squad2.0": Recipe(3e-5, 48, 0.0, 8144, 814),
     "race": Recipe(2e-5, 32, 0.1, 12000, 1000),
 }
-# On RACE the recipe diverges for v2 checkpoints (the original's README).
+# With the recipe v2 checkpoints diverge on RACE (the original's README).
 _RACE_V2 = replace(RECIPES["race"], learning_rate=1e-5, dropout=0.0)
-# The paper knows no such task: within the ranges of its small tasks.
+# Own data is not in the paper: values within the ranges of its small tasks.
 _OWN_DATA = Recipe(2e-5, 32, 0.0, None, None, max_seq_length=128, num_train_epochs=3)
 _OWN_QUESTIONS = replace(_OWN_DATA, max_seq_length=384)
 
 
-def find_recipe(task: str, kind: str, *, without_dropout: bool) -> Recipe:
-    """The recipe of a task.
+def find_recipe(task: Task, config: AlbertConfig) -> Recipe:
+    """The recipe of a task, for a checkpoint of this configuration."""
+    if task.name not in RECIPES:
+        return _OWN_QUESTIONS if task.kind in ("question_answering", "multiple_choice") else _OWN_DATA
+    is_v2 = config.hidden_dropout_prob == 0 and config.attention_probs_dropout_prob == 0
+    return _RACE_V2 if task.name == "race" and is_v2 else RECIPES[task.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSettings(FinetuningSettings):
+    """The settings of a run that trains, with a value for everything that the flags may leave to the recipe."""
+
+    train_batch_size: int
+    learning_rate: float
+    num_train_steps: int
+    num_warmup_steps: int
+    dropout: float
+    classifier_dropout: float
+    max_seq_length: int
+    save_checkpoints_steps: int
+    log_steps: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.task}: {self.num_train_steps:,} steps of {self.train_batch_size}, learning rate "
+            f"{self.learning_rate:g} after {self.num_warmup_steps:,} of warm-up, dropout {self.dropout:g} "
+            f"and {self.classifier_dropout:g} in the head, {self.max_seq_length} tokens"
+        )
+
+
+def choose_length(settings: FinetuningSettings, task: Task, config: AlbertConfig) -> int:
+    """The longest sequence: the flag's or the recipe's, limited by the checkpoint's position table.
+
+    Raises:
+      InputError: the flag exceeds the table, and `resize_positions` is not set.
+    """
+    longest = config.max_position_embeddings
+    length = settings.max_seq_length or find_recipe(task, config).max_seq_length
+    if length <= longest or settings.resize_positions:
+        return length
+    if settings.max_seq_length:
+        raise InputError(
+            f"--max_seq_length must not exceed the checkpoint's position table, {longest}. Received {length}; "
+            "--resize_positions adds positions with random initial values."
+        )
+    return longest
+
+
+def resolve(
+    settings: FinetuningSettings, task: Task, config: AlbertConfig, max_seq_length: int, examples: int
+) -> ResolvedSettings:
+    """Completes the settings: each value that the user leaves open comes from the task's recipe.
 
     Args:
-      task: the task's name.
-      kind: the task's kind, for own data.
-      without_dropout: whether the checkpoint was pretrained without dropout, as all v2 checkpoints were.
+      settings: the flags.
+      task: as `find_task` returns it.
+      config: the checkpoint's.
+      max_seq_length: from `choose_length`.
+      examples: number of training examples; of windows in question answering.
     """
-    recipe = RECIPES.get(task)
-    if recipe is None:
-        return _OWN_QUESTIONS if kind in ("question_answering", "multiple_choice") else _OWN_DATA
-    return _RACE_V2 if task == "race" and without_dropout else recipe
-
-
-def steps_of(recipe: Recipe, examples: int, steps: int | None, epochs: float | None) -> int:
-    """How many steps a run takes.
-
-    Args:
-      recipe: with the batch that is used.
-      examples: how many there are to train on.
-      steps: what the user asked for, if anything.
-      epochs: likewise, in passes through the examples.
-    """
-    epochs = epochs if epochs is not None else recipe.num_train_epochs
-    if steps is not None:
-        return steps
-    if recipe.num_train_steps is not None and epochs is None:
-        return recipe.num_train_steps
-    assert epochs is not None
-    return max(1, round(examples * epochs / recipe.train_batch_size))
-
-
-def warmup_of(recipe: Recipe, steps: int, warmup: int | None) -> int:
-    """Steps of warm-up: as asked for, else the same share of the run as in the recipe."""
-    if warmup is not None:
-        return warmup
-    if recipe.num_train_steps is None or recipe.num_warmup_steps is None:
-        return steps // 10
-    return round(recipe.num_warmup_steps * steps / recipe.num_train_steps)
+    recipe = find_recipe(task, config)
+    batch_size = settings.train_batch_size or recipe.train_batch_size
+    steps = settings.num_train_steps or recipe.steps(examples, batch_size, settings.num_train_epochs)
+    defaults = {
+        "train_batch_size": batch_size,
+        "learning_rate": recipe.learning_rate,
+        "num_train_steps": steps,
+        "num_warmup_steps": recipe.warmup(steps),
+        "dropout": recipe.dropout,
+        "classifier_dropout": recipe.classifier_dropout,
+        "save_checkpoints_steps": max(1, min(_MOST_STEPS_BETWEEN_EVALUATIONS, steps // _EVALUATIONS)),
+        "log_steps": max(1, min(_MOST_STEPS_BETWEEN_LOGGED_STEPS, steps // _LOGGED_STEPS)),
+    }
+    given = {name: value for name, value in dataclasses.asdict(settings).items() if value is not None}
+    resolved = {**defaults, **given, "num_train_epochs": None, "max_seq_length": max_seq_length}
+    return ResolvedSettings(**resolved)

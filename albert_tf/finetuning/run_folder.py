@@ -1,100 +1,191 @@
-"""The folder of a fine-tuning run, and of one of its seeds.
+"""The folder of a fine-tuning run.
 
-OUTPUT_DIR/results.json and for each seed OUTPUT_DIR/seed_0/: settings.json, the vocabulary, metrics.jsonl,
-tensorboard/, checkpoints/ while it trains, model.keras (the best weights), training.json once it is trained,
+OUTPUT_DIR/results.json, and for each seed OUTPUT_DIR/seed_0/: settings.json, the vocabulary, metrics.jsonl,
+tensorboard/, checkpoints/ during training, model.keras (the best weights), training.json after training,
 results.json, dev_... and test_... (predictions).
 """
 
-import dataclasses
-import json
+import contextlib
 import shutil
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
+from rich.table import Table
 
-from albert_tf.finetuning.model_file import MODEL_FILE
-from albert_tf.finetuning.settings import FIXED, FinetuningSettings
+from albert_tf.finetuning.recipes import ResolvedSettings
+from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.training.run_files import CHECKPOINTS, check_same_run, settings_json
-from data_prep.errors import InputError
-from data_prep.files import write_text
+from albert_tf.pretrained.own import MODEL_FILE, RESULTS_FILE, best_seed
+from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, check_same_run, settings_json
+from data_prep.errors import InputError, first_line
+from data_prep.files import read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
 
-SETTINGS_FILE = "settings.json"
-RESULTS_FILE = "results.json"
 _TRAINED_FILE = "training.json"
-_LONGEST_REASON = 200  # Keras' may hold the whole configuration
+_LONGEST_REASON = 200  # characters; Keras may quote the whole configuration
 
 
-def seed_folder(output_dir: str | Path, seed: int) -> Path:
-    """Where the run of one seed is."""
-    return Path(output_dir) / f"seed_{seed}"
+@dataclass(frozen=True)
+class SeedFolder:
+    """The folder of one seed of a run."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, output_dir: str | Path, seed: int) -> "SeedFolder":
+        """The folder of a seed in a run's folder."""
+        return cls(Path(output_dir) / f"seed_{seed}")
+
+    def check(self, settings: ResolvedSettings) -> None:
+        """Raises InputError if the folder holds a run with other settings."""
+        for path in (self.path.parent, self.path):
+            if path.exists() and not path.is_dir():
+                raise InputError(f"--output_dir must be a folder. Received {path}, which is a file.")
+        if (self.path / SETTINGS_FILE).exists():
+            check_same_run(settings, self.path / SETTINGS_FILE, FIXED)
+
+    def create(self, settings: ResolvedSettings, vocabulary: Vocabulary) -> None:
+        """Makes the folder, with the settings and the vocabulary."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self.path / SETTINGS_FILE, settings_json(settings))
+        vocabulary.save(self.path)
+
+    def read_settings(self) -> dict[str, Any]:
+        """The settings that the model was trained with."""
+        return read_json_object(self.path / SETTINGS_FILE)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether training is over."""
+        return (self.path / _TRAINED_FILE).exists()
+
+    def finish_training(self, facts: Mapping[str, int]) -> None:
+        """Records that training is over, and deletes its checkpoints."""
+        write_json(self.path / _TRAINED_FILE, facts)
+        shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
+
+    def read_results(self) -> dict[str, Any]:
+        """The results so far: those of `write_results`, and the facts of `finish_training`."""
+        files = (self.path / RESULTS_FILE, self.path / _TRAINED_FILE)
+        return {
+            name: value for file in files if file.exists() for name, value in read_json_object(file).items()
+        }
+
+    def write_results(self, results: Mapping[str, Any]) -> None:
+        """Writes the seed's results.json."""
+        write_json(self.path / RESULTS_FILE, results)
+
+    def save_model(self, model: keras.Model) -> None:
+        """Writes model.keras, without the optimizer; if that fails, an earlier file stays as it is."""
+        aside = self.path / ".unfinished-model"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        try:
+            with _without_optimizer(model):
+                model.save(aside / MODEL_FILE)
+            (aside / MODEL_FILE).replace(self.path / MODEL_FILE)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def load_model(self) -> TaskModel:
+        """Reads model.keras; call it under the strategy's scope.
+
+        Raises:
+          InputError: there is no such file, or it is damaged.
+        """
+        path = self.path / MODEL_FILE
+        if not path.exists():
+            raise InputError(
+                f"The folder of a fine-tuned model must hold {MODEL_FILE}. Received {self.path}, which does not; "
+                "train with --do_train first."
+            )
+        try:
+            model = keras.saving.load_model(path, compile=False)
+        except (ValueError, OSError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path} is not a complete model: {first_line(error)[:_LONGEST_REASON]}"
+            ) from None
+        if type(model) not in TASK_MODELS.values():
+            raise InputError(f"{path} must hold a fine-tuned model. Received a {type(model).__name__}.")
+        return model
 
 
-def check_folder(settings: FinetuningSettings, seed: int) -> None:
-    """Raises InputError where the folder of a seed holds another run than the resolved settings ask for."""
-    output, run = Path(settings.output_dir), seed_folder(settings.output_dir, seed)
-    for path in (output, run):
-        if path.exists() and not path.is_dir():
-            raise InputError(f"--output_dir must be a folder. Received {path}, which is a file.")
-    if (run / SETTINGS_FILE).exists():
-        check_same_run(settings, run / SETTINGS_FILE, FIXED)
+@contextlib.contextmanager
+def _without_optimizer(model: keras.Model) -> Iterator[None]:
+    """Keras would also write the moments, three times the size, and then require them for loading."""
+    optimizer, compiled = model.optimizer, model.compiled
+    model.optimizer, model.compiled = None, False
+    try:
+        yield
+    finally:
+        model.optimizer, model.compiled = optimizer, compiled
 
 
-def open_run(settings: FinetuningSettings, vocabulary: Vocabulary, seed: int) -> Path:
-    """Makes the folder of a seed, with the resolved settings and the vocabulary."""
-    run = seed_folder(settings.output_dir, seed)
-    run.mkdir(parents=True, exist_ok=True)
-    write_text(run / SETTINGS_FILE, settings_json(dataclasses.replace(settings, seed=seed)))
-    vocabulary.save(run)
-    return run
-
-
-def is_trained(run: Path) -> bool:
-    """Whether a seed's training is over."""
-    return (run / _TRAINED_FILE).exists()
-
-
-def finish_training(run: Path, facts: dict) -> None:
-    """Notes that a seed's training is over, and deletes what it would have gone on from."""
-    write_text(run / _TRAINED_FILE, json.dumps(facts, indent=2) + "\n")
-    shutil.rmtree(run / CHECKPOINTS, ignore_errors=True)
-
-
-def training_facts(run: Path) -> dict:
-    """What `finish_training` noted."""
-    return json.loads((run / _TRAINED_FILE).read_text(encoding="utf-8"))
-
-
-def write_seed_results(run: Path, result: dict) -> None:
-    """Keeps what a seed came to."""
-    write_text(run / RESULTS_FILE, json.dumps(result, indent=2) + "\n")
-
-
-def seed_results(run: Path) -> dict:
-    """What `write_seed_results` kept; empty if nothing."""
-    path = run / RESULTS_FILE
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def load_finetuned(run: Path) -> TaskModel:
-    """The best model of a seed; call it under the strategy's scope.
+def find_seed_folder(model_dir: str | Path) -> SeedFolder:
+    """The folder with the model: of a run with several seeds that of the best one on the dev set.
 
     Raises:
-      InputError: there is none, or its file is damaged.
+      InputError: there is no fine-tuned model.
     """
-    path = run / MODEL_FILE
-    if not path.exists():
-        raise InputError(
-            f"The folder of a fine-tuned model holds {MODEL_FILE}. Received {run}, which does not; train with "
-            "--do_train first."
-        )
-    try:
-        model = keras.saving.load_model(path, compile=False)
-    except (ValueError, OSError, KeyError, TypeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:_LONGEST_REASON]
-        raise InputError(f"{path} is not a whole model: {reason}") from None
-    if not isinstance(model, TaskModel) or type(model) not in TASK_MODELS.values():
-        raise InputError(f"{path} must hold a fine-tuned model. Received a {type(model).__name__}.")
-    return model
+    folder = Path(model_dir)
+    if (folder / MODEL_FILE).exists():
+        return SeedFolder(folder)
+    if seed := best_seed(folder):
+        return SeedFolder(seed)
+    raise InputError(
+        "--model_dir must be the folder of a fine-tuned model, what --output_dir was in `albert finetune`. "
+        f"Received {folder}, which holds neither {RESULTS_FILE} nor {MODEL_FILE}."
+    )
+
+
+def write_run_results(
+    output_dir: str | Path, task: str, metric: str, seeds: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Writes OUTPUT_DIR/results.json and returns its content.
+
+    Args:
+      output_dir: the run's folder.
+      task: the task's name.
+      metric: the name of the dev metric by which the best weights and the best seed are chosen.
+      seeds: for each seed "seed", "best_step", and the metrics by role: "dev", "test".
+
+    Returns:
+      "task", "metric", "best_seed", "seeds", and for each role that all seeds have the median, minimum and
+      maximum of each metric.
+    """
+    evaluated = [seed for seed in seeds if metric in seed.get("dev", {})]
+    best = max(evaluated, key=lambda seed: seed["dev"][metric]) if evaluated else seeds[0]
+    content = {"task": task, "metric": metric, "best_seed": best["seed"], "seeds": list(seeds)}
+    for role in ("dev", "test"):
+        if all(role in seed for seed in seeds):
+            content[role] = _spread([seed[role] for seed in seeds])
+    write_json(Path(output_dir) / RESULTS_FILE, content)
+    return content
+
+
+def results_table(results: Mapping[str, Any]) -> Table | None:
+    """Median, minimum and maximum of each metric over the seeds; None without an evaluation."""
+    several = len(results["seeds"]) > 1
+    columns = ("median", "minimum", "maximum") if several else ("value",)
+    title = f"{results['task']}, {len(results['seeds'])} seeds" if several else results["task"]
+    table = Table("split", "metric", *columns, title=title)
+    for role in ("dev", "test"):
+        for name, spread in results.get(role, {}).items():
+            if name == "examples":
+                continue
+            values = [spread["median"], spread["min"], spread["max"]] if several else [spread["median"]]
+            table.add_row(role, name, *(f"{value:.4f}" for value in values))
+    return table if table.row_count else None
+
+
+def _spread(metrics: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    spread = {}
+    for name in metrics[0]:
+        values = [of_seed[name] for of_seed in metrics if name in of_seed]
+        spread[name] = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return spread

@@ -1,7 +1,7 @@
 """The splits of a task as arrays: what a run trains on, evaluates and predicts."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,7 @@ class Split:
         """Tokens of the longest sequence."""
         return max(features["input_ids"].shape[-1] for features in self.features)
 
-    def in_words(self) -> str:
-        """For people."""
+    def __str__(self) -> str:
         windows = f", {len(self.windows):,} windows" if self.windows else ""
         return (
             f"{self.name}: {len(self.examples):,} examples{windows}, {self.tokens:,} tokens, "
@@ -148,40 +147,44 @@ def as_split(
     return Split(name, examples, text_features(examples, tokenizer, T, labels))
 
 
-def train_batches(split: Split, settings: FinetuningSettings, seed: int) -> Callable[[int], tf.data.Dataset]:
-    """A function from the number of steps that were taken to the batches that follow, without an end."""
-    assert settings.train_batch_size
-    batch_size = settings.train_batch_size
+def training_batches(
+    split: Split, batch_size: int, seed: int, pad_to: int | None, skip_batches: int = 0
+) -> tf.data.Dataset:
+    """An endless stream of batches for training, in an order that follows from the seed.
 
-    def batches(steps: int) -> tf.data.Dataset:
-        return bucketed_batches(
-            split.features,
-            batch_size,
-            seed=seed,
-            num_epochs=None,
-            skip_batches=steps,
-            by_length=not settings.pad_to_max_length,
-            fill_remainder=True,
-            pad_to=settings.max_seq_length if settings.pad_to_max_length else None,
-        )
-
-    return batches
-
-
-def eval_batches(split: Split, settings: FinetuningSettings) -> tf.data.Dataset:
-    """All examples once, in batches of similar lengths."""
+    Args:
+      split: the training split.
+      batch_size: B.
+      seed: of the order.
+      pad_to: the length of all batches; None for batches of similar lengths, each as long as its longest example.
+      skip_batches: number of batches at the beginning that are left out, since a resumed run has taken them.
+    """
     return bucketed_batches(
         split.features,
-        settings.eval_batch_size,
-        seed=None,
-        by_length=not settings.pad_to_max_length,
+        batch_size,
+        seed=seed,
+        num_epochs=None,
+        skip_batches=skip_batches,
+        by_length=pad_to is None,
         fill_remainder=True,
-        pad_to=settings.max_seq_length if settings.pad_to_max_length else None,
+        pad_to=pad_to,
     )
 
 
-def prediction_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarray]]:
-    """All examples once, those of similar lengths together; for a few examples quicker than `eval_batches`."""
+def split_batches(split: Split, batch_size: int, pad_to: int | None) -> tf.data.Dataset:
+    """All examples once, in batches as for `training_batches`."""
+    return bucketed_batches(
+        split.features,
+        batch_size,
+        seed=None,
+        by_length=pad_to is None,
+        fill_remainder=True,
+        pad_to=pad_to,
+    )
+
+
+def numpy_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarray]]:
+    """All examples once, in batches of similar lengths; for few examples faster than `split_batches`."""
     shapes = [features["input_ids"].shape for features in split.features]
     order = sorted(range(len(shapes)), key=lambda row: shapes[row])
     # Questions with another number of options are another batch.

@@ -8,16 +8,16 @@ from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled with one of them
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.batches import (
-    are_strings,
-    evaluation_batches,
-    is_dataset_of_strings,
-    map_strings,
-    prediction_batches,
-    training_batches,
-)
 from albert_tf.finetuning.preprocessor import Preprocessor, TextPreprocessor
 from albert_tf.finetuning.replicas import number_of_replicas, sum_over_replicas
+from albert_tf.finetuning.string_batches import (
+    are_strings,
+    evaluate_batches,
+    fit_batches,
+    is_dataset_of_strings,
+    map_strings,
+    predict_batches,
+)
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
@@ -120,10 +120,10 @@ class TaskModel(keras.Model):
         held_out = int(len(features) * validation_split)
         if held_out:  # the last ones, as Keras does
             weights = None if sample_weight is None else sample_weight[-held_out:]
-            validation_data = evaluation_batches(features[-held_out:], weights, batch_size)
+            validation_data = evaluate_batches(features[-held_out:], weights, batch_size)
             features = features[:-held_out]
         order = self.seeds.get_config()["seed"] if shuffle else None
-        batches, steps = training_batches(features, sample_weight, batch_size, order)
+        batches, steps = fit_batches(features, sample_weight, batch_size, order)
         return super().fit(
             batches,
             epochs=epochs,
@@ -149,7 +149,7 @@ class TaskModel(keras.Model):
 
     def _predict_features(self, features, batch_size, verbose, **kwargs):
         """Outputs in the order of the features."""
-        batches, rows = prediction_batches(features, batch_size, self.has_token_outputs)
+        batches, rows = predict_batches(features, batch_size, self.has_token_outputs)
         outputs = super().predict(batches, None, verbose, **kwargs)
         return keras.tree.map_structure(lambda array: array[rows], outputs)
 
@@ -162,7 +162,7 @@ class TaskModel(keras.Model):
         return self.preprocessor
 
     def _evaluation_batches(self, x, y=None, sample_weight=None, *, batch_size=None):
-        return evaluation_batches(
+        return evaluate_batches(
             self._needed_preprocessor().features(x, y, self.labels), sample_weight, batch_size or 32
         )
 

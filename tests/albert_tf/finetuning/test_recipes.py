@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.recipes import RECIPES, find_recipe
-from albert_tf.finetuning.resolving import with_length, with_recipe
+from albert_tf.finetuning.recipes import RECIPES, ResolvedSettings, choose_length, find_recipe, resolve
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.errors import InputError
 from data_prep.tasks.task import TASKS, find_task
@@ -34,9 +33,13 @@ def settings(task: str, **changes) -> FinetuningSettings:
 
 def resolved(
     task: str, config: AlbertConfig | None = None, examples: int = 1000, **changes
-) -> FinetuningSettings:
-    found, config = find_task(task), config or AlbertConfig(hidden_dropout_prob=0.1)
-    return with_recipe(with_length(settings(task, **changes), found, config), found, config, examples)
+) -> ResolvedSettings:
+    found, config, given = (
+        find_task(task),
+        config or AlbertConfig(hidden_dropout_prob=0.1),
+        settings(task, **changes),
+    )
+    return resolve(given, found, config, choose_length(given, found, config), examples)
 
 
 @pytest.mark.parametrize("line", TABLE_14.strip().splitlines(), ids=lambda line: line.split()[0])
@@ -60,9 +63,10 @@ def test_every_task_of_the_paper_has_a_recipe():
 
 
 def test_race_with_a_checkpoint_that_was_pretrained_without_dropout():
-    v2 = resolved("race", AlbertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    without_dropout = AlbertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    v2 = resolved("race", without_dropout)
     assert (v2.learning_rate, v2.dropout, v2.num_train_steps) == (1e-5, 0.0, 12000)
-    assert find_recipe("rte", "classification", without_dropout=True) == RECIPES["rte"]
+    assert find_recipe(find_task("rte"), without_dropout) == RECIPES["rte"]
 
 
 def test_what_the_user_says_comes_first():
@@ -92,7 +96,7 @@ def test_a_checkpoint_for_short_sequences():
     short = AlbertConfig(max_position_embeddings=128)
     assert resolved("rte", short).max_seq_length == 128
     with pytest.raises(
-        InputError, match="must not exceed what the checkpoint was trained for, 128. Received 129"
+        InputError, match="must not exceed the checkpoint's position table, 128. Received 129"
     ):
         resolved("rte", short, max_seq_length=129)
     assert resolved("rte", short, max_seq_length=129, resize_positions=True).max_seq_length == 129

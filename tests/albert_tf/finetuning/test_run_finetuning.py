@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
-from albert_tf.finetuning.best import best_evaluation
-from albert_tf.finetuning.run_folder import load_finetuned
+from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.trainer import best_evaluation
 from albert_tf.training.metrics_file import read_metrics
 from tests.albert_tf.finetuning.files import CONFIG, write_checkpoint
 from tests.processes import ROOT, run_python
@@ -33,7 +33,7 @@ SEED_FILES = {
 
 def weights(run: Path) -> list[np.ndarray]:
     """Of the best model of a seed."""
-    return load_finetuned(run).get_weights()
+    return SeedFolder(run).load_model().get_weights()
 
 
 def without_speed(run: Path) -> list[dict]:
@@ -233,7 +233,7 @@ def test_longer_texts_than_the_checkpoint_was_trained_for(finetuning_files, tmp_
     """Positions from 64 on are new, and the model is saved with them."""
     longer = {"max_seq_length": 80, "resize_positions": True}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **longer)) == 0
-    model = load_finetuned(tmp_path / "run" / "seed_0")
+    model = SeedFolder.of(tmp_path / "run", 0).load_model()
     assert model.encoder.config.max_position_embeddings == 80
     padded = {"do_train": None, "max_seq_length": None, "pad_to_max_length": True}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **padded)) == 0
@@ -313,7 +313,7 @@ def refused(capfd, arguments) -> str:
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
         ({"train_file": None}, "--do_train needs data: --data_dir, the task's folder, or --train_file"),
         ({"train_file": "nothing.csv"}, "There is no file or folder nothing.csv"),
-        ({"max_seq_length": 65}, "--max_seq_length must not exceed what the checkpoint was trained for, 64"),
+        ({"max_seq_length": 65}, "--max_seq_length must not exceed the checkpoint's position table, 64"),
         ({"train_batch_size": 0}, "--train_batch_size must be at least 1. Received 0."),
         ({"learning_rate": -1}, "--learning_rate must be a number above 0"),
         ({"dropout": 1}, "--dropout must be at least 0 and below 1. Received 1.0."),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.finetuning.task_data import Split, classes_of, prediction_batches, read_split
+from albert_tf.finetuning.task_data import Split, classes_of, numpy_batches, read_split
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, TextExample
 from data_prep.tasks.task import find_task
@@ -53,12 +53,12 @@ def test_classes():
         classes_of(find_task("classification"), examples[1:2])
 
 
-def test_prediction_batches_hold_every_row_once_and_only_rows_of_one_shape():
+def test_numpy_batches_hold_every_row_once_and_only_rows_of_one_shape():
     def ids(*shape: int) -> dict[str, np.ndarray]:
         return {"input_ids": np.ones(shape, np.int32), "input_mask": np.ones(shape, np.int32)}
 
     split = Split("lines", (), [ids(3, 5), ids(2, 9), ids(3, 4), ids(3, 7)])
-    batches = list(prediction_batches(split, 2))
+    batches = list(numpy_batches(split, 2))
     assert [batch["index"].tolist() for batch in batches] == [[1], [2, 0], [3]]
     assert [batch["input_ids"].shape for batch in batches] == [(1, 2, 9), (2, 3, 5), (1, 3, 7)]
     assert batches[1]["input_mask"].sum(axis=-1).tolist() == [[4] * 3, [5] * 3]

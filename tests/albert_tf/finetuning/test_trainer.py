@@ -2,7 +2,7 @@
 
 import math
 
-from albert_tf.finetuning.best import best_evaluation, evaluations_since_best
+from albert_tf.finetuning.trainer import best_evaluation, evaluations_since_best
 
 
 def lines(*values: float) -> list[dict]:

@@ -1,19 +1,25 @@
-"""Lines of a stream as examples of a task, and predictions as lines of JSON."""
+"""`albert predict`: lines of text in, a JSON object for each out, as they come."""
 
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
 from albert_tf.evaluation.probability_files import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
-from albert_tf.finetuning.task_outputs import Predictions
+from albert_tf.finetuning.inference import Inference, by_row
+from albert_tf.finetuning.run_folder import find_seed_folder
+from albert_tf.finetuning.task_data import as_split, numpy_batches
+from albert_tf.finetuning.task_models import task_of
+from albert_tf.finetuning.task_outputs import EVEN_ODDS, Predictions, predictions_of
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Example, Problems
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
+from data_prep.tokenizers.token_stream import batches_of_lines, decode_lines
 
 LineFormat = Literal["auto", "text", "tsv", "jsonl"]
 _COLUMNS = {
@@ -24,6 +30,78 @@ _COLUMNS = {
     "token_classification": ("words",),
 }
 _NO_OPTIONS = 3  # a line of multiple choice has a passage, a question and two options at least
+_LINES = 1024  # read, sorted by length and answered together
+
+
+class Predictor:
+    """A fine-tuned model that answers lines.
+
+    Args:
+      model_dir: a run's folder, or that of one of its seeds.
+    """
+
+    def __init__(self, model_dir: str | Path, *, batch_size: int = 64, max_answer_length: int = 30):
+        folder = find_seed_folder(model_dir)
+        self._model = folder.load_model()
+        self._inference = Inference(self._model)
+        self._batch_size, self._max_answer_length = batch_size, max_answer_length
+        self._null_threshold = folder.read_results().get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
+        self.task = task_of(self._model)
+
+    def __call__(
+        self, lines: Sequence[str], first: int, line_format: Literal["text", "tsv", "jsonl"]
+    ) -> Iterator[dict[str, Any]]:
+        """An object for JSON for each line.
+
+        Args:
+          lines: without their ends.
+          first: number of the first one.
+          line_format: what they are.
+
+        Raises:
+          InputError: a line is not an example of the model's task.
+        """
+        examples = examples_of_lines(self.task, lines, first, line_format)
+        split = as_split(self.task, "lines", examples, self._model.preprocessor, self._model.labels)
+        outputs = map(self._inference.of_batch, numpy_batches(split, self._batch_size))
+        rows = by_row(outputs, len(split.features))
+        predictions = predictions_of(self.task, split, rows, self._model.labels, self._max_answer_length)
+        return lines_of_predictions(examples, predictions, self._null_threshold)
+
+
+def predict_stream(
+    predictor: Predictor, source: BinaryIO, sink: BinaryIO, line_format: LineFormat = "auto"
+) -> None:
+    """Writes a JSON object for each line, as soon as the lines that have arrived are answered.
+
+    Args:
+      predictor: the model.
+      source: UTF-8; only "\\n" ends a line.
+      sink: where the objects go, one a line.
+      line_format: what a line is; auto goes by the first one.
+
+    Raises:
+      InputError: a line is not UTF-8, or not an example of the model's task; the lines before its batch are
+        answered.
+    """
+    done = 0
+    for arrived in batches_of_lines(source):
+        for begin in range(0, len(arrived), _LINES):
+            texts, problem = decode_lines(arrived[begin : begin + _LINES], done)
+            if texts and line_format == "auto":
+                line_format = format_of(texts[0])
+            if texts:
+                assert line_format != "auto"
+                answers = predictor(texts, done + 1, line_format)
+                sink.write(
+                    "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers).encode(
+                        "utf-8"
+                    )
+                )
+                sink.flush()
+            if problem is not None:
+                raise problem
+            done += len(texts)
 
 
 def format_of(line: str) -> Literal["tsv", "jsonl"]:

@@ -26,7 +26,7 @@ def is_dataset_of_strings(x) -> bool:
     return bool(leaves) and all(getattr(leaf, "dtype", None) == tf.string for leaf in leaves)
 
 
-def training_batches(
+def fit_batches(
     features: list[Features], sample_weight, batch_size: int, seed: int | None
 ) -> tuple[tf.data.Dataset, int]:
     """An endless stream of batches for `fit`, and how many make an epoch.
@@ -41,13 +41,13 @@ def training_batches(
     return _for_keras(batches, sample_weight), batches_per_epoch(len(features), batch_size)
 
 
-def evaluation_batches(features: list[Features], sample_weight, batch_size: int) -> tf.data.Dataset:
+def evaluate_batches(features: list[Features], sample_weight, batch_size: int) -> tf.data.Dataset:
     """Batches of all examples for `evaluate`, the longest first."""
     batches = bucketed_batches(features, batch_size, seed=None, by_length=True)
     return _for_keras(batches, sample_weight)
 
 
-def prediction_batches(
+def predict_batches(
     features: list[Features], batch_size: int, equal_lengths: bool
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """Batches for `predict`, and which of its rows is each example's.

@@ -1,4 +1,4 @@
-"""From a pretrained checkpoint to the Keras model of a task."""
+"""The model of a task, built on a pretrained encoder."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
+from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
@@ -19,38 +20,41 @@ from data_prep.tasks.task import Task
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-def choose_vocabulary(loaded: Pretrained, settings: FinetuningSettings) -> Vocabulary:
-    """The vocabulary given by --vocab_file, or else the checkpoint's.
+def choose_vocabulary(pretrained: Pretrained, settings: FinetuningSettings) -> Vocabulary:
+    """The vocabulary that the flags name, otherwise the checkpoint's own.
 
     Raises:
       InputError: there is neither.
     """
     if settings.vocab_file:
         return Vocabulary.read(settings.vocab_file, settings.do_lower_case)
-    if loaded.vocabulary is None:
+    if pretrained.vocabulary is None:
         raise InputError(
             f"A tokenizer needs the checkpoint's vocabulary, and {settings.init_checkpoint} comes without it. "
             "Name the SentencePiece model or the WordPiece vocab.txt with --vocab_file."
         )
-    return loaded.vocabulary
+    return pretrained.vocabulary
 
 
 def make_preprocessor(
-    task: Task, vocabulary: Vocabulary, settings: FinetuningSettings, config: AlbertConfig
+    task: Task,
+    vocabulary: Vocabulary,
+    max_seq_length: int,
+    settings: FinetuningSettings,
+    config: AlbertConfig,
 ) -> Preprocessor:
-    """What makes the model's arrays of strings; it is saved with the model.
+    """The preprocessor that turns strings into the model's arrays, and is saved with the model.
 
     Raises:
-      InputError: the vocabulary is another model's, or the lengths do not fit.
+      InputError: the vocabulary belongs to another model, or the lengths do not fit.
     """
-    assert settings.max_seq_length
     kind = TASK_MODELS[task.kind].preprocessor_class
     preprocessor = (
-        kind(vocabulary, settings.max_seq_length, settings.max_query_length, settings.doc_stride)
+        kind(vocabulary, max_seq_length, settings.max_query_length, settings.doc_stride)
         if issubclass(kind, QuestionPreprocessor)
-        else kind(vocabulary, settings.max_seq_length)
+        else kind(vocabulary, max_seq_length)
     )
-    pieces = len(preprocessor.tokenizer.pieces)
+    pieces = preprocessor.tokenizer.vocab_size
     if pieces > config.vocab_size:
         raise InputError(
             f"The vocabulary must be the checkpoint's own. Received one of {pieces:,} pieces, where the "
@@ -59,36 +63,32 @@ def make_preprocessor(
     return preprocessor
 
 
-def build_model(
+def build_task_model(
     task: Task,
-    loaded: Pretrained,
+    pretrained: Pretrained,
     labels: Sequence[str],
     preprocessor: Preprocessor,
-    settings: FinetuningSettings,
-    seed: int,
+    settings: ResolvedSettings,
 ) -> TaskModel:
-    """The model of a task with the checkpoint's encoder and a fresh head; call it under the strategy's scope.
+    """A copy of the checkpoint's encoder with a new head; call it under the strategy's scope.
 
     Args:
-      task: says which head.
-      loaded: the checkpoint; stays as it is.
+      task: determines the head.
+      pretrained: the checkpoint; it is not changed.
       labels: the classes in the model's order.
-      preprocessor: is saved with it.
-      settings: resolved; for dropout and precision.
-      seed: of the head's weights and of all dropout.
+      preprocessor: saved with the model.
+      settings: for the seed of the head's weights and of all dropout, dropout rates, length and precision.
     """
-    assert settings.dropout is not None and settings.classifier_dropout is not None
-    assert settings.max_seq_length is not None
     config = dataclasses.replace(
-        loaded.config,
+        pretrained.config,
         hidden_dropout_prob=settings.dropout,
         attention_probs_dropout_prob=settings.dropout,
-        max_position_embeddings=max(loaded.config.max_position_embeddings, settings.max_seq_length),
+        max_position_embeddings=max(pretrained.config.max_position_embeddings, settings.max_seq_length),
     )
     policy = keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32")
-    encoder = AlbertEncoder(config, seed=seed, dtype=policy)
-    take_weights(encoder, loaded.encoder)
-    options: dict[str, Any] = {"classifier_dropout": settings.classifier_dropout, "seed": seed}
+    encoder = AlbertEncoder(config, seed=settings.seed, dtype=policy)
+    copy_weights(pretrained.encoder, encoder)
+    options: dict[str, Any] = {"classifier_dropout": settings.classifier_dropout, "seed": settings.seed}
     if task.kind in ("classification", "token_classification"):
         options["labels"] = labels
     if task.kind == "question_answering":
@@ -96,7 +96,7 @@ def build_model(
     return TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
 
 
-def take_weights(encoder: AlbertEncoder, other: AlbertEncoder) -> None:
-    """Sets an encoder's weights to another's; rows of the position table that only the first has stay."""
-    for variable, value in zip(encoder.weights, other.get_weights(), strict=True):
+def copy_weights(source: AlbertEncoder, target: AlbertEncoder) -> None:
+    """Copies an encoder's weights; further rows of the target's position table keep their values."""
+    for variable, value in zip(target.weights, source.get_weights(), strict=True):
         assign(variable, value, None if variable.shape == value.shape else len(value))

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.building import take_weights
+from albert_tf.finetuning.construction import copy_weights
 from albert_tf.model.encoder import AlbertEncoder
 
 CONFIG = AlbertConfig(
@@ -18,7 +18,7 @@ def test_longer_sequences_keep_every_row_that_was_trained():
     trained = AlbertEncoder(CONFIG, seed=1)
     longer = AlbertEncoder(dataclasses.replace(CONFIG, max_position_embeddings=12), seed=2)
     fresh = longer.embeddings.position_embeddings.numpy()
-    take_weights(longer, trained)
+    copy_weights(trained, longer)
     rows = longer.embeddings.position_embeddings.numpy()
     np.testing.assert_array_equal(rows[:8], trained.embeddings.position_embeddings.numpy())
     np.testing.assert_array_equal(rows[8:], fresh[8:])

@@ -10,7 +10,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.evaluation.probability_files import read_probabilities
 from albert_tf.evaluation.squad_files import read_answers_of_run
-from albert_tf.finetuning.predict import Predictor, predict_stream
+from albert_tf.finetuning.predictor import Predictor, predict_stream
 
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
 
@@ -122,7 +122,7 @@ def test_a_damaged_model(classifier, tmp_path, capfd):
         (classifier / "seed_0" / "model.keras").read_bytes()[:1000],
     )
     assert cli.main(["predict", f"--model_dir={tmp_path}"]) == 2
-    assert "is not a whole model" in capfd.readouterr().err
+    assert "is not a complete model" in capfd.readouterr().err
 
 
 def run_of(finetuning_files, folder: Path, kind: str) -> Path:

@@ -1,0 +1,258 @@
+"""One model trained with Keras `fit`, resumed from its last checkpoint if training was interrupted."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import keras
+import tensorflow as tf
+
+from albert_tf.finetuning.recipes import ResolvedSettings
+from albert_tf.finetuning.replicas import ClippedAdamW
+from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.training.checkpoint_files import (
+    newest_whole,
+    prune,
+    remove_unfinished,
+    say_on_stderr,
+    write_checkpoint,
+)
+from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.preemption import Preemption
+from albert_tf.training.run_files import CHECKPOINTS
+from albert_tf.training.run_log import RunLog, TrainingProgress
+from data_prep.errors import InputError, first_line
+
+_KEPT = 2  # checkpoints: the newest, and one before it in case its files are damaged
+
+
+class Trainer(keras.callbacks.Callback):
+    """Trains the model of one seed, and logs, saves, evaluates and stops after the steps where it is due.
+
+    Args:
+      model: built under its strategy's scope, with its initial weights.
+      settings: the run's.
+      folder: of the seed; if it has a checkpoint, training resumes there.
+      preemption: asked after every step whether to save and stop.
+      metric: the name of the metric, among those of `evaluate`, that chooses the best weights; larger is better.
+      evaluate: step -> metrics of the dev set with names that begin with `eval_`. None keeps the last weights.
+
+    Attributes:
+      step: how many steps have been taken.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        settings: ResolvedSettings,
+        folder: SeedFolder,
+        preemption: Preemption,
+        metric: str,
+        evaluate: Callable[[int], dict[str, float]] | None,
+    ):
+        super().__init__()
+        self.set_model(model)
+        self._settings, self._folder, self._preemption = settings, folder, preemption
+        self._metric, self._evaluate = metric, evaluate
+        self._learning_rate = WarmupPolynomialDecay(
+            settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
+        )
+        with model.distribute_strategy.scope():
+            self._optimizer = ClippedAdamW(self._learning_rate)
+            self._optimizer.build(model.trainable_variables)
+            model.compile(optimizer=self._optimizer, jit_compile=False)
+        self._state = TrainingState(model, self._optimizer, folder)
+        self.step = self._logged = self._state.restore_latest()
+        self._log = RunLog(folder.path, self.step)
+        self._progress = FinetuningProgress(settings.num_train_steps, self.step)
+
+    def train(self, batches: tf.data.Dataset) -> dict[str, int]:
+        """Trains to the end or to an early stop; model.keras then holds the best weights, or the last ones.
+
+        Args:
+          batches: an endless dataset that begins after the first `step` batches.
+
+        Returns:
+          "steps", and "best_step", whose weights are kept.
+
+        Raises:
+          Preempted: after a SIGTERM; the state is saved.
+          InputError: training diverged.
+        """
+        with self._progress:
+            if self.step:
+                self._progress.say(f"resuming at step {self.step} of {self._folder.path}")
+            self._evaluate_if_missed()
+            if not self._is_over():
+                self.model.fit(
+                    batches,
+                    steps_per_epoch=self._settings.num_train_steps - self.step,
+                    callbacks=[self],
+                    shuffle=False,  # the dataset is shuffled
+                    verbose=0,
+                )
+            if self._preemption.requested and not self._is_over():
+                raise self._preemption.stop(self.step)
+        if self._evaluate is None:
+            self._folder.save_model(self.model)
+        best = best_evaluation(self._lines(), self._metric)
+        return {"steps": self.step, "best_step": best["step"] if best else self.step}
+
+    def on_train_begin(self, logs=None):
+        """Starts the clock."""
+        self._began = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Counts a step, and does what is due after it."""
+        settings = self._settings
+        self.step += 1
+        self._progress.advance(self.step)
+        stop = self._preemption.agreed()
+        save = self._is_evaluation_due()
+        if save or stop or self.step % settings.log_steps == 0:
+            self._log_means(logs["loss"])
+        if save or stop:
+            self._state.save(self.step)
+        if save and not stop:
+            self._evaluate_now()
+        if save or stop:
+            self._began = time.monotonic()
+            self.model.stop_training = stop or self._is_over()
+
+    def _is_evaluation_due(self) -> bool:
+        settings = self._settings
+        return self.step == settings.num_train_steps or self.step % settings.save_checkpoints_steps == 0
+
+    def _is_over(self) -> bool:
+        """Whether all steps are taken, or early stopping ends the run."""
+        patience = self._settings.early_stopping_patience
+        if self.step >= self._settings.num_train_steps:
+            return True
+        return bool(patience and evaluations_since_best(self._lines(), self._metric) >= patience)
+
+    def _log_means(self, loss) -> None:
+        """Logs the means since the last logged step."""
+        seconds, steps = time.monotonic() - self._began, self.step - self._logged
+        loss = float(loss)
+        if not math.isfinite(loss):
+            raise InputError(
+                f"Training diverged: the loss is {loss} before step {self.step}. Use a lower --learning_rate, "
+                "and another --output_dir, or delete this one."
+            )
+        norm = self._optimizer.gradient_norm
+        values = {
+            "loss": loss,
+            "learning_rate": float(self._learning_rate(self.step - 1)),
+            "gradient_norm": float(norm.result()),
+            "examples_per_second": steps * self._settings.train_batch_size / seconds,
+        }
+        norm.reset_state()
+        self._log.write(self.step, values)
+        seconds_left = (self._settings.num_train_steps - self.step) * seconds / steps
+        self._progress.update(self.step, values, seconds_left)
+        self.model.reset_metrics()
+        self._logged, self._began = self.step, time.monotonic()
+
+    def _evaluate_if_missed(self) -> None:
+        """Evaluates the restored state if the run was killed between its checkpoint and its evaluation."""
+        evaluated = [line["step"] for line in self._lines() if self._metric in line]
+        if self.step and self._is_evaluation_due() and self.step not in evaluated:
+            self._evaluate_now()
+
+    def _evaluate_now(self) -> None:
+        """Evaluates; saves the weights if they are the best so far, and only then logs the evaluation."""
+        if self._evaluate is None:
+            return
+        metrics = self._evaluate(self.step)
+        new = {"step": self.step, **metrics}
+        if best_evaluation([*self._lines(), new], self._metric) is new:
+            self._folder.save_model(self.model)
+        self._log.write(self.step, metrics)
+        self._progress.say_evaluation(self.step, metrics)
+
+    def _lines(self) -> list[dict]:
+        """The lines of metrics.jsonl up to the present step."""
+        return [line for line in read_metrics(self._folder.path) if line["step"] <= self.step]
+
+
+class TrainingState:
+    """Weights, moments, step and dropout seeds of one run, saved and restored to the bit.
+
+    Values are stored by their position among the model's variables: the names that Keras gives to the dropout
+    seeds of a head depend on how many models the process has built.
+
+    Args:
+      model: built.
+      optimizer: built for the model's trainable variables.
+      folder: of the seed.
+    """
+
+    def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, folder: SeedFolder):
+        self._folder, self._optimizer = folder.path / CHECKPOINTS, optimizer
+        self._checkpoint = tf.train.Checkpoint(
+            model=_by_position(model.variables), optimizer=_by_position(optimizer.variables)
+        )
+
+    def save(self, step: int) -> None:
+        """Writes the present state, and deletes all states but the last two."""
+        if self._folder.exists():
+            remove_unfinished(self._folder)
+        write_checkpoint(self._checkpoint, self._folder, step, good=True)
+        prune(self._folder, _KEPT, needed=step)
+
+    def restore_latest(self) -> int:
+        """Restores the newest complete state, if any; returns its step, 0 for a fresh run.
+
+        Raises:
+          InputError: there are states, and none is complete, or it belongs to another model.
+        """
+        newest = newest_whole(self._folder, say_on_stderr)
+        if newest:
+            try:
+                self._checkpoint.read(newest[1]).assert_consumed()
+            except (AssertionError, ValueError) as error:
+                raise InputError(
+                    f"The checkpoint {newest[1]} belongs to another model: {first_line(error)}"
+                ) from None
+        return int(keras.ops.convert_to_numpy(self._optimizer.iterations))
+
+
+def _by_position(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
+    return {f"{position:04}": variable.value for position, variable in enumerate(variables)}
+
+
+class FinetuningProgress(TrainingProgress):
+    """The progress of fine-tuning, with the figures of one task."""
+
+    def _figures(self, values: dict[str, float]) -> str:
+        return f"loss {values['loss']:.3f}  {values['examples_per_second']:,.1f} examples/s"
+
+    def say_evaluation(self, step: int, metrics: dict[str, float]) -> None:
+        """Prints the figures of an evaluation."""
+        figures = "  ".join(
+            f"{name.removeprefix('eval_')} {value:{',' if isinstance(value, int) else '.4f'}}"
+            for name, value in metrics.items()
+        )
+        self.say(f"dev at step {step}: {figures}")
+
+
+def best_evaluation(lines: Sequence[dict], metric: str) -> dict | None:
+    """The line of the best evaluation, the first among equals; None if there is none.
+
+    The lines alone decide, so that a resumed run chooses as an uninterrupted one does.
+
+    Args:
+      lines: of metrics.jsonl.
+      metric: the name of the metric to compare; larger is better, and every number is better than NaN.
+    """
+    evaluations = [line for line in lines if metric in line]
+    if not evaluations:
+        return None
+    return max(evaluations, key=lambda line: -math.inf if math.isnan(line[metric]) else line[metric])
+
+
+def evaluations_since_best(lines: Sequence[dict], metric: str) -> int:
+    """How many evaluations follow the best one."""
+    best = best_evaluation(lines, metric)
+    return sum(metric in line and line["step"] > best["step"] for line in lines) if best else 0
