@@ -13,6 +13,7 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from data_prep.tfrecord.records import is_gzip
 from data_prep.tfrecord.schema import Feature, pretraining_features
+from data_prep.tfrecord.serialization import parse_example
 
 MASKING_FEATURES = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 _BATCH = 512  # examples
@@ -125,19 +126,8 @@ def _check_record(found: dict[str, tuple[str, int]], features: dict[str, Feature
 
 
 def _lengths(record: bytes) -> dict[str, tuple[str, int]]:
-    """Feature -> (kind of list, number of values); nothing for what is no tf.train.Example."""
-    try:
-        features = tf.train.Example.FromString(record).features.feature
-    except Exception as error:
-        # The protobuf library has had several names for this error.
-        if type(error).__name__ != "DecodeError":
-            raise
-        return {}
-    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
-    return {
-        name: (kind, len(getattr(features[name], kind).value)) if kind else ("", 0)
-        for name, kind in kinds.items()
-    }
+    """Feature -> (kind of list, number of values); empty if the record is not a tf.train.Example."""
+    return {name: (kind, len(values)) for name, (kind, values) in parse_example(record).items()}
 
 
 def _reason(error: Exception) -> str:

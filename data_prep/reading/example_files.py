@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, manifests_of
 from data_prep.reading.dynamic_masking import DynamicMasking
-from data_prep.tfrecord.example_proto import Example
 from data_prep.tfrecord.records import count_examples, read_records
 from data_prep.tfrecord.schema import Feature, pretraining_features
+from data_prep.tfrecord.serialization import FeatureValues, parse_example
 
 # Name in a batch -> name in the files.
 _MASKED = {
@@ -36,7 +34,7 @@ _UNMASKED = {
 _LISTS = {"int64": "int64_list", "float32": "float_list"}
 _CHECKED_RECORDS = 8  # of each file
 
-RawFeatures = Mapping[str, tuple[str, list]]  # name -> kind of list, values
+RawFeatures = Mapping[str, FeatureValues]
 
 
 @dataclass(frozen=True)
@@ -167,17 +165,9 @@ def parse_record(record: bytes, path: Path) -> RawFeatures:
     Raises:
       InputError: the record is something else.
     """
-    try:
-        features = Example.FromString(record).features.feature
-    except DecodeError:
-        features = {}
-    if not features:
-        raise InputError(f"{path} must hold tf.train.Examples; its records are something else.")
-    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
-    return {
-        name: (kind, list(getattr(features[name], kind).value)) if kind else ("", [])
-        for name, kind in kinds.items()
-    }
+    if features := parse_example(record):
+        return features
+    raise InputError(f"{path} must hold tf.train.Examples; its records are something else.")
 
 
 def _manifest_for_masking(path: Path, manifests: Mapping[Path, Manifest]) -> Manifest:
@@ -247,7 +237,7 @@ def _missing(name: str, found: RawFeatures, place: Path | str) -> InputError:
     return InputError(f"Pretraining examples must have the feature `{name}`. {place} has only {names}.")
 
 
-def _check_range(name: str, values: list[int], limit: int, flag: str, path: Path) -> None:
+def _check_range(name: str, values: Sequence[int], limit: int, flag: str, path: Path) -> None:
     worst = max(values, key=lambda value: value if value >= 0 else limit - value)
     if not 0 <= worst < limit:
         raise InputError(

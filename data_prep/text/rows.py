@@ -5,22 +5,18 @@ path --read_rows--> Row(text, source, position) ...
 
 import json
 import re
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from data_prep.errors import InputError
 from data_prep.text.sources import COMPRESSIONS, UnpackedFile, check_input
 from data_prep.text.tfds_rows import is_tfds, read_tfds
-from data_prep.tfrecord.records import is_gzip, masked_crc32c
+from data_prep.tfrecord.records import is_gzip, read_payloads
+from data_prep.tfrecord.serialization import parse_example
 
-_LENGTH = struct.Struct("<Q")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LONGEST = 1 << 31  # bytes in a record; a tf.train.Example can be no longer
 
 
 class Row(NamedTuple):
@@ -80,45 +76,21 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
 
 
 def _read_tfrecords(path: Path, text_field: str) -> Iterator[Row]:
-    # Here, because only this kind needs the protobuf library.
-    from google.protobuf.message import DecodeError
-
-    from data_prep.tfrecord.example_proto import Example
-
     packed = path.suffix not in COMPRESSIONS and path.is_file() and is_gzip(path)
     with UnpackedFile(path, ".gz" if packed else None) as file:
-        for number, record in enumerate(_records(file), start=1):
+        for number, record in enumerate(read_payloads(file.read, file.name), start=1):
             source = f"{file.name}, record {number}"
-            try:
-                features = Example.FromString(record).features.feature
-            except DecodeError:
+            features = parse_example(record)
+            if not features:
                 raise InputError(
-                    f"The records of a TFRecord file must be tf.train.Examples. {source} is none."
-                ) from None
+                    f"The records of a TFRecord file must be tf.train.Examples with features. {source} is not."
+                )
             if text_field not in features:
                 raise _missing_field(text_field, source, features)
-            if features[text_field].WhichOneof("kind") not in (None, "bytes_list"):
+            if features[text_field].kind not in ("", "bytes_list"):
                 raise InputError(f"The feature `{text_field}` must hold text. In {source} it holds numbers.")
-            texts = [_as_text(value, text_field, source) for value in features[text_field].bytes_list.value]
+            texts = [_as_text(value, text_field, source) for value in features[text_field].values]
             yield Row("\n\n".join(texts), source, file.position)
-
-
-def _records(file: UnpackedFile) -> Iterator[bytes]:
-    """The payloads of a TFRecord file, read through any compression."""
-    while header := file.read(12):
-        begin = file.offset - len(header)
-        if len(header) < 12 or _is_damaged(header[:8], header[8:]):
-            raise InputError(f"{file.name} is not a whole TFRecord file: there is no record at byte {begin}.")
-        length = min(_LENGTH.unpack(header[:8])[0], _LONGEST)
-        record = file.read(length + 4)
-        if len(record) < length + 4:
-            raise InputError(f"{file.name} is cut off: the record at byte {begin} is not complete.")
-        yield record[:-4]
-
-
-def _is_damaged(data: bytes, checksum: bytes) -> bool:
-    expected = masked_crc32c(np.frombuffer(data, np.uint8)[np.newaxis])[0]
-    return int(expected) != int.from_bytes(checksum, "little")
 
 
 def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""The features of a pretraining example: one list that the writer and the reader both follow."""
+"""The features of a pretraining example, defined once for the writer and the readers."""
 
 from typing import Literal, NamedTuple
 
@@ -7,9 +7,9 @@ class Feature(NamedTuple):
     """One feature of a tf.train.Example.
 
     Attributes:
-      dtype: "int64" or "float32", the two that a tf.train.Example has for numbers.
-      length: how many values every example has.
-      flag: the setting that the length comes from, for messages; empty where it is fixed.
+      dtype: "int64" or "float32", the numeric types of a tf.train.Example.
+      length: the number of values in every example.
+      flag: the setting that determines the length, for error messages; empty if the length is fixed.
     """
 
     dtype: Literal["int64", "float32"]
@@ -18,14 +18,14 @@ class Feature(NamedTuple):
 
 
 def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> dict[str, Feature]:
-    """The features under the original's names, which its files and ours share.
+    """The features, named as in the files of the original.
 
     Args:
       max_seq_length: T.
       max_predictions_per_seq: P; 0 for unmasked examples (`--masking=dynamic`), without masked_lm_*.
 
     Returns:
-      Name -> feature. `next_sentence_labels` is the sentence order: 0 in order, 1 swapped.
+      Name -> feature. `next_sentence_labels` is 0 for segments in order and 1 for swapped ones.
 
     >>> pretraining_features(512, 77)["masked_lm_weights"]
     Feature(dtype='float32', length=77, flag='max_predictions_per_seq')

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.tfrecord.schema import Feature, pretraining_features
-from data_prep.tfrecord.serialization import serialize_examples, varints
+from data_prep.tfrecord.serialization import parse_example, serialize_examples, varints
 
 integers = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 40_000), max_size=40)
 
@@ -59,3 +59,28 @@ def test_varints_of_any_type(dtype):
     assert offsets[:5].tolist() == [0, 1, 2, 3, 4]
     assert offsets[-1] == len(content)
     assert sum((byte & 127) << 7 * i for i, byte in enumerate(content[4:])) == values[-1]
+
+
+def test_parses_what_tensorflow_writes():
+    example = tf.train.Example()
+    example.features.feature["texts"].bytes_list.value.extend([b"one", b"\xff"])
+    example.features.feature["numbers"].int64_list.value.extend([-1, 2**62, -(2**63)])
+    example.features.feature["floats"].float_list.value.extend([0.5, -2.0])
+    example.features.feature["empty"].int64_list.value.extend([])
+    example.features.feature["nothing"].SetInParent()
+    parsed = {
+        name: (kind, list(values))
+        for name, (kind, values) in parse_example(example.SerializeToString()).items()
+    }
+    assert parsed == {
+        "texts": ("bytes_list", [b"one", b"\xff"]),
+        "numbers": ("int64_list", [-1, 2**62, -(2**63)]),
+        "floats": ("float_list", [0.5, -2.0]),
+        "empty": ("int64_list", []),
+        "nothing": ("", []),
+    }
+
+
+@pytest.mark.parametrize("record", [b"", b"\xffno example", b"plain text"])
+def test_other_bytes_have_no_features(record):
+    assert parse_example(record) == {}
