@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.turns import Peer, processor
+from albert_tf.lab.environment import describe_processor
+from albert_tf.lab.peer_processes import Peer
 from benchmarks import program
 from benchmarks.finetuning_peers import PEERS, Examples
 from data_prep.errors import InputError
@@ -108,7 +109,7 @@ def main(settings: FinetuningBenchmarkSettings) -> dict[str, Any]:
     settings.logs.mkdir(parents=True, exist_ok=True)
     config = AlbertConfig.from_preset(settings.preset)
     layers = settings.num_hidden_layers or config.num_hidden_layers
-    report: dict[str, Any] = {**processor(), "cores": os.cpu_count(), "preset": settings.preset}
+    report: dict[str, Any] = {**describe_processor(), "cores": os.cpu_count(), "preset": settings.preset}
     report |= {"num_hidden_layers": layers, "runs": []}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "examples.npz")

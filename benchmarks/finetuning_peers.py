@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.turns import answer, replies_to
+from albert_tf.lab.peer_processes import open_replies, serve_steps
 
 RATE, WARMUP, STEPS = 1e-5, 1256, 20935  # SST-2 in the paper's Table 14
 SEED = 0
@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--batch_size", type=int, required=True)
     parser.add_argument("--length", type=int, required=True)
     flags = vars(parser.parse_args())
-    replies = replies_to()
+    replies = open_replies()
     peer, file, config = (flags.pop(name) for name in ("peer", "examples", "config"))
     train = PEERS[peer](Setup(Examples.load(file), AlbertConfig.from_json_file(config), **flags))
 
@@ -262,7 +262,7 @@ def main() -> None:
             "padded_tokens": sum(B * T for B, T in shapes),
         }
 
-    answer(replies, facts)
+    serve_steps(replies, facts)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.lab.turns import Peer, processor
+from albert_tf.lab.environment import describe_processor
+from albert_tf.lab.peer_processes import Peer
 from benchmarks.inference_peers import PEERS, SAME_WEIGHTS
 from benchmarks.task_data import make_features
 from data_prep.tasks.examples import Problems
@@ -215,7 +216,7 @@ def main() -> None:
     flags.logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         sizes = export_all(Path(folder))
-        report: dict = {**processor(), "cores": os.cpu_count(), "bytes": sizes, "runs": []}
+        report: dict = {**describe_processor(), "cores": os.cpu_count(), "bytes": sizes, "runs": []}
         print("\n".join(f"{name}: {size:,} bytes" for name, size in sizes.items()), flush=True)
         for dtype in flags.dtypes:
             report["runs"].append(measure(dtype, cells(flags), Path(folder), flags))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.lab.turns import answer, replies_to
+from albert_tf.lab.peer_processes import open_replies, serve_steps
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 # From ids and mask, int32 (B, T), to `sequence_output` as a NumPy array.
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
     parser.add_argument("--files", type=Path, required=True, help="what inference.py exported")
     flags = parser.parse_args()
-    replies = replies_to()
+    replies = open_replies()
     began = time.perf_counter()
     encode = PEERS[flags.peer](flags.files, flags.dtype)
     load_seconds = time.perf_counter() - began
@@ -191,7 +191,7 @@ def main() -> None:
         # Rows of padding alone are nobody's; the first token of each row is always one.
         return {"load_seconds": load_seconds, "value": float(np.mean(np.abs(output[:, 0])))}
 
-    answer(replies, step)
+    serve_steps(replies, step)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.training_step import make_training_step, random_batch
+from albert_tf.lab.training_step import make_training_step, random_training_batch
 
 # What the types of operations are for; the first part of a name that fits decides.
 PURPOSES = {
@@ -93,7 +93,7 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     config = AlbertConfig()
-    step = make_training_step(config, random_batch(*flags.shape, config.vocab_size), flags.dtype)
+    step = make_training_step(config, random_training_batch(*flags.shape, config.vocab_size), flags.dtype)
     for _ in range(2):
         step()
     totals = by_purpose(operation_seconds(step))

@@ -14,7 +14,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from albert_tf.lab.turns import Peer, processor
+from albert_tf.lab.environment import describe_processor
+from albert_tf.lab.peer_processes import Peer
 from benchmarks.train_step_peers import PEERS, E, F, H, L, V
 
 DEFAULT = ("albert_tf", "albert_tf_remat", "keras_hub", "hugging_face", "hugging_face_compiled")
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     flags = parser.parse_args()
     flags.logs.mkdir(parents=True, exist_ok=True)
-    report: dict = {**processor(), "cores": os.cpu_count(), "runs": []}
+    report: dict = {**describe_processor(), "cores": os.cpu_count(), "runs": []}
     for shape in flags.shapes:
         for dtype in flags.dtypes:
             report["runs"].append(measure(dtype, shape, flags))

@@ -13,8 +13,8 @@ from types import ModuleType
 
 import numpy as np
 
-from albert_tf.lab.training_step import make_training_step, random_batch
-from albert_tf.lab.turns import answer, replies_to
+from albert_tf.lab.peer_processes import open_replies, serve_steps
+from albert_tf.lab.training_step import make_training_step, random_training_batch
 from albert_tf.model.remat import Remat
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
@@ -23,7 +23,7 @@ RATE = 1e-4
 
 def batch(B: int, T: int, P: int) -> dict[str, np.ndarray]:
     """Full-length examples of random pieces, every prediction used."""
-    return random_batch(B, T, P, V)
+    return random_training_batch(B, T, P, V)
 
 
 def albert_tf(
@@ -282,10 +282,10 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--original_repo", type=Path)
     flags = parser.parse_args()
-    replies = replies_to()
+    replies = open_replies()
     arguments = {"folder": flags.original_repo} if flags.peer == "original" else {}
     step = PEERS[flags.peer](batch(*flags.shape), flags.dtype, flags.dropout, **arguments)
-    answer(replies, lambda _: {"loss": step()})
+    serve_steps(replies, lambda _: {"loss": step()})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.runs import evaluations, training_seconds
+from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.lab.text import link_files, split_files
 from benchmarks import program
 from data_prep.files import write_text

@@ -1,12 +1,12 @@
-"""docs/results.md says what the results files beside it say."""
+"""docs/results.md agrees with the results files in docs/results."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from albert_tf.lab.markdown import sentence, table
 from albert_tf.lab.results import Results
+from albert_tf.lab.tables import comparison_sentence, markdown_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
@@ -20,8 +20,9 @@ def section(results: Results) -> str:
 
 
 def generated(results: Results) -> list[str]:
-    """What the page takes over as it is."""
-    return [table(results), *(f"- {sentence(results, comparison)}" for comparison in results.comparisons)]
+    """What the page copies from the generated text."""
+    sentences = (comparison_sentence(results, comparison) for comparison in results.comparisons)
+    return [markdown_table(results), *(f"- {sentence}" for sentence in sentences)]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -33,11 +34,11 @@ def test_tables_and_comparisons_are_those_of_the_results(file):
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_number_in_the_words_is_in_the_results(file):
+def test_every_number_in_the_text_is_in_the_results(file):
     results = Results.read(file)
     known = {number for text in generated(results) for number in NUMBER.findall(text)}
-    words = [line for line in section(results).splitlines() if not line.startswith("    ")]  # no commands
-    assert set(NUMBER.findall("\n".join(words))) <= known
+    text = [line for line in section(results).splitlines() if not line.startswith("    ")]  # no commands
+    assert set(NUMBER.findall("\n".join(text))) <= known
 
 
 def test_every_section_has_its_results():

@@ -1,6 +1,8 @@
 """albert lab: the paper's tables and figures as commands."""
 
-from collections.abc import Callable
+import shlex
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,13 +10,15 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from albert_cli.commands import lab_reading
+from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from albert_tf.lab import parameter_tables
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
-from albert_tf.lab.settings import LabSettings
+from albert_tf.lab.settings import Figure1Settings, LabSettings
 from albert_tf.lab.variants import with_starts
 
 _SETTINGS = Parameter(name="*")
-_HELP = """The paper's tables and figures as experiments that you can run on your text, your sizes, your budget.
+_REPEATED = Parameter(negative="")  # no --empty-model
+_HELP = """Reproduce the paper's tables and figures with your text, your model sizes and your budget.
 
 For example:
 
@@ -22,6 +26,12 @@ For example:
 
   albert lab table5 --output=lab --input_file='books/*.txt'
 """
+# Commands that read checkpoints and runs: name, place in the paper, question.
+_READERS = (
+    ("figure1", "Figure 1", "How far does each layer of a checkpoint move its input?"),
+    ("table9", "Table 9", "How good are fine-tuned runs and their ensemble on GLUE?"),
+    ("table10", "Table 10", "How good are fine-tuned runs and their ensemble on SQuAD and RACE?"),
+)
 
 app = App(name="lab", help=_HELP, help_format="plaintext")
 
@@ -34,27 +44,25 @@ def list_() -> None:
 
       albert lab list
     """
-    from albert_tf.lab import table1
-
-    table = Table("albert lab", "in the paper", "asks", "models to train")
-    table.add_row(table1.NAME, table1.PAPER, table1.QUESTION, "none")
+    table = Table("albert lab", "in the paper", "question", "models to train")
+    table.add_row(parameter_tables.TABLE_1, "Table 1", parameter_tables.QUESTION, "none")
     for experiment in EXPERIMENTS.values():
         variants = with_starts([row.variant for row in experiment.rows])
         table.add_row(experiment.name, experiment.paper, experiment.question, str(len(variants)))
-    for name, paper, question in lab_reading.READ:
-        table.add_row(name, paper, question, "none")
+    for reader in _READERS:
+        table.add_row(*reader, "none")
     console = Console()
     console.print(table)
     console.print(
-        "A model that several experiments have is trained once in a laboratory (--output), with three seeds by "
-        "default. With --scale=tiny each training takes minutes on two cores.",
+        "Experiments with the same --output train a model that they share only once, by default with three seeds. "
+        "With --scale=tiny, a training takes minutes on two cores.",
         highlight=False,
     )
 
 
 @app.command
 def table1(*, output: str) -> None:
-    """Write Table 1: configurations and exact parameters. Nothing is trained.
+    """Write Table 1: configurations and exact parameter counts. Nothing is trained.
 
     For example:
 
@@ -63,31 +71,29 @@ def table1(*, output: str) -> None:
     Args:
       output: the laboratory's folder.
     """
-    from albert_tf.lab.markdown import table
-    from albert_tf.lab.running import write_results
-    from albert_tf.lab.table1 import NAME
-    from albert_tf.lab.table1 import table1 as make
+    from albert_tf.lab.results import LAB_RESULTS_FILE
+    from albert_tf.lab.tables import markdown_table, write_results
 
-    results = make(LabSettings(output))
-    folder = Path(output) / NAME
+    results = parameter_tables.table_1(LabSettings(output))
+    folder = Path(output) / results.experiment
     write_results(folder, results)
-    print(table(results))
-    print(folder / "results.json")
+    print(markdown_table(results))
+    print(folder / LAB_RESULTS_FILE)
 
 
 def _command(experiment: Experiment) -> Callable:
     def command(*, settings: Annotated[LabSettings, _SETTINGS]) -> None:
-        from albert_tf.lab.markdown import MARKDOWN_FILE
-        from albert_tf.lab.results import RESULTS_FILE
-        from albert_tf.lab.running import run_experiment
+        from albert_tf.lab.results import LAB_RESULTS_FILE
+        from albert_tf.lab.run import run_experiment
+        from albert_tf.lab.tables import MARKDOWN_FILE
 
         folder = run_experiment(experiment, settings)
         print((folder / MARKDOWN_FILE).read_text(encoding="utf-8"))
-        print(folder / RESULTS_FILE)
+        print(folder / LAB_RESULTS_FILE)
 
     command.__doc__ = (
         f"Run {experiment.paper}: {experiment.question}\n\n"
-        "The same command goes on with what was stopped; more --seeds are added to those that are there.\n\n"
+        "The same command resumes an interrupted experiment; a higher --seeds adds seeds to the finished ones.\n\n"
         f"For example:\n\n  albert lab {experiment.name} --output=lab --input_file='books/*.txt'\n"
     )
     return command
@@ -95,4 +101,98 @@ def _command(experiment: Experiment) -> Callable:
 
 for _experiment in EXPERIMENTS.values():
     app.command(_command(_experiment), name=_experiment.name)
-lab_reading.register(app)
+
+
+@app.command
+def figure1(
+    *,
+    model: Annotated[list[str], _REPEATED],
+    text: str,
+    settings: Annotated[Figure1Settings, _SETTINGS],
+) -> None:
+    """Measure how far each layer of checkpoints moves its input: L2 distance and cosine similarity.
+
+    For example:
+
+      albert lab figure1 --model=albert_large.tar.gz --model=BERT=runs/none --text=book.txt --output=lab
+
+    Args:
+      model: PATH or NAME=PATH of anything that `albert convert` reads; may be given several times. A folder with
+        seed-1, seed-2, ... stands for all of them, as do several paths with the same name.
+      text: files to read, as --input_file in `albert prepare`.
+      settings: the other flags.
+    """
+    import_tensorflow()
+    from albert_tf.lab.figure1 import figure1 as run_figure1
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    results = run_figure1(
+        model, text, settings, command=_command_line(), log=lambda line: console.print(line, markup=False)
+    )
+    print(Path(settings.output) / results.experiment)
+
+
+@app.command
+def table9(*runs: str, output: str) -> None:
+    """Tabulate fine-tuned models and their ensemble on GLUE beside the paper's, from their predictions.
+
+    For example:
+
+      albert lab table9 runs/rte runs/mrpc base=runs/cola_base --output=lab
+
+    Args:
+      runs: folders of `albert finetune`; a folder with several seeds stands for all of them. Runs from one
+        checkpoint share a row; NAME=FOLDER names it.
+      output: the laboratory's folder; the results are written to its folder table9.
+    """
+    _leaderboard("table9", runs, output, [])
+
+
+@app.command
+def table10(*runs: str, output: str, gold: Annotated[list[str] | None, _REPEATED] = None) -> None:
+    """Tabulate fine-tuned models and their ensemble on SQuAD and RACE beside the paper's, from their predictions.
+
+    For example:
+
+      albert lab table10 runs/squad2 runs/race --gold=squad2.0=dev-v2.0.json --output=lab
+
+    Args:
+      runs: folders of `albert finetune`; a folder with several seeds stands for all of them. Runs from one
+        checkpoint share a row; NAME=FOLDER names it.
+      output: the laboratory's folder; the results are written to its folder table10.
+      gold: squad1.1=FILE or squad2.0=FILE, with SQuAD's JSON file of correct answers. Default: the file that the
+        runs were evaluated on, if it still exists.
+    """
+    _leaderboard("table10", runs, output, gold or [])
+
+
+@app.command
+def report(folder: str, /) -> None:
+    """Write all experiments of a laboratory as one self-contained HTML page: tables, plots and how they were made.
+
+    For example:
+
+      albert lab report lab
+
+    Args:
+      folder: the laboratory's folder, which was --output; the page is its report.html.
+    """
+    from albert_tf.lab.report import write_report
+
+    print(write_report(Path(folder)))
+
+
+def _leaderboard(name: str, runs: Sequence[str], output: str, gold: Sequence[str]) -> None:
+    from albert_tf.lab.leaderboards import TABLE_9, TABLE_10, leaderboard, parse_gold
+
+    table = {board.name: board for board in (TABLE_9, TABLE_10)}[name]
+    results = leaderboard(table, runs, Path(output), gold=parse_gold(gold), command=_command_line())
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in results.notes:
+        console.print(f"note: {note}", markup=False)
+    print(Path(output) / results.experiment)
+
+
+def _command_line() -> str:
+    """The command line, which the results record."""
+    return shlex.join(["albert", *sys.argv[1:]])

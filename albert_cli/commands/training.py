@@ -82,17 +82,21 @@ def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = Fa
     Args:
       json_: print a list of objects {table, name, parameters, with_heads} instead of a table.
     """
-    from albert_tf.parameters import paper_rows
+    from albert_tf.lab.parameter_tables import counted_models
 
-    rows = paper_rows()
+    models = counted_models()
     if json_:
         fields = ("table", "name", "parameters", "with_heads")
-        print(json.dumps([{field: getattr(row, field) for field in fields} for row in rows], indent=2))
+        print(json.dumps([{field: getattr(model, field) for field in fields} for model in models], indent=2))
         return
     table = Table("table", "model", "paper", "parameters", "with heads", title="Parameters (V = 30,000)")
-    for row in rows:
+    for model in models:
         table.add_row(
-            str(row.table), row.name, f"{row.millions}M", f"{row.parameters:,}", f"{row.with_heads:,}"
+            str(model.table),
+            model.name,
+            f"{model.millions}M",
+            f"{model.parameters:,}",
+            f"{model.with_heads:,}",
         )
     console = Console()
     console.print(table)

@@ -1,4 +1,4 @@
-"""Checkpoints that are compared: read, named, and grouped as seeds of one model."""
+"""The checkpoints of Figure 1: read, named, and grouped as seeds of one model."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,55 +6,57 @@ from dataclasses import dataclass
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.labels import Labelled, labelled
+from albert_tf.lab.named_paths import NamedPath, parse_named_paths
 from albert_tf.parameters import count_parameters, distinct_layers
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
-# What may differ between seeds of one row.
-_FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+# Configuration fields that may differ between seeds of one row.
+_FREE_FIELDS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One of the checkpoints to measure, as it was named and as it was read; with a vocabulary."""
+    """A checkpoint to measure.
 
-    label: Labelled
+    Attributes:
+      source: its path and name.
+      stored: the model.
+      vocabulary: its own, or the one for checkpoints without.
+    """
+
+    source: NamedPath
     stored: StoredModel
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Its own, or the one that was named for those without."""
-        assert self.stored.vocabulary is not None
-        return self.stored.vocabulary
+    vocabulary: Vocabulary
 
 
 def read_checkpoints(models: Sequence[str], fallback: Vocabulary | None) -> dict[str, list[Checkpoint]]:
     """Reads checkpoints of any format, with a vocabulary each.
 
     Args:
-      models: PATH or NAME=PATH, as `labels.labelled` takes them.
-      fallback: the vocabulary of those that come without theirs.
+      models: PATH or NAME=PATH, as for `parse_named_paths`.
+      fallback: the vocabulary for checkpoints that have none.
 
     Returns:
       Name -> its seeds, in the order of `models`.
 
     Raises:
-      InputError: one cannot be read or has no vocabulary, or two of one name are of different shapes.
+      InputError: one cannot be read or has no vocabulary, or two with the same name have different shapes.
     """
     groups: dict[str, list[Checkpoint]] = {}
-    for label in labelled(models):
-        stored = _with_vocabulary(read(label.path), fallback, label.path)
-        groups.setdefault(label.name, []).append(Checkpoint(label, stored))
+    for source in parse_named_paths(models):
+        stored = read(source.path)
+        vocabulary = stored.vocabulary or _checked_fallback(stored, fallback, source.path)
+        groups.setdefault(source.name, []).append(Checkpoint(source, stored, vocabulary))
     for name, group in groups.items():
         _check_same_shape(name, group)
     return groups
 
 
 def sharing_of(config: AlbertConfig) -> str:
-    """What the layers have in common, in words.
+    """The layers' parameter sharing in words.
 
     >>> sharing_of(AlbertConfig(num_hidden_layers=4, num_hidden_groups=4))
     'nothing shared'
@@ -67,11 +69,11 @@ def sharing_of(config: AlbertConfig) -> str:
     return "attention shared" if attentions == 1 else "feed-forward shared"
 
 
-def described(group: Sequence[Checkpoint]) -> dict[str, Any]:
-    """What results.json says of a row's checkpoints."""
+def describe_checkpoints(group: Sequence[Checkpoint]) -> dict[str, Any]:
+    """The description of a row's checkpoints in results.json."""
     config = group[0].stored.config
     return {
-        "paths": [each.label.path for each in group],
+        "paths": [each.source.path for each in group],
         "format": group[0].stored.format,
         "sharing": sharing_of(config),
         "layers": config.num_hidden_layers,
@@ -81,18 +83,15 @@ def described(group: Sequence[Checkpoint]) -> dict[str, Any]:
     }
 
 
-def _with_vocabulary(stored: StoredModel, fallback: Vocabulary | None, path: str) -> StoredModel:
-    """The model with its own vocabulary, or else with the one that was named."""
-    if stored.vocabulary is not None:
-        return stored
+def _checked_fallback(stored: StoredModel, fallback: Vocabulary | None, path: str) -> Vocabulary:
+    """The vocabulary for checkpoints that have none, after a check that it fits this one."""
     if fallback is None:
         raise InputError(
-            f"The text becomes tokens by the checkpoint's vocabulary, and {path} comes without one. Name the "
-            "SentencePiece model with --spm_model_file or the WordPiece vocab.txt with --vocab_file."
+            f"A checkpoint's vocabulary tokenizes the text, and {path} has none. Name a SentencePiece model with "
+            "--spm_model_file or a WordPiece vocab.txt with --vocab_file."
         )
-    with_fallback = dataclasses.replace(stored, vocabulary=fallback)
-    check_vocabulary(with_fallback)
-    return with_fallback
+    check_vocabulary(dataclasses.replace(stored, vocabulary=fallback))
+    return fallback
 
 
 def _check_same_shape(name: str, group: Sequence[Checkpoint]) -> None:
@@ -102,12 +101,12 @@ def _check_same_shape(name: str, group: Sequence[Checkpoint]) -> None:
         different = [key for key, value in _shape(other).items() if shape[key] != value]
         if different:
             raise InputError(
-                f"Checkpoints of one name, here {name}, are seeds of one model. Received {first.label.path} and "
-                f"{other.label.path}, whose {', '.join(different)} differ; give them names, as in "
-                "--model=NAME=PATH."
+                f"Checkpoints with the same name, here {name}, must be seeds of one model. Received "
+                f"{first.source.path} and {other.source.path}, whose {', '.join(different)} differ; name them "
+                "with --model=NAME=PATH."
             )
 
 
 def _shape(checkpoint: Checkpoint) -> dict[str, Any]:
     values = checkpoint.stored.config.to_dict()
-    return {name: value for name, value in values.items() if name not in _FREE}
+    return {name: value for name, value in values.items() if name not in _FREE_FIELDS}

@@ -1,4 +1,4 @@
-"""Where an experiment ran."""
+"""The machine and the versions that numbers were measured with."""
 
 import datetime
 import importlib.metadata
@@ -10,26 +10,35 @@ from pathlib import Path
 def describe_environment() -> dict[str, str | int]:
     """Versions, machine and date, for results.json; imports neither TensorFlow nor Keras."""
     versions = {name.replace("-", "_"): _version(name) for name in ("tensorflow", "keras", "albert-tf")}
+    processor = _processor_fields().get("model name") or platform.processor() or "unknown processor"
     return {
         "python": platform.python_version(),
         **versions,
-        "machine": f"{platform.system()} {platform.machine()}, {_processor()}",
+        "machine": f"{platform.system()} {platform.machine()}, {processor}",
         "cores": os.cpu_count() or 1,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
 
 
+def describe_processor() -> dict[str, str | list[str]]:
+    """The processor's name and its instructions for bfloat16 products, for timings."""
+    fields = _processor_fields()
+    instructions = sorted({"avx512_bf16", "amx_bf16"} & set(fields.get("flags", "").split()))
+    return {"cpu": fields.get("model name", "unknown"), "bfloat16_instructions": instructions}
+
+
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout, or tensorflow-tpu in place of it
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout, or with tensorflow-tpu instead
         return "unknown"
 
 
-def _processor() -> str:
+def _processor_fields() -> dict[str, str]:
+    """One core's fields of /proc/cpuinfo; empty on systems without it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor() or "unknown processor"
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown processor"
+        return {}
+    fields = (line.split(":", 1) for line in lines if ":" in line)
+    return {name.strip(): value.strip() for name, value in fields}

@@ -1,9 +1,10 @@
-"""The experiments: which models each trains, what it measures of them, and what the paper claims."""
+"""The experiments as data: the models that each trains, what it measures, and what the paper claims."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from albert_tf.config import ParameterSharing
 from albert_tf.lab import paper
 from albert_tf.lab.results import Column
 from albert_tf.lab.variants import Objective, Variant
@@ -11,30 +12,30 @@ from albert_tf.lab.variants import Objective, Variant
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A row of a table that is to be filled.
+    """A row of an experiment's table, before anything is measured.
 
     Attributes:
-      name: its key in comparisons.
-      title: what it is called in the paper.
-      variant: its model.
+      name: identifies the row in claims and comparisons.
+      title: the model's name in the paper.
+      variant: the model to train.
       paper: column -> the paper's value.
     """
 
     name: str
     title: str
     variant: Variant
-    paper: dict[str, float]
+    paper: Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Claim:
-    """Something that the paper says of two rows.
+class PaperClaim:
+    """Two rows that the paper compares.
 
     Attributes:
       row: a row's name.
-      than: another one's.
-      column: the measure to ask with; the paper is asked with `paper_column`.
-      paper_column: by default the average of its downstream tasks.
+      than: the name of the row to compare it with.
+      column: the column in which our values are compared.
+      paper_column: the column in which the paper's values are compared.
     """
 
     row: str
@@ -48,15 +49,15 @@ class Experiment:
     """One of the paper's tables or figures.
 
     Attributes:
-      name: of the command.
-      title: one line.
-      paper: where in the paper.
-      question: one sentence.
+      name: the command's name.
+      title: a heading.
+      paper: where it is in the paper.
+      question: what it asks, in one sentence.
       rows: in the paper's order.
-      measures: names of COLUMNS, before those of downstream tasks.
-      claims: of the paper.
-      notes: on how to read the numbers.
-      over_time: whether its curves are drawn against time in place of steps.
+      measures: names of the COLUMNS to measure; downstream tasks follow them.
+      claims: the comparisons that the paper makes.
+      notes: sentences on how to read the numbers.
+      over_time: whether learning curves are drawn against time instead of steps.
     """
 
     name: str
@@ -65,124 +66,126 @@ class Experiment:
     question: str
     rows: Sequence[PlannedRow]
     measures: Sequence[str]
-    claims: Sequence[Claim]
-    notes: Sequence[str] = field(default_factory=tuple)
+    claims: Sequence[PaperClaim]
+    notes: Sequence[str] = ()
     over_time: bool = False
 
 
 COLUMNS = {
     column.name: column
     for column in (
-        Column("parameters", "Parameters", "millions", 1, None),
-        Column("steps", "Steps", "", 0, None),
-        Column("hours", "Time", "hours", 2, None),
-        Column("masked_lm", "MLM", "% right, held out", 1),
-        Column("own_sentence", "SOP", "% right, held out", 1),
-        Column("nsp", "NSP", "% right, fresh head", 1),
-        Column("sop", "SOP", "% right, fresh head", 1),
-        Column("speed", "Speed", "times BERT-large's examples a second", 2),
+        Column("parameters", "Parameters", "millions", 1),
+        Column("steps", "Steps", "", 0),
+        Column("hours", "Time", "hours", 2),
+        Column("masked_lm", "MLM", "% correct, held out", 1),
+        Column("own_sentence", "SOP", "% correct, held out", 1),
+        Column("nsp", "NSP", "% correct, fresh head", 1),
+        Column("sop", "SOP", "% correct, fresh head", 1),
+        Column("speed", "Speed", "examples a second, BERT-large = 1", 2),
         Column("squad1.1", "SQuAD 1.1", "mean of F1 and EM", 1),
         Column("squad2.0", "SQuAD 2.0", "mean of F1 and EM", 1),
-        Column("mnli", "MNLI-m", "% right", 1),
-        Column("sst-2", "SST-2", "% right", 1),
-        Column("race", "RACE", "% right", 1),
+        Column("mnli", "MNLI-m", "% correct", 1),
+        Column("sst-2", "SST-2", "% correct", 1),
+        Column("race", "RACE", "% correct", 1),
         Column("average", "Avg", "of the five tasks", 1),
     )
 }
+# Sentence tasks on which fresh heads are trained.
 PROBED: tuple[Objective, ...] = ("nsp", "sop")
 _QUALITY = ("parameters", "masked_lm", "own_sentence")
-_SHARING = {"all": "all shared", "attention": "shared attention", "ffn": "shared FFN", "none": "not shared"}
-_E_NOTE = "E is the paper's; a smaller scale has a smaller one in its place, in the same order."
+_SHARING: dict[ParameterSharing, str] = {
+    "all": "all shared",
+    "attention": "shared attention",
+    "ffn": "shared FFN",
+    "none": "not shared",
+}
+_E_NOTE = "E is the paper's. A smaller scale replaces it with a smaller value and keeps the order."
 _BERT_NOTE = (
-    "BERT is trained like ALBERT here, with sentence order, the same optimizer and batches, so that only the "
-    "architecture differs."
+    "BERT is trained like ALBERT here, with sentence order and with the same optimizer and batches, so that only "
+    "the architecture differs."
 )
 _BERT_LARGE, _XXLARGE = Variant("large", 1024, "none"), Variant("xxlarge")
 
 
 def _table_2() -> Experiment:
     variants = {
-        "bert-base": ("BERT base", Variant("base", 768, "none"), 108),
-        "bert-large": ("BERT large", _BERT_LARGE, 334),
-        "albert-base": ("ALBERT base", Variant("base"), 12),
-        "albert-large": ("ALBERT large", Variant("large"), 18),
-        "albert-xlarge": ("ALBERT xlarge", Variant("xlarge"), 60),
-        "albert-xxlarge": ("ALBERT xxlarge", _XXLARGE, 235),
+        "bert-base": ("BERT base", Variant("base", 768, "none")),
+        "bert-large": ("BERT large", _BERT_LARGE),
+        "albert-base": ("ALBERT base", Variant("base")),
+        "albert-large": ("ALBERT large", Variant("large")),
+        "albert-xlarge": ("ALBERT xlarge", Variant("xlarge")),
+        "albert-xxlarge": ("ALBERT xxlarge", _XXLARGE),
     }
     return Experiment(
         name="table2",
         title="BERT and ALBERT by size",
         paper="Table 2",
-        question="How good are the sizes of BERT and ALBERT after equally many steps, and how fast do they train?",
+        question="How good are BERT and ALBERT of each size after equally many steps, and how fast do they train?",
         rows=[
-            PlannedRow(name, title, variant, {"parameters": millions, **paper.TABLE_2[name]})
-            for name, (title, variant, millions) in variants.items()
+            PlannedRow(
+                name,
+                title,
+                variant,
+                {"parameters": paper.TABLE_1[name]["parameters"], **paper.TABLE_2[name]},
+            )
+            for name, (title, variant) in variants.items()
         ],
         measures=(*_QUALITY, "speed"),
         claims=[
-            Claim("albert-xxlarge", "bert-large"),
-            Claim("albert-large", "bert-large"),
-            Claim("albert-large", "albert-base"),
-            Claim("albert-xlarge", "albert-large"),
-            Claim("albert-xxlarge", "albert-xlarge"),
-            Claim("bert-large", "bert-base"),
+            PaperClaim("albert-xxlarge", "bert-large"),
+            PaperClaim("albert-large", "bert-large"),
+            PaperClaim("albert-large", "albert-base"),
+            PaperClaim("albert-xlarge", "albert-large"),
+            PaperClaim("albert-xxlarge", "albert-xlarge"),
+            PaperClaim("bert-large", "bert-base"),
         ],
         notes=[_BERT_NOTE],
     )
 
 
-def _table_3() -> Experiment:
-    millions = {"none": (87, 89, 93, 108), "all": (10, 12, 16, 31)}
-    rows = [
+def _base_rows(scores: Mapping[tuple[ParameterSharing, int], Mapping[str, float]]) -> list[PlannedRow]:
+    """Rows of Tables 3 and 4: base-sized models by (sharing, E)."""
+    return [
         PlannedRow(
             f"{sharing}-{E}",
             f"E={E}, {_SHARING[sharing]}",
             Variant("base", E, sharing),
-            {"parameters": number, **paper.TABLE_3[sharing, E]},
+            {"parameters": paper.PARAMETERS[sharing, E], **row},
         )
-        for sharing in ("none", "all")
-        for E, number in zip((64, 128, 256, 768), millions[sharing], strict=True)
+        for (sharing, E), row in scores.items()
     ]
+
+
+def _table_3() -> Experiment:
     return Experiment(
         name="table3",
         title="Embedding size",
         paper="Table 3",
-        question="How wide must the word embeddings be, where layers share their parameters and where they don't?",
-        rows=rows,
+        question="How wide must the word embeddings be, with and without parameter sharing across layers?",
+        rows=_base_rows(paper.TABLE_3),
         measures=_QUALITY,
         claims=[
-            Claim("all-128", "all-64"),
-            Claim("all-128", "all-256"),
-            Claim("all-128", "all-768"),
-            Claim("none-768", "none-64"),
-            Claim("none-768", "none-128"),
-            Claim("none-768", "none-256"),
+            PaperClaim("all-128", "all-64"),
+            PaperClaim("all-128", "all-256"),
+            PaperClaim("all-128", "all-768"),
+            PaperClaim("none-768", "none-64"),
+            PaperClaim("none-768", "none-128"),
+            PaperClaim("none-768", "none-256"),
         ],
         notes=[_E_NOTE],
     )
 
 
 def _table_4() -> Experiment:
-    millions = {768: (31, 83, 57, 108), 128: (12, 64, 38, 89)}
-    rows = [
-        PlannedRow(
-            f"{sharing}-{E}",
-            f"E={E}, {title}",
-            Variant("base", E, sharing),  # type: ignore[arg-type]
-            {"parameters": number, **paper.TABLE_4[sharing, E]},
-        )
-        for E, numbers in millions.items()
-        for (sharing, title), number in zip(_SHARING.items(), numbers, strict=True)
-    ]
     return Experiment(
         name="table4",
         title="Sharing parameters across layers",
         paper="Table 4",
-        question="What does it cost that all layers share their attention, their feed-forward part, or both?",
-        rows=rows,
+        question="What does it cost to share attention, the feed-forward part, or both across all layers?",
+        rows=_base_rows(paper.TABLE_4),
         measures=_QUALITY,
         claims=[
-            Claim(f"{sharing}-{E}", f"none-{E}")
+            PaperClaim(f"{sharing}-{E}", f"none-{E}")
             for E in (768, 128)
             for sharing in ("all", "attention", "ffn")
         ],
@@ -196,30 +199,26 @@ def _table_5() -> Experiment:
         name="table5",
         title="Sentence objectives",
         paper="Table 5",
-        question="Does predicting the order of sentences teach what predicting the next one doesn't?",
+        question="Does predicting sentence order teach what predicting the next sentence does not?",
         rows=[
-            PlannedRow(
-                name,
-                title,
-                Variant(objective=name),
-                paper.TABLE_5[name],
-            )
+            PlannedRow(name, title, Variant(objective=name), paper.TABLE_5[name])
             for name, title in titles.items()
         ],
         measures=("masked_lm", *PROBED),
         claims=[
-            Claim("sop", "nsp", "sop", "sop"),
-            Claim("sop", "none", "sop", "sop"),
-            Claim("nsp", "none", "sop", "sop"),
-            Claim("sop", "none", "nsp", "nsp"),
-            Claim("nsp", "sop", "nsp", "nsp"),
-            Claim("sop", "none", "average"),
-            Claim("sop", "nsp", "average"),
+            PaperClaim("sop", "nsp", "sop", "sop"),
+            PaperClaim("sop", "none", "sop", "sop"),
+            PaperClaim("nsp", "none", "sop", "sop"),
+            PaperClaim("sop", "none", "nsp", "nsp"),
+            PaperClaim("nsp", "sop", "nsp", "nsp"),
+            PaperClaim("sop", "none", "average"),
+            PaperClaim("sop", "nsp", "average"),
         ],
         notes=[
-            "NSP and SOP are asked of all three models alike: a fresh head, a tanh layer and a classifier as "
-            "ALBERT has them, is trained on the encoder's vector of [CLS]; the encoder is frozen.",
-            "MLM is on held-out examples of the model's own kind, whose second segments differ.",
+            "NSP and SOP are measured alike for all three models: the encoder is frozen, and a fresh head, a tanh "
+            "layer and a classifier as in ALBERT, is trained on its [CLS] vector.",
+            "MLM is measured on held-out examples prepared with the model's own objective, so the second segments "
+            "differ between models.",
         ],
     )
 
@@ -228,24 +227,24 @@ def _table_6() -> Experiment:
     equal_time = Variant("large", 1024, "none", equal_time_with=_XXLARGE)
     return Experiment(
         name="table6",
-        title="Equal time in place of equal steps",
+        title="Equal time instead of equal steps",
         paper="Table 6",
-        question="Is ALBERT-xxlarge better than a BERT-large that trained for as long, hence for more steps?",
+        question="Is ALBERT-xxlarge better than a BERT-large that trains for the same time, hence for more steps?",
         rows=[
-            PlannedRow("bert-large-steps", "BERT large, as many steps", _BERT_LARGE, {}),
-            PlannedRow("bert-large", "BERT large, as long", equal_time, paper.TABLE_6["bert-large"]),
+            PlannedRow("bert-large-steps", "BERT large, same steps", _BERT_LARGE, {}),
+            PlannedRow("bert-large", "BERT large, same time", equal_time, paper.TABLE_6["bert-large"]),
             PlannedRow("albert-xxlarge", "ALBERT xxlarge", _XXLARGE, paper.TABLE_6["albert-xxlarge"]),
         ],
         measures=("steps", "hours", "masked_lm", "own_sentence"),
         claims=[
-            Claim("albert-xxlarge", "bert-large"),
-            Claim("albert-xxlarge", "bert-large-steps"),
-            Claim("bert-large", "bert-large-steps"),
+            PaperClaim("albert-xxlarge", "bert-large"),
+            PaperClaim("albert-xxlarge", "bert-large-steps"),
+            PaperClaim("bert-large", "bert-large-steps"),
         ],
         notes=[
             _BERT_NOTE,
-            "BERT-large's steps follow from how long the first seed's runs of both models took on this device, "
-            "evaluations left out.",
+            "BERT-large's number of steps follows from the training time, without evaluations, of both models' "
+            "first seeds on this device.",
         ],
         over_time=True,
     )
@@ -253,61 +252,52 @@ def _table_6() -> Experiment:
 
 def _table_11() -> Experiment:
     rows: list[PlannedRow] = []
-    before = None
-    for depth in paper.TABLE_11:
-        variant = Variant("large", width=1024, layers=depth, start=before)
-        rows.append(
-            PlannedRow(
-                f"layers-{depth}", f"{depth} layers", variant, {"parameters": 18, **paper.TABLE_11[depth]}
-            )
-        )
-        before = variant
+    shallower = None
+    for layers, scores in paper.TABLE_11.items():
+        variant = Variant("large", width=1024, layers=layers, start=shallower)
+        values = {"parameters": paper.TABLE_11_PARAMETERS, **scores}
+        rows.append(PlannedRow(f"layers-{layers}", f"{layers} layers", variant, values))
+        shallower = variant
     return Experiment(
         name="table11",
         title="Depth",
         paper="Table 11",
-        question="Do more applications of the one shared layer help, and until when?",
+        question="Does applying the one shared layer more often help, and up to what depth?",
         rows=rows,
         measures=_QUALITY,
-        claims=[Claim(deeper.name, shallower.name) for shallower, deeper in itertools.pairwise(rows)],
+        claims=[PaperClaim(deeper.name, shallower.name) for shallower, deeper in itertools.pairwise(rows)],
         notes=[
-            "As in the paper each model starts from the weights of the one before it; so the deeper ones have "
-            "been trained for more steps, too."
+            "As in the paper, each model starts from the weights of the one before it, so the deeper models have "
+            "also trained for more steps."
         ],
     )
 
 
 def _table_12() -> Experiment:
-    millions = {1024: 18, 2048: 60, 4096: 225, 6144: 499}
     rows = [
-        PlannedRow(
-            f"width-{width}",
-            f"H={width}",
-            Variant("large", width=width, layers=3),
-            {"parameters": number, **paper.TABLE_12[width]},
-        )
-        for width, number in millions.items()
+        PlannedRow(f"width-{width}", f"H={width}", Variant("large", width=width, layers=3), values)
+        for width, values in paper.TABLE_12.items()
     ]
     return Experiment(
         name="table12",
         title="Width",
         paper="Table 12",
-        question="Do wider layers help a model of three layers, and until when?",
+        question="Do wider layers help a model of three layers, and up to what width?",
         rows=rows,
         measures=_QUALITY,
-        claims=[Claim(wider.name, narrower.name) for narrower, wider in itertools.pairwise(rows)],
+        claims=[PaperClaim(wider.name, narrower.name) for narrower, wider in itertools.pairwise(rows)],
         notes=[
-            "H is the paper's; a smaller scale has a smaller one in its place, in the same order. All start from "
-            "fresh weights; the paper's H=1024 is its 3-layer model of Table 11, which does not."
+            "H is the paper's. A smaller scale replaces it with a smaller value and keeps the order. All models "
+            "start from fresh weights; the paper's H=1024 is the 3-layer model of Table 11, which does not."
         ],
     )
 
 
 def _figure_2() -> Experiment:
-    less, dropout = Variant(text="part"), Variant("xxlarge", dropout=True)
+    less_data, dropout = Variant(text="part"), Variant("xxlarge", dropout=True)
     variants = {
-        "less-data": ("No additional data", less),
-        "data-added": ("With additional data", Variant(start=less, fork=True)),
+        "less-data": ("No additional data", less_data),
+        "data-added": ("With additional data", Variant(start=less_data, fork=True)),
         "dropout": ("With dropout", dropout),
         "dropout-removed": ("Dropout removed", Variant("xxlarge", dropout=False, start=dropout, fork=True)),
     }
@@ -315,17 +305,17 @@ def _figure_2() -> Experiment:
         name="figure2",
         title="More text and no dropout, late in training",
         paper="Figure 2, Tables 7 and 8",
-        question="What do more text and the removal of dropout in the middle of training bring?",
+        question="What is gained by adding text, or removing dropout, in the middle of training?",
         rows=[
             PlannedRow(name, title, variant, paper.FIGURE_2[name])
             for name, (title, variant) in variants.items()
         ],
         measures=("masked_lm", "own_sentence"),
-        claims=[Claim("data-added", "less-data"), Claim("dropout-removed", "dropout")],
+        claims=[PaperClaim("data-added", "less-data"), PaperClaim("dropout-removed", "dropout")],
         notes=[
-            "The second model of each pair goes on from the middle of the first one's run, with its moments and "
-            "schedule. Without additional data means with a quarter of the files. The first pair is of base size, "
-            "the second of xxlarge.",
+            "The second model of each pair forks from the middle of the first model's run, with its optimizer "
+            "state and schedule. Without additional data, a model trains on a quarter of the files. The first "
+            "pair is of base size, the second of xxlarge size.",
         ],
     )
 

@@ -1,109 +1,119 @@
-"""Figure 1: how far each layer moves its input, in checkpoints of any format.
+"""Figure 1: how far each layer moves its input, for checkpoints in any format.
 
-checkpoints --read--> stored models --windows--> ids (S,T) --layer_changes--> (L,3) a checkpoint --> rows
+checkpoints --read--> models --make_windows--> ids (S,T) --layer_changes--> (L,3) per checkpoint --> rows, plot
 """
 
+import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from albert_tf.lab.checkpoints import described, read_checkpoints, sharing_of
+from albert_tf.lab.checkpoints import describe_checkpoints, read_checkpoints, sharing_of
 from albert_tf.lab.environment import describe_environment
-from albert_tf.lab.figure1_plot import plot_layers
-from albert_tf.lab.figure1_rows import COLUMNS, comparisons, finding, rows_of
 from albert_tf.lab.laboratory import make_folder
-from albert_tf.lab.layer_changes import layer_changes
-from albert_tf.lab.results import Plot, Results
-from albert_tf.lab.running import write_results
+from albert_tf.lab.layer_changes import MEASURES, layer_changes
+from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowComparison, compare
+from albert_tf.lab.settings import Figure1Settings
+from albert_tf.lab.tables import write_results
 from albert_tf.pretrained.own import build_model
+from albert_tf.training.plot import dress
 from data_prep.errors import InputError
+from data_prep.files import written_aside
 from data_prep.tasks.features import Tokenizer
 from data_prep.text.documents import expand_files, read_documents
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 NAME = "figure1"
 PLOT_FILE = "figure1.png"
+_COLUMNS = (
+    Column("l2", "L2 distance", decimals=2),
+    Column("cosine", "cosine similarity", decimals=4),
+    Column("degrees", "angle", "degrees", 2),
+)
+_PANELS = (("l2", "L2 distance", "distance"), ("degrees", "Cosine similarity as an angle", "degrees"))
+_SHARED, _NOT_SHARED = "all shared", "nothing shared"  # as `sharing_of` names them
+_NOTES = (
+    "Rows without a layer's number are means over the layers.",
+    "The paper draws BERT-large and ALBERT-large and prints no numbers. It finds that with shared parameters the "
+    "transitions are smoother and both measures are lower, and that they do not converge to 0.",
+)
 
 
 def figure1(
     models: Sequence[str],
     text: str,
-    output: Path,
+    settings: Figure1Settings,
     *,
-    vocab_file: str | None = None,
-    do_lower_case: bool = True,
-    max_seq_length: int = 512,
-    num_sequences: int = 32,
     command: str = "",
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Results:
     """Measures checkpoints and writes OUTPUT/figure1: results.json, results.md and a plot.
 
     Args:
-      models: PATH or NAME=PATH of anything that `albert_tf.load_pretrained` reads. Paths of one name are seeds of
-        one row; so are seed-1, seed-2, ... in one folder.
-      text: files as `data_prep.text.documents.expand_files` takes them.
-      output: the laboratory's folder.
-      vocab_file: a SentencePiece model or vocab.txt, for checkpoints that come without theirs.
-      do_lower_case: of `vocab_file`.
-      max_seq_length: tokens of a sequence, [CLS] and [SEP] counted; fewer where a model has fewer positions.
-      num_sequences: how many sequences are read, evenly spread over the text.
-      command: as it was typed.
-      say: takes lines on the progress.
+      models: PATH or NAME=PATH of anything that `albert_tf.load_pretrained` reads. Paths with the same name are
+        seeds of one row; so are seed-1, seed-2, ... in one folder.
+      text: files, as for `data_prep.text.documents.expand_files`.
+      settings: the other flags.
+      command: the command line.
+      log: receives lines on the progress.
 
     Raises:
-      InputError: a checkpoint, the vocabulary or the text cannot be read, or they do not fit each other; then
-        nothing has been written.
+      InputError: a checkpoint, the vocabulary or the text cannot be read, or they do not fit together. Nothing has
+        been written then.
     """
-    _check_numbers(models, max_seq_length, num_sequences)
-    fallback = Vocabulary.read(vocab_file, do_lower_case) if vocab_file else None
+    if not models:
+        raise InputError("--model names a checkpoint, and may be given several times. Received none.")
+    vocab_file = settings.spm_model_file or settings.vocab_file
+    fallback = Vocabulary.read(vocab_file, settings.do_lower_case) if vocab_file else None
     groups = read_checkpoints(models, fallback)
     checkpoints = [each for group in groups.values() for each in group]
-    length = min(max_seq_length, *(each.stored.config.max_position_embeddings for each in checkpoints))
+    length = min(
+        settings.max_seq_length, *(each.stored.config.max_position_embeddings for each in checkpoints)
+    )
     files = expand_files(text)
     sentences = [sentence for document in read_documents(files, "prose") for sentence in document.sentences]
-
     windows = {
-        vocabulary: make_windows(sentences, vocabulary.tokenizer(), length, num_sequences)
+        vocabulary: make_windows(sentences, vocabulary.tokenizer(), length, settings.num_sequences)
         for vocabulary in dict.fromkeys(each.vocabulary for each in checkpoints)
     }
-    folder = output / NAME
+
+    folder = Path(settings.output) / NAME
     make_folder(folder)
     measured: dict[str, list[np.ndarray]] = {}
     for each in checkpoints:
         ids = windows[each.vocabulary]
-        say(f"{each.label.name}: {each.label.path}, {len(ids)} sequences of {ids.shape[1]} tokens")
+        log(f"{each.source.name}: {each.source.path}, {len(ids)} sequences of {ids.shape[1]} tokens")
         changes = layer_changes(build_model(each.stored).encoder, ids)
-        measured.setdefault(each.label.name, []).append(changes)
+        measured.setdefault(each.source.name, []).append(changes)
 
     sharing = {name: sharing_of(group[0].stored.config) for name, group in groups.items()}
+    draw_layers(measured, sharing, folder / PLOT_FILE)
     rows = rows_of(measured, sharing)
-    found = comparisons(rows, sharing)
-    settings = {
-        "max_seq_length": length,
-        "num_sequences": num_sequences,
-        "texts": {file.name: _digest(file) for file in files if file.is_file()},
-        "models": {name: described(group) for name, group in groups.items()},
-    }
-    plot_layers(measured, sharing, folder / PLOT_FILE)
     results = Results(
-        NAME,
-        "L2 distance and cosine similarity of each layer's input and output",
-        "Figure 1",
-        "Are the transitions from layer to layer smoother where layers share their parameters?",
-        "",
-        sorted({each.label.seed for each in checkpoints if each.label.seed is not None}),
-        command,
-        settings,
-        describe_environment(),
-        COLUMNS,
-        rows,
-        [Plot(PLOT_FILE, _caption(len(checkpoints) > len(groups)))],
-        found,
-        [finding(rows, sharing, found), *_notes(windows.values())],
+        experiment=NAME,
+        title="L2 distance and cosine similarity of each layer's input and output",
+        paper="Figure 1",
+        question="Are the transitions from layer to layer smoother if layers share their parameters?",
+        scale="",
+        seeds=sorted({each.source.seed for each in checkpoints if each.source.seed is not None}),
+        command=command,
+        settings={
+            "max_seq_length": length,
+            "num_sequences": settings.num_sequences,
+            "texts": {file.name: _digest(file) for file in files if file.is_file()},
+            "models": {name: describe_checkpoints(group) for name, group in groups.items()},
+        },
+        environment=describe_environment(),
+        columns=_COLUMNS,
+        rows=rows,
+        plots=[Plot(PLOT_FILE, _caption(has_seeds=len(checkpoints) > len(groups)))],
+        comparisons=comparisons(rows, sharing),
+        notes=[_token_note(windows.values()), *_NOTES],
     )
     write_results(folder, results)
     return results
@@ -115,17 +125,17 @@ def make_windows(
     """Sequences [CLS] text [SEP] without padding, evenly spread over a text.
 
     Args:
-      sentences: of the text, in their order.
-      tokenizer: with its vocabulary.
-      length: T, of a sequence.
-      num_sequences: how many, if there is text enough.
+      sentences: the text, in order.
+      tokenizer: tokenizes it.
+      length: T, tokens per sequence.
+      num_sequences: the number of sequences S, if there is enough text.
 
     Returns:
-      int32 (S, T); (1, fewer than T) of a text that is shorter than one sequence.
+      int32 (S, T); (1, fewer than T) if the text is shorter than one sequence.
     """
     tokens = np.concatenate([np.asarray(ids, np.int32) for ids in tokenizer.encode_batch(list(sentences))])
     if not len(tokens):
-        raise InputError("The text must hold something that becomes tokens. Received a text without any.")
+        raise InputError("The text must contain at least one token. Received a text without any.")
     width = min(length - 2, len(tokens))
     rows = tokens[: len(tokens) // width * width].reshape(-1, width)
     chosen = rows[np.arange(min(num_sequences, len(rows))) * len(rows) // min(num_sequences, len(rows))]
@@ -134,34 +144,84 @@ def make_windows(
     ).astype(np.int32)
 
 
-def _check_numbers(models: Sequence[str], max_seq_length: int, num_sequences: int) -> None:
-    if not models:
-        raise InputError("--model names a checkpoint, and may be given several times. Received none.")
-    if max_seq_length < 3 or num_sequences < 1:
-        raise InputError(
-            "--max_seq_length must be at least 3 and --num_sequences at least 1. Received "
-            f"{max_seq_length} and {num_sequences}."
-        )
+def rows_of(measured: Mapping[str, Sequence[np.ndarray]], sharing: Mapping[str, str]) -> list[ResultRow]:
+    """For each model a row of means over its layers, followed by a row for each layer of each model.
+
+    Args:
+      measured: name -> one (L, 3) per seed, from `layer_changes`.
+      sharing: name -> parameter sharing in words.
+    """
+    means, layers = [], []
+    for name, seeds in measured.items():
+        title = f"{name} ({sharing[name]})"
+        means.append(ResultRow(name, title, {}, _values([seed.mean(axis=0) for seed in seeds])))
+        layers += [
+            ResultRow(f"{name}/{i + 1}", f"{name}, layer {i + 1}", {}, _values([seed[i] for seed in seeds]))
+            for i in range(len(seeds[0]))
+        ]
+    return means + layers
+
+
+def _values(seeds: Sequence[np.ndarray]) -> dict[str, list[float]]:
+    """(3,) per seed -> column -> one value per seed."""
+    return dict(zip(MEASURES, np.stack(seeds).T.tolist(), strict=True))
+
+
+def comparisons(rows: Sequence[ResultRow], sharing: Mapping[str, str]) -> list[RowComparison]:
+    """Whether each model that shares all layers moves its input less than each model that shares none."""
+    shared = [name for name, words in sharing.items() if words == _SHARED]
+    others = [name for name, words in sharing.items() if words == _NOT_SHARED]
+    found = [
+        compare(rows, one, other, column)
+        for one in shared
+        for other in others
+        for column in ("l2", "degrees")
+    ]
+    return [dataclasses.replace(each, paper="lower") for each in found if each is not None]
+
+
+def draw_layers(measured: Mapping[str, Sequence[np.ndarray]], sharing: Mapping[str, str], path: Path) -> None:
+    """Draws a line for each model over its layers, with a panel for L2 distance and one for the angle, to a PNG.
+
+    Args:
+      measured: name -> one (L, 3) per seed, from `layer_changes`.
+      sharing: name -> parameter sharing in words; lines of models that share nothing are dashed.
+      path: the PNG.
+    """
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    colors = matplotlib.color_sequences["tab10"]
+    panels = figure.subplots(1, len(_PANELS))
+    for axis, (measure, title, unit) in zip(panels, _PANELS, strict=True):
+        for i, (name, seeds) in enumerate(measured.items()):
+            values = np.stack([seed[:, MEASURES.index(measure)] for seed in seeds])  # (seeds, L)
+            layers, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
+            style = {"color": colors[i % len(colors)], "ls": "--" if sharing[name] == _NOT_SHARED else "-"}
+            axis.plot(layers, mean, lw=1.8, marker="o", ms=3.5, label=f"{name} ({sharing[name]})", **style)
+            if len(values) > 1:
+                spread = values.std(axis=0, ddof=1)
+                axis.fill_between(layers, mean - spread, mean + spread, color=style["color"], alpha=0.2, lw=0)
+        dress(axis, title, unit)
+        axis.set_xlabel("layer", fontsize=9)
+        axis.set_ylim(bottom=0)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3), frameon=False)
+    with written_aside(path) as aside:
+        figure.savefig(aside, format="png", dpi=120)
 
 
 def _digest(file: Path) -> str:
     return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
-def _caption(has_seeds: bool) -> str:
-    bands = " Bands are one standard deviation over the seeds." if has_seeds else ""
+def _caption(*, has_seeds: bool) -> str:
+    bands = " Bands span one standard deviation over the seeds." if has_seeds else ""
     return (
-        "L2 distance (left) and angle, which is the cosine similarity in degrees (right), of the input and the "
-        f"output embedding of each layer, averaged over all tokens.{bands}"
+        "L2 distance (left) and angle, the cosine similarity in degrees (right), between the input and the output "
+        f"of each layer, averaged over all tokens.{bands}"
     )
 
 
-def _notes(windows: Any) -> list[str]:
+def _token_note(windows: Iterable[np.ndarray]) -> str:
     tokens = " or ".join(dict.fromkeys(f"{ids[:, 1:-1].size:,}" for ids in windows))
-    return [
-        f"Averages over {tokens} tokens of text; [CLS] and [SEP] are read but not counted.",
-        "The rows without a layer's number are means over the layers. Zigzag is how far a layer's value lies "
-        "outside the range of its two neighbours': 0 where a curve only rises or only falls.",
-        "The paper draws BERT-large and ALBERT-large and prints no numbers; with shared parameters the "
-        "transitions are smoother, both measures are lower, and they do not converge to 0.",
-    ]
+    return f"Averages over {tokens} tokens of text; [CLS] and [SEP] are read but do not count."

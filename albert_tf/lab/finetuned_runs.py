@@ -1,4 +1,4 @@
-"""Finished fine-tuning runs and what they, and their ensembles, come to."""
+"""The metrics of finished fine-tuning runs and of their ensembles."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any
 
 from albert_tf.evaluation.ensemble_report import WHOLE, report_runs
 from albert_tf.evaluation.probability_files import probabilities_file
-from albert_tf.lab.labels import named, short_names
+from albert_tf.lab.named_paths import short_names, split_names
+from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
-from data_prep.files import read_json
+from data_prep.files import read_json_object
 from data_prep.tasks.squad import squad_file
 from data_prep.tasks.task import Task, find_task
 
-SETTINGS_FILE = "settings.json"
-RESULTS_FILE = "results.json"
+_RESULTS_FILE = "results.json"  # in a seed's folder
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class FinetunedRun:
     """One seed of `albert finetune`.
 
     Attributes:
-      row: what it is called in the table: the given name, or the checkpoint that it started from.
-      folder: with its predictions.
-      task: that it was trained on.
-      settings: of the run, as it keeps them.
+      row: the name of its row: the given name, or the checkpoint that it started from.
+      folder: contains its predictions.
+      task: the task that it was trained on.
+      settings: the content of its settings.json.
     """
 
     row: str
@@ -36,13 +36,13 @@ class FinetunedRun:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What the runs of one task came to.
+    """The metrics of one task's runs.
 
     Attributes:
-      task: theirs.
-      role: "dev" or "test": what was predicted.
+      task: the task.
+      role: the predicted set: "dev" or "test".
       members: row -> the metrics of each of its runs.
-      ensemble: metrics of the mean of all runs' predictions; empty where they cannot be known.
+      ensemble: the metrics of the mean of all runs' predictions; empty if they cannot be computed.
     """
 
     task: Task
@@ -56,15 +56,15 @@ def read_runs(arguments: Sequence[str], tasks: Iterable[str]) -> list[FinetunedR
 
     Args:
       arguments: PATH or NAME=PATH: folders of runs, or of one of their seeds.
-      tasks: the names that may come.
+      tasks: names of the accepted tasks.
 
     Raises:
-      InputError: no run, a folder that is none, one that comes twice, or a run of another task.
+      InputError: there is no run, a folder is not a run or is given twice, or a run is of another task.
     """
     tasks = tuple(tasks)
-    given = named(arguments)
+    given = split_names(arguments)
     if not given:
-        raise InputError("Name the folders of one fine-tuning run or more. Received none.")
+        raise InputError("Name the folder of at least one fine-tuning run. Received none.")
     settings = [_settings(Path(path)) for _, path in given]
     checkpoints = [str(each.get("init_checkpoint") or "no checkpoint") for each in settings]
     short = short_names(checkpoints)
@@ -76,11 +76,10 @@ def read_runs(arguments: Sequence[str], tasks: Iterable[str]) -> list[FinetunedR
     for run in runs:
         if run.task.name not in tasks:
             raise InputError(
-                f"The runs of this table are of {', '.join(tasks)}. Received {run.folder}, which is of "
-                f"{run.task.name}."
+                f"The tasks of this table are {', '.join(tasks)}. Received {run.folder}, a run of {run.task.name}."
             )
         if run.folder.resolve() in folders:
-            raise InputError(f"A run counts once. Received {run.folder} twice.")
+            raise InputError(f"A run may be given only once. Received {run.folder} twice.")
         folders.add(run.folder.resolve())
     return runs
 
@@ -88,16 +87,16 @@ def read_runs(arguments: Sequence[str], tasks: Iterable[str]) -> list[FinetunedR
 def task_report(
     runs: Sequence[FinetunedRun], gold: Path | None = None, *, test_is_known: bool = False
 ) -> TaskReport:
-    """The metrics of the runs of one task, and of their ensemble, from the predictions that they kept.
+    """The metrics of one task's runs and of their ensemble, from the predictions that the runs have saved.
 
     Args:
-      runs: of one task.
-      gold: SQuAD's JSON file with the right answers. Without it the runs' own metrics are taken, and there are
-        none of the ensemble.
-      test_is_known: take the test set where all runs have predicted it, as of RACE, whose answers are public.
+      runs: runs of one task.
+      gold: SQuAD's JSON file with the correct answers. Without it, members have the metrics that the runs have
+        saved, and the ensemble has none.
+      test_is_known: use the test set if all runs have predicted it, as for RACE, whose answers are public.
 
     Raises:
-      InputError: a run has no predictions, or they are of different examples.
+      InputError: a run has no predictions, or the runs predicted different examples.
     """
     task = runs[0].task
     if task.kind == "question_answering" and gold is None:
@@ -107,13 +106,13 @@ def task_report(
     metrics = list(report["members"].values())
     if not all(metrics):
         raise InputError(
-            f"The {role} set of {task.name} must have right answers. Received runs that predicted one without."
+            f"The {role} set of {task.name} must have correct answers. Received runs that predicted one without."
         )
     return TaskReport(task, role, _by_row(runs, metrics), report[WHOLE])
 
 
 def gold_of(runs: Sequence[FinetunedRun], given: Path | None) -> Path | None:
-    """SQuAD's file with the right answers: the given one, or what the runs were evaluated on if it is there."""
+    """SQuAD's file with the correct answers: the given one, or the runs' dev file if it still exists."""
     if given is not None:
         return given
     for run in runs:
@@ -125,7 +124,7 @@ def gold_of(runs: Sequence[FinetunedRun], given: Path | None) -> Path | None:
 
 
 def _dev_file(task: Task, path: str) -> Path | None:
-    """A plain JSON file at a path, or in the folder there."""
+    """The JSON file at a path, or in the folder at the path; None without one."""
     file = Path(path)
     if path and file.is_dir():
         try:
@@ -138,22 +137,22 @@ def _dev_file(task: Task, path: str) -> Path | None:
 def _settings(folder: Path) -> dict[str, Any]:
     if not (folder / SETTINGS_FILE).exists():
         raise InputError(
-            f"A run is a folder of `albert finetune`, with seed_0 and so on inside, or one of these. Received "
+            "A run is the --output_dir of `albert finetune` or one of its folders seed_0, seed_1, ... Received "
             f"{folder}, which has no {SETTINGS_FILE}."
         )
-    settings = read_json(folder / SETTINGS_FILE)
-    if not isinstance(settings, dict) or "task" not in settings:
-        raise InputError(f"{folder / SETTINGS_FILE} must be of a fine-tuning run. It names no task.")
+    settings = read_json_object(folder / SETTINGS_FILE)
+    if "task" not in settings:
+        raise InputError(f"{folder / SETTINGS_FILE} must belong to a fine-tuning run. It names no task.")
     return settings
 
 
 def _own_metrics(run: FinetunedRun) -> Mapping[str, float]:
-    """What the run itself noted of its dev set."""
-    path = run.folder / RESULTS_FILE
-    metrics = read_json(path).get("dev") if path.exists() else None
+    """The metrics on the dev set that the run has saved."""
+    path = run.folder / _RESULTS_FILE
+    metrics = read_json_object(path).get("dev") if path.exists() else None
     if not metrics:
         raise InputError(
-            f"A finished run has metrics of its dev set in {RESULTS_FILE}. Received {run.folder}, which has none; "
+            f"A run must have metrics on its dev set in {_RESULTS_FILE}. Received {run.folder}, which has none; "
             "run it with --do_eval."
         )
     return metrics

@@ -1,18 +1,20 @@
-"""A laboratory's folder: one text and one set of settings, so that all runs in it can be compared.
+"""A laboratory: the folder, the text and the settings that a set of comparable experiments shares.
 
-DIR/laboratory.json says which; DIR/data, DIR/runs and a folder of each experiment lie beside it.
+DIR/laboratory.json holds the settings; beside it are DIR/data, DIR/runs and a folder for each experiment.
 """
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.lab.settings import LabSettings
+from albert_tf.lab.scales import Scale
+from albert_tf.lab.settings import ResolvedLabSettings
+from albert_tf.lab.subprocesses import ProgramRunner
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import read_json_object, write_json
 
 LABORATORY_FILE = "laboratory.json"
-_FLAGS = (
+_FIXED = (
     "input_file",
     "heldout_file",
     "input_format",
@@ -29,62 +31,72 @@ _FLAGS = (
 )
 
 
-def fixed_settings(settings: LabSettings, text: str) -> dict[str, Any]:
-    """What fixes the numbers of all experiments in a laboratory.
+@dataclass(frozen=True)
+class Laboratory:
+    """What everything in a laboratory is made with.
 
-    Args:
-      settings: resolved.
-      text: a hash of the files.
+    Attributes:
+      settings: the flags.
+      scale: the sizes behind the paper's names.
+      programs: runs `albert` commands in processes of their own.
     """
-    return {**{name: getattr(settings, name) for name in _FLAGS}, "text": text}
 
+    settings: ResolvedLabSettings
+    scale: Scale
+    programs: ProgramRunner
 
-def open_laboratory(settings: LabSettings, text: str) -> None:
-    """Makes the folder, or checks that what has been made in it is of the same settings and text.
+    @property
+    def folder(self) -> Path:
+        """The laboratory's folder."""
+        return self.settings.folder
 
-    Args:
-      settings: resolved.
-      text: a hash of the files.
+    def fixed_settings(self, text: str) -> dict[str, Any]:
+        """The settings that determine the numbers of all experiments; `text` is a hash of the files."""
+        return {**{name: getattr(self.settings, name) for name in _FIXED}, "text": text}
 
-    Raises:
-      InputError: it is of others.
-    """
-    make_folder(settings.folder)
-    path, fixed = settings.folder / LABORATORY_FILE, fixed_settings(settings, text)
-    if path.exists() and _has_begun(settings.folder):
-        there = _read(path)
+    def open(self, text: str) -> None:
+        """Creates the folder, or checks that what it holds was made with the same settings and text.
+
+        Args:
+          text: a hash of the files.
+
+        Raises:
+          InputError: the folder holds data or runs of other settings or text.
+        """
+        make_folder(self.folder)
+        path, fixed = self.folder / LABORATORY_FILE, self.fixed_settings(text)
+        if not path.exists() or not self._has_data():
+            write_json(path, fixed)
+            return
+        kept = read_json_object(path)
         for name, value in fixed.items():
-            if there.get(name) != value:
-                what, old = ("files", "others") if name == "text" else (f"--{name}", there.get(name))
+            if kept.get(name) == value:
+                continue
+            rule = f"{self.folder} is a laboratory, whose runs must be comparable"
+            if name == "text":
                 raise InputError(
-                    f"{settings.output} is a laboratory with {what} {old}, and its runs are to be compared. "
-                    f"Received {'these' if name == 'text' else value}; use the same, or another --output."
+                    f"{rule}. Its text files have changed; use the same files, or another --output."
                 )
-        return
-    write_text(path, json.dumps(fixed, indent=2) + "\n")
+            raise InputError(
+                f"{rule}: they have --{name}={kept.get(name)}. Received {value}; use the same value, or another "
+                "--output."
+            )
+
+    def _has_data(self) -> bool:
+        """Whether there is a vocabulary, an example file or a run; before that, settings may still change."""
+        patterns = ("runs/*", "data/*.model", "data/*/*/*")
+        return any(any(self.folder.glob(pattern)) for pattern in patterns)
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder unless it is there.
+    """Creates a folder unless it exists.
 
     Raises:
-      InputError: it cannot be made.
+      InputError: it cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"--output must be a folder that can be written. Received {folder}: {error.strerror}."
+            f"--output must be a writable folder. Received {folder}: {error.strerror}."
         ) from None
-
-
-def _has_begun(folder: Path) -> bool:
-    """Whether there is a vocabulary, an example or a run: until then other settings do no harm."""
-    return any(any(folder.glob(pattern)) for pattern in ("runs/*", "data/*.model", "data/*/*/*"))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        raise InputError(f"{path} is damaged. Name another --output.") from None

@@ -14,19 +14,19 @@ from albert_tf.model.encoder import AlbertEncoder
 
 MEASURES = ("l2", "cosine", "degrees")
 _BATCH = 4  # all layers' outputs are kept until a batch is measured
-_TINY = 1e-30  # a vector of zeros has no direction; its angle is then 0
+_TINY = 1e-30  # avoids dividing by 0: a zero vector has no direction and counts as angle 0
 
 
 def layer_changes(encoder: AlbertEncoder, input_ids: np.ndarray) -> np.ndarray:
-    """The distances between input and output of each layer, without dropout.
+    """The distances between each layer's input and output, without dropout.
 
     Args:
       encoder: a model.
-      input_ids: (B, T) without padding: [CLS], text and [SEP]. The two symbols are read but not counted.
+      input_ids: (B, T) without padding: [CLS], text and [SEP]. The two symbols are read but do not count.
 
     Returns:
-      Means over all tokens counted, float64 (L, 3), in the order of MEASURES: the L2 distance, the cosine
-      similarity, and the angle in degrees.
+      Means over the counted tokens, float64 (L, 3), in the order of MEASURES: L2 distance, cosine similarity, and
+      angle in degrees.
     """
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, input_ids.shape[1]], tf.int32)])
@@ -39,7 +39,7 @@ def layer_changes(encoder: AlbertEncoder, input_ids: np.ndarray) -> np.ndarray:
 
 
 def _sums(outputs: dict):
-    """The sums (L, 3) over the tokens between the first and the last of each row."""
+    """The sums (L, 3) over all tokens but the first and the last of each row."""
     states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
     states = [ops.cast(state[:, 1:-1], "float32") for state in states]
     pairs = itertools.pairwise(states)
@@ -49,7 +49,7 @@ def _sums(outputs: dict):
 def _measures(x, y) -> tuple:
     """L2 distance, cosine similarity and angle of vectors (B, T, H), each (B, T).
 
-    The angle is not the cosine's inverse, which in float32 knows nothing below a fiftieth of a degree.
+    The angle is not computed from the cosine, which in float32 cannot represent angles below 0.02 degrees.
     """
     u, v = _unit(x), _unit(y)
     angle = 2.0 * ops.arctan2(ops.norm(u - v, axis=-1), ops.norm(u + v, axis=-1))

@@ -1,6 +1,6 @@
 """Tables 9 and 10 from finished fine-tuning runs: medians of single models, and the ensemble.
 
-folders --read_runs--> runs --task_report--> metrics of each task --> a row a checkpoint, and one of all
+folders --read_runs--> runs --task_report--> metrics of each task --> rows per checkpoint and of the ensemble
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,16 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.evaluation.averages import GLUE_TASKS, glue_average, task_score
-from albert_tf.lab import paper_leaderboards as paper
+from albert_tf.lab import paper
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.finetuned_runs import FinetunedRun, TaskReport, gold_of, read_runs, task_report
-from albert_tf.lab.laboratory import make_folder
-from albert_tf.lab.results import Column, Results, Row
-from albert_tf.lab.running import write_results
+from albert_tf.lab.results import Column, ResultRow, Results
+from albert_tf.lab.tables import write_results
 from data_prep.errors import InputError
 
 ENSEMBLE = "ensemble"
-_KEPT = ("init_checkpoint", "seed", "learning_rate", "train_batch_size", "num_train_steps", "max_seq_length")
+_KEPT_SETTINGS = (
+    "init_checkpoint",
+    "seed",
+    "learning_rate",
+    "train_batch_size",
+    "num_train_steps",
+    "max_seq_length",
+)
 _GLUE_UNITS = {"cola": "Matthews", "sts-b": "Pearson"}
 _GLUE_TITLES = {"sst-2": "SST", "sts-b": "STS", "cola": "CoLA", "average": "Avg"}
 _NUMBERS: dict[str, Callable[[Mapping[str, float]], dict[str, float]]] = {
@@ -36,13 +42,13 @@ class Leaderboard:
 
     Attributes:
       name: table9 or table10.
-      title: one line.
-      tasks: whose runs it takes.
+      title: a heading.
+      tasks: the tasks of its runs.
       columns: of the table.
-      single: the paper's single models: name -> values by column.
+      single: the paper's single models: name -> column -> value.
       ensembles: the paper's ensembles, likewise.
-      ensemble_title: of their rows, with {} for the name.
-      notes: sentences on what the columns are.
+      ensemble_title: the title of their rows, with {} for the name.
+      notes: sentences on the columns.
     """
 
     name: str
@@ -75,10 +81,10 @@ TABLE_9 = Leaderboard(
     _named(paper.GLUE_ENSEMBLES, paper.GLUE_TEST),
     "{} ensemble, test (paper)",
     (
-        "Accuracy in percent where no other metric is named; MNLI is the mean of matched and mismatched.",
-        "Ours are on the dev sets, as the paper's single models; the paper's ensembles are on the test sets, by "
-        "GLUE's server.",
-        "Avg is GLUE's score: of tasks with two metrics their mean counts.",
+        "Accuracy in percent unless another metric is named; MNLI is the mean of matched and mismatched.",
+        "Our scores and those of the paper's single models are on the dev sets; those of the paper's ensembles "
+        "are on the test sets, from GLUE's server.",
+        "Avg is GLUE's score, in which a task with two metrics counts with their mean.",
     ),
 )
 TABLE_10 = Leaderboard(
@@ -101,8 +107,8 @@ TABLE_10 = Leaderboard(
     _named(paper.READING_ENSEMBLES, paper.READING),
     "{} ensemble (paper)",
     (
-        "RACE is accuracy in percent; SQuAD 2.0 is at its best threshold of null odds, as in the original.",
-        "Ours are of RACE's test set where all runs have predicted it, else of its dev set.",
+        "RACE is accuracy in percent; SQuAD 2.0 is at the best threshold of the null odds, as in the original.",
+        "Our scores on RACE are on the test set if all runs have predicted it, otherwise on the dev set.",
     ),
 )
 
@@ -115,66 +121,64 @@ def leaderboard(
     gold: Mapping[str, Path] | None = None,
     command: str = "",
 ) -> Results:
-    """Writes OUTPUT/NAME with results.json and results.md; needs no model, only what the runs predicted.
+    """Writes OUTPUT/NAME with results.json and results.md from the runs' predictions; runs no model.
 
     Args:
       board: TABLE_9 or TABLE_10.
-      runs: PATH or NAME=PATH of folders of `albert finetune`. Runs from one checkpoint, or of one name, are a row.
+      runs: PATH or NAME=PATH of folders of `albert finetune`. Runs from one checkpoint or of one name are a row.
       output: the laboratory's folder.
-      gold: task -> SQuAD's file with the right answers. Default: what the runs were evaluated on, if it is there.
-      command: as it was typed.
+      gold: task -> SQuAD's file with the correct answers. Default: the runs' own dev files, if they still exist.
+      command: the command line.
 
     Raises:
-      InputError: a folder is no finished run of these tasks, or runs of one task predicted different examples;
-        then nothing has been written.
+      InputError: a folder is not a finished run of these tasks, or runs of one task predicted different examples.
+        Nothing has been written then.
     """
     read = read_runs(runs, board.tasks)
     notes = list(board.notes)
     reports = [_report(task, read, dict(gold or {}), notes) for task in board.tasks]
     found = [report for report in reports if report is not None]
     ours = {name: _single(name, found) for name in dict.fromkeys(run.row for run in read)}
-    whole = _ensemble(found)
+    ensemble = _ensemble(found)
     rows = [
-        *_paper_rows(board.single, "single", "{} (paper)"),
-        *(Row(f"single/{name}", f"{name} (ours)", {}, values) for name, values in ours.items()),
-        *_paper_rows(board.ensembles, "ensemble", board.ensemble_title),
-        *([Row(ENSEMBLE, "Ensemble of each task's runs (ours)", {}, whole)] if whole else []),
+        *_rows_of_paper(board.single, "single", "{} (paper)"),
+        *(ResultRow(f"single/{name}", f"{name} (ours)", {}, values) for name, values in ours.items()),
+        *_rows_of_paper(board.ensembles, "ensemble", board.ensemble_title),
+        *([ResultRow(ENSEMBLE, "Ensemble of each task's runs (ours)", {}, ensemble)] if ensemble else []),
     ]
     used = {column for row in rows for column in (*row.paper, *row.ours)}
     results = Results(
-        board.name,
-        board.title,
-        board.name.replace("table", "Table "),
-        "What do fine-tuned models come to, by themselves (median of the runs) and together?",
-        "",
-        sorted({int(run.settings["seed"]) for run in read if run.settings.get("seed") is not None}),
-        command,
-        {"runs": [_described(run) for run in read]},
-        describe_environment(),
-        [column for column in board.columns if column.name in used],
-        rows,
-        notes=[*_findings(board, ours, whole), *notes],
+        experiment=board.name,
+        title=board.title,
+        paper=board.name.replace("table", "Table "),
+        question="How good are fine-tuned models, alone (median of the runs) and as an ensemble?",
+        scale="",
+        seeds=sorted({int(run.settings["seed"]) for run in read if run.settings.get("seed") is not None}),
+        command=command,
+        settings={"runs": [_describe(run) for run in read]},
+        environment=describe_environment(),
+        columns=[column for column in board.columns if column.name in used],
+        rows=rows,
+        notes=[*_findings(board, ours, ensemble), *notes],
         statistic="median",
     )
-    folder = output / board.name
-    make_folder(folder)
-    write_results(folder, results)
+    write_results(output / board.name, results)
     return results
 
 
 def parse_gold(arguments: Sequence[str]) -> dict[str, Path]:
-    """TASK=FILE as on the command line.
+    """Parses arguments TASK=FILE.
 
     Raises:
-      InputError: another form, or no such file.
+      InputError: an argument has another form, or there is no such file.
     """
     gold = {}
     for argument in arguments:
         task, _, file = argument.partition("=")
         if task not in ("squad1.1", "squad2.0") or not Path(file).is_file():
             raise InputError(
-                "--gold is squad1.1=FILE or squad2.0=FILE, SQuAD's JSON file with the right answers. Received "
-                f"{argument!r}."
+                "--gold must be squad1.1=FILE or squad2.0=FILE, with SQuAD's JSON file of correct answers. "
+                f"Received {argument!r}."
             )
         gold[task] = Path(file)
     return gold
@@ -183,7 +187,7 @@ def parse_gold(arguments: Sequence[str]) -> dict[str, Path]:
 def _report(
     task: str, read: Sequence[FinetunedRun], gold: dict[str, Path], notes: list[str]
 ) -> TaskReport | None:
-    """The report on a task's runs, None without any; what is missing is noted."""
+    """The report on a task's runs; None without runs. Appends a note if the ensemble cannot be scored."""
     runs = [run for run in read if run.task.name == task]
     if not runs:
         return None
@@ -191,14 +195,14 @@ def _report(
     report = task_report(runs, answers, test_is_known=task == "race")
     if not report.ensemble:
         notes.append(
-            f"The file that the runs of {task} were evaluated on is not there any more: single models have what "
-            f"they noted themselves, and there is no ensemble. --gold={task}=FILE names it."
+            f"The file that the runs of {task} were evaluated on no longer exists, so single models have the "
+            f"metrics that the runs have saved, and there is no ensemble. Name the file with --gold={task}=FILE."
         )
     return report
 
 
 def _single(name: str, reports: Sequence[TaskReport]) -> dict[str, list[float]]:
-    """Column -> a value a run of that row."""
+    """Column -> one value per run of that row."""
     values: dict[str, list[float]] = {}
     for report in reports:
         for metrics in report.members.get(name, ()):
@@ -208,7 +212,7 @@ def _single(name: str, reports: Sequence[TaskReport]) -> dict[str, list[float]]:
 
 
 def _ensemble(reports: Sequence[TaskReport]) -> dict[str, list[float]]:
-    """Column -> the ensemble's value, of tasks of which there are two runs or more."""
+    """Column -> the ensemble's value, for tasks with at least two runs."""
     several = [report for report in reports if report.ensemble and sum(map(len, report.members.values())) > 1]
     values = {
         column: [value] for report in several for column, value in _numbers(report, report.ensemble).items()
@@ -234,9 +238,9 @@ def _numbers(report: TaskReport, metrics: Mapping[str, float]) -> dict[str, floa
 def _findings(
     board: Leaderboard,
     single: Mapping[str, Mapping[str, Sequence[float]]],
-    whole: Mapping[str, Sequence[float]],
+    ensemble: Mapping[str, Sequence[float]],
 ) -> list[str]:
-    """Where the ensemble stands among its members, in a sentence."""
+    """A sentence that compares the ensemble with its members."""
     above, within, below = (
         "above all of its members in",
         "within its members' range in",
@@ -245,19 +249,19 @@ def _findings(
     places: dict[str, list[str]] = {above: [], within: [], below: []}
     for column in board.columns:
         members = [value for values in single.values() for value in values.get(column.name, ())]
-        if column.name not in whole or not members:
+        if column.name not in ensemble or not members:
             continue
-        (value,) = whole[column.name]
+        (value,) = ensemble[column.name]
         place = above if value > max(members) else below if value < min(members) else within
         places[place].append(f"{column.title} {column.unit}".strip())
     parts = [f"{words} {', '.join(titles)}" for words, titles in places.items() if titles]
     return [f"The ensemble is {'; '.join(parts)}."] if parts else []
 
 
-def _paper_rows(rows: Mapping[str, Mapping[str, float]], kind: str, title: str) -> list[Row]:
-    return [Row(f"paper/{kind}/{name}", title.format(name), values) for name, values in rows.items()]
+def _rows_of_paper(rows: Mapping[str, Mapping[str, float]], kind: str, title: str) -> list[ResultRow]:
+    return [ResultRow(f"paper/{kind}/{name}", title.format(name), values) for name, values in rows.items()]
 
 
-def _described(run: FinetunedRun) -> dict[str, Any]:
-    kept = {key: run.settings[key] for key in _KEPT if run.settings.get(key) is not None}
+def _describe(run: FinetunedRun) -> dict[str, Any]:
+    kept = {key: run.settings[key] for key in _KEPT_SETTINGS if run.settings.get(key) is not None}
     return {"row": run.row, "folder": str(run.folder), "task": run.task.name, **kept}

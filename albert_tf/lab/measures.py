@@ -1,4 +1,4 @@
-"""What is measured of an experiment's models: names of columns to values of one seed, or of all."""
+"""The measurements of an experiment's models: column -> values."""
 
 import dataclasses
 import json
@@ -11,31 +11,27 @@ from albert_tf.lab import speed
 from albert_tf.lab.downstream import Downstream
 from albert_tf.lab.experiments import PROBED, Experiment, PlannedRow
 from albert_tf.lab.paper import TASKS
-from albert_tf.lab.runs import LabRuns, evaluations, training_seconds
+from albert_tf.lab.pretraining_runs import PretrainingRuns, evaluations, training_seconds
 from albert_tf.lab.scales import PAPER
 from albert_tf.lab.sentence_probe import ProbeRequest
 from albert_tf.parameters import counted_as_in_the_paper
 from albert_tf.training.metrics_file import read_metrics
+from data_prep.files import read_json_object
 
 SPEED_REFERENCE = "bert-large"
 _PROBE_FILE = "sentence_probe.json"
-_EVAL_BATCH = 64  # of `albert pretrain`
+_EVAL_BATCH = 64  # the batch of evaluations in `albert pretrain`
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Measures what is not measured yet.
+    """Measures trained runs; what was measured before is read from files."""
 
-    Attributes:
-      runs: of the laboratory.
-      downstream: of the laboratory.
-    """
-
-    runs: LabRuns
+    runs: PretrainingRuns
     downstream: Downstream
 
     def of_seed(self, experiment: Experiment, row: PlannedRow, seed: int) -> dict[str, float]:
-        """The values of a trained run, in the columns that have one a seed."""
+        """The values of a trained run in the columns with one value per seed."""
         run = self.runs.folder(row.variant, seed)
         last = evaluations(run)[-1]
         values = {
@@ -52,7 +48,7 @@ class Measures:
         return {name: value for name, value in values.items() if name in experiment.measures} | scores
 
     def of_model(self, experiment: Experiment, row: PlannedRow) -> dict[str, list[float]]:
-        """The values that no seed changes."""
+        """The values that do not depend on the seed."""
         values = {
             "parameters": counted_as_in_the_paper(self.runs.config(row.variant)) / 1e6,
             "steps": float(self.runs.steps(row.variant)),
@@ -60,36 +56,36 @@ class Measures:
         return {name: [value] for name, value in values.items() if name in experiment.measures}
 
     def chance(self, row: PlannedRow, seed: int) -> dict[str, float]:
-        """What the more frequent label alone would get on the sentence tasks, in percent."""
+        """The share of the more frequent label in the sentence tasks, in percent."""
         probed = self._probe(self.runs.folder(row.variant, seed), seed)
         return {name: 100 * probed[name]["chance"] for name in PROBED}
 
     def speeds(self, experiment: Experiment) -> tuple[dict[str, list[float]], str]:
-        """Training throughput of each row as a ratio to BERT-large's, and a sentence on how it was measured."""
-        settings, scale = self.runs.text.settings, self.runs.text.scale
-        if settings.tpu:
+        """Each row's training throughput relative to BERT-large's, and a sentence on how it was measured."""
+        lab = self.runs.lab
+        if lab.settings.tpu:
             return self._speeds_of_runs(experiment), "Speed is that of the first seed's runs."
-        B, T = scale.speed_batch
-        of_speed = speed.SpeedSettings(B, T, settings.mixed_precision or "float32")
-        scaled = {row.name: self.runs.config(row.variant) for row in experiment.rows}
-        full = {row.name: row.variant.config(PAPER, PAPER.vocab_size, T) for row in experiment.rows}
-        is_full = settings.speed_sizes == "paper" or (
-            settings.speed_sizes == "auto" and speed.fits(full, SPEED_REFERENCE, of_speed)
+        B, T = lab.scale.speed_batch
+        is_full = lab.settings.speed_sizes == "paper"
+        step = speed.StepSettings(
+            B,
+            T if is_full else min(T, lab.settings.max_seq_length),
+            lab.settings.mixed_precision or "float32",
         )
-        if not is_full:
-            of_speed = dataclasses.replace(of_speed, max_seq_length=min(T, settings.max_seq_length or T))
-        ratios = speed.measure_ratios(
-            full if is_full else scaled,
-            SPEED_REFERENCE,
-            of_speed,
-            settings.folder / experiment.name,
-            self.runs.text.programs,
-        )
+        configs = {
+            row.name: row.variant.config(PAPER, PAPER.vocab_size, T)
+            if is_full
+            else self.runs.config(row.variant)
+            for row in experiment.rows
+        }
+        folder = lab.folder / experiment.name
+        ratios = speed.measure_ratios(configs, SPEED_REFERENCE, step, folder, lab.programs)
         sizes = "the paper's sizes" if is_full else "this scale's sizes"
         return ratios, (
-            f"Speed is of steps of {B} examples of {of_speed.max_seq_length} tokens in {of_speed.dtype}, with "
-            f"{sizes}, on this device, each model in turns with BERT-large; one value a turn. The optimizer's "
-            "share of a step is larger than in the paper's batches of 4096, which favors fewer parameters."
+            f"Speed is that of training steps of {B} examples of {step.max_seq_length} tokens in {step.dtype}, "
+            f"with {sizes}, on this device, each model in turns with BERT-large; one value per turn. The "
+            "optimizer takes a larger share of a step than in the paper's batches of 4096, which favors models "
+            "with fewer parameters."
         )
 
     def _speeds_of_runs(self, experiment: Experiment) -> dict[str, list[float]]:
@@ -104,7 +100,7 @@ class Measures:
         return {name: [rate / rates[SPEED_REFERENCE]] for name, rate in rates.items()}
 
     def _probe(self, run: Path, seed: int) -> Mapping[str, Mapping[str, float]]:
-        file, text = run / _PROBE_FILE, self.runs.text
+        file, text, lab = run / _PROBE_FILE, self.runs.text, self.runs.lab
         if not file.is_file():
             examples: dict[str, tuple[str, str]] = {
                 objective: (text.examples(objective, "train"), text.examples(objective, "heldout"))
@@ -114,9 +110,9 @@ class Measures:
                 str(run),
                 str(file),
                 examples,
-                text.scale.probe_examples,
-                text.scale.max_eval_steps * _EVAL_BATCH,
+                lab.scale.probe_examples,
+                lab.scale.max_eval_steps * _EVAL_BATCH,
                 seed,
             )
-            text.programs.module("albert_tf.lab.sentence_probe", json.dumps(dataclasses.asdict(request)))
-        return json.loads(file.read_text(encoding="utf-8"))
+            lab.programs.module("albert_tf.lab.sentence_probe", json.dumps(dataclasses.asdict(request)))
+        return read_json_object(file)

@@ -1,4 +1,4 @@
-"""Pictures of an experiment: learning curves of its models, and scores beside the paper's."""
+"""Plots of an experiment: learning curves of its models, and scores beside the paper's."""
 
 import itertools
 import statistics
@@ -27,9 +27,9 @@ class Curve:
     """The evaluations of one model.
 
     Attributes:
-      title: for the legend.
-      seeds: of each seed the evaluations' lines of metrics.jsonl, each with its "hours" of training; without
-        sentence accuracy where the model has not been asked.
+      title: the label in the legend.
+      seeds: for each seed, the evaluations in metrics.jsonl with their "hours" of training; they lack the sentence
+        accuracy if the model has no sentence objective.
     """
 
     title: str
@@ -37,7 +37,7 @@ class Curve:
 
 
 def draw_curves(path: Path, curves: Sequence[Curve], *, over_time: bool) -> None:
-    """Draws the mean over seeds, and how far they spread as a pale band, against steps or hours."""
+    """Draws the mean over seeds, with their range as a pale band, against steps or hours."""
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     colors = list(matplotlib.color_sequences["tab10"])
     lines = [
@@ -47,7 +47,7 @@ def draw_curves(path: Path, curves: Sequence[Curve], *, over_time: bool) -> None
     for axis, (metric, title) in zip(figure.subplots(1, 2), _PANELS.items(), strict=True):
         for curve, line in zip(curves, lines, strict=True):
             _draw(axis, curve, metric, "hours" if over_time else "step", line)
-        dress(axis, title, "share right")
+        dress(axis, title, "share correct")
         axis.set_xlabel("hours of training" if over_time else "step", fontsize=9)
         if not over_time:
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -58,7 +58,7 @@ def draw_curves(path: Path, curves: Sequence[Curve], *, over_time: bool) -> None
 
 
 def _draw(axis, curve: Curve, metric: str, x: str, line: Line2D) -> None:
-    # Evaluations that all seeds have had; hours differ a little between seeds.
+    # Only evaluations that all seeds have reached; their hours differ slightly.
     points = [point for point in zip(*curve.seeds, strict=False) if all(metric in each for each in point)]
     across = [statistics.fmean(each[x] for each in point) for point in points]
     values = [[each[metric] for each in point] for point in points]
@@ -71,7 +71,7 @@ def _draw(axis, curve: Curve, metric: str, x: str, line: Line2D) -> None:
 
 
 def draw_scores(path: Path, results: Results, columns: Sequence[str]) -> None:
-    """Draws a panel for each column: ours as dots with spread, and the paper's as rings where it has them."""
+    """Draws a panel for each column: our values as dots with their spread, the paper's as rings."""
     rows = list(reversed(results.rows))
     figure = Figure(figsize=(3.4 * len(columns) + 1.6, 0.45 * len(rows) + 1.6), layout="constrained")
     axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]

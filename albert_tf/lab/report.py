@@ -1,6 +1,6 @@
-"""One page of all experiments of a laboratory: tables, plots and how they were made, in a file by itself.
+"""A self-contained HTML page of all experiments of a laboratory: tables, plots and how they were made.
 
-DIR/*/results.json --read_all--> Results --section--> what the template shows --> DIR/report.html
+DIR/*/results.json --read_all--> Results --section--> Section --template--> DIR/report.html
 """
 
 import base64
@@ -15,21 +15,21 @@ from typing import Any
 
 import jinja2
 
-from albert_tf.lab.numbers import as_printed, difference, heading, number, summary
-from albert_tf.lab.results import RESULTS_FILE, Comparison, Results
+from albert_tf.lab.results import LAB_RESULTS_FILE, Results, RowComparison
+from albert_tf.lab.tables import as_printed, difference, heading, number, summary
 from data_prep.errors import InputError
 from data_prep.files import write_text
 
 REPORT_FILE = "report.html"
-_FOLDED_FROM = 16  # rows; of a longer table the first ten are shown and the others folded
-_SHOWN = 10
-# What a comparison's label says, by how it should stand out.
+# A table with at least _FOLDED_FROM rows shows the first _SHOWN and folds the others.
+_FOLDED_FROM, _SHOWN = 16, 10
+# Kinds of findings, which the page shows in different colors.
 AGREES, DIFFERS, OPEN, ALONE = "agrees", "differs", "open", "alone"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A place of the table; "" where there is no number."""
+class TableCell:
+    """A cell of the table; "" stands for no number."""
 
     ours: str
     paper: str
@@ -37,15 +37,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Finding:
     """A comparison in words.
 
     Attributes:
-      text: what was compared.
-      size: by how much it differs.
-      label: what can be said.
-      kind: AGREES or DIFFERS from the paper, OPEN if the spread covers the difference, ALONE where the paper
-        says nothing.
+      text: the rows and the column.
+      size: the difference with its standard error.
+      label: the verdict.
+      kind: AGREES with the paper or DIFFERS from it, OPEN if the difference may be chance, ALONE if the paper has
+        no verdict.
     """
 
     text: str
@@ -56,26 +56,26 @@ class Claim:
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment as the page shows it."""
+    """An experiment on the page; `shown` is the number of rows that are not folded."""
 
     name: str
     results: Results
     headings: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Cell]]]
+    rows: Sequence[tuple[str, Sequence[TableCell]]]
     shown: int
-    claims: Sequence[Claim]
+    findings: Sequence[Finding]
     verdicts: str
     pictures: Sequence[tuple[str, str]]
     facts: Sequence[tuple[str, str]]
 
 
 def write_report(folder: Path) -> Path:
-    """Writes FOLDER/report.html, whole or not at all.
+    """Writes FOLDER/report.html, complete or not at all, and returns its path.
 
-    The page loads nothing: style and pictures are in it, and there is no script.
+    The page contains its style and pictures, has no script, and loads nothing.
 
     Raises:
-      InputError: there is no experiment in the folder, or the files of one are damaged or missing.
+      InputError: the folder holds no experiment, or files of one are damaged or missing.
     """
     sections = [section(results, path.parent) for path, results in read_all(folder)]
     environment = jinja2.Environment(
@@ -88,7 +88,7 @@ def write_report(folder: Path) -> Path:
     page = environment.get_template("report.html").render(
         folder=folder.resolve().name,
         sections=sections,
-        made=_made([each.results for each in sections]),
+        environments=_environments([each.results for each in sections]),
         today=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
     path = folder / REPORT_FILE
@@ -96,21 +96,21 @@ def write_report(folder: Path) -> Path:
         write_text(path, page)
     except OSError as error:
         raise InputError(
-            f"The page is written into the laboratory. Received {folder}: {error.strerror}."
+            f"The laboratory must be a writable folder. Received {folder}: {error.strerror}."
         ) from None
     return path
 
 
 def read_all(folder: Path) -> list[tuple[Path, Results]]:
-    """All results of a laboratory, tables before figures, each by number.
+    """All results of a laboratory: tables before figures, ordered by number.
 
     Raises:
       InputError: there are none, or one is damaged.
     """
-    paths = sorted(folder.glob(f"*/{RESULTS_FILE}"))
+    paths = sorted(folder.glob(f"*/{LAB_RESULTS_FILE}"))
     if not paths:
         raise InputError(
-            f"A laboratory's folder holds experiments, for instance table4/{RESULTS_FILE}. Received {folder}, "
+            f"A laboratory must hold an experiment, for instance table4/{LAB_RESULTS_FILE}. Received {folder}, "
             "which holds none; run one with `albert lab`."
         )
     read = [(path, Results.read(path)) for path in paths]
@@ -120,14 +120,14 @@ def read_all(folder: Path) -> list[tuple[Path, Results]]:
 
 
 def section(results: Results, folder: Path) -> Section:
-    """What the page shows of an experiment.
+    """An experiment as the page shows it.
 
     Args:
       results: read from `folder`.
-      folder: where its pictures are.
+      folder: contains its pictures.
 
     Raises:
-      InputError: a picture is missing or none, or results and comparisons do not fit each other.
+      InputError: a picture is missing or is not a picture, or a comparison names an unknown row or column.
     """
     columns = [
         column
@@ -140,7 +140,7 @@ def section(results: Results, folder: Path) -> Section:
         for column in columns:
             ours, paper = row.ours.get(column.name) or (), row.paper.get(column.name)
             cells.append(
-                Cell(
+                TableCell(
                     summary(ours, column, results) if ours else "",
                     "" if paper is None else as_printed(paper, column),
                     ", ".join(number(value, column) for value in ours) if len(ours) > 1 else "",
@@ -148,10 +148,11 @@ def section(results: Results, folder: Path) -> Section:
             )
         rows.append((row.title, cells))
     try:
-        claims = [_claim(results, comparison) for comparison in results.comparisons]
+        findings = [_finding(results, comparison) for comparison in results.comparisons]
     except StopIteration:
         raise InputError(
-            f"{folder / RESULTS_FILE} compares a row or column that its table does not have; run it again."
+            f"{folder / LAB_RESULTS_FILE} compares a row or column that its table does not have; rerun the "
+            "experiment."
         ) from None
     return Section(
         folder.name,
@@ -159,26 +160,26 @@ def section(results: Results, folder: Path) -> Section:
         [heading(column) for column in columns],
         rows,
         len(rows) if len(rows) < _FOLDED_FROM else _SHOWN,
-        claims,
-        _verdicts(claims),
+        findings,
+        _verdicts(findings),
         [(_data_uri(folder, plot.file), plot.caption) for plot in results.plots],
         _facts(results),
     )
 
 
-def _claim(results: Results, comparison: Comparison) -> Claim:
+def _finding(results: Results, comparison: RowComparison) -> Finding:
     column = results.column(comparison.column)
     row, than = results.row(comparison.row), results.row(comparison.than)
     spread = "" if comparison.spread is None else f" ± {number(comparison.spread, column)}"
-    return Claim(
+    return Finding(
         f"{row.title} against {than.title} in {heading(column)}:",
         f"{difference(comparison.difference, column)}{spread}",
         *_label(comparison),
     )
 
 
-def _label(comparison: Comparison) -> tuple[str, str]:
-    """What can be said, and its kind."""
+def _label(comparison: RowComparison) -> tuple[str, str]:
+    """The verdict in words, and its kind."""
     if comparison.verdict == "can't tell":
         paper = f" (the paper: {comparison.paper})" if comparison.paper else ""
         return f"can't tell{paper}", OPEN
@@ -189,32 +190,32 @@ def _label(comparison: Comparison) -> tuple[str, str]:
     return f"{comparison.verdict}; the paper: {comparison.paper}", DIFFERS
 
 
-def _verdicts(claims: Sequence[Claim]) -> str:
-    """How many comparisons came out how: "2 as in the paper, 1 can't tell"."""
+def _verdicts(findings: Sequence[Finding]) -> str:
+    """The number of findings of each kind: "2 as in the paper, 1 can't tell"."""
     words = {
         AGREES: "as in the paper",
-        DIFFERS: "other than in the paper",
+        DIFFERS: "unlike the paper",
         OPEN: "can't tell",
-        ALONE: "of our own",
+        ALONE: "not in the paper",
     }
-    count = Counter(each.kind for each in claims)
+    count = Counter(each.kind for each in findings)
     return ", ".join(f"{count[kind]} {text}" for kind, text in words.items() if count[kind])
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:
-    """How the numbers were made, but for settings and environment, which are shown as they are."""
+    """How the numbers were made, apart from settings and environment."""
     seeds = ", ".join(map(str, results.seeds))
     several = {len(values) for row in results.rows for values in row.ours.values()} - {1}
-    of_several = {
+    statistic = {
         "mean": "mean ± standard deviation over the seeds",
         "median": "median (minimum to maximum) over the runs",
     }[results.statistic]
-    facts = (("scale", results.scale), ("seeds", seeds), ("numbers", of_several if several else ""))
+    facts = (("scale", results.scale), ("seeds", seeds), ("numbers", statistic if several else ""))
     return [(name, value) for name, value in facts if value]
 
 
-def _made(results: Sequence[Results]) -> list[tuple[str, str]]:
-    """Machines and versions of all experiments: each different value once."""
+def _environments(results: Sequence[Results]) -> list[tuple[str, str]]:
+    """Machines and versions of all experiments: each distinct value once."""
     found: dict[str, dict[str, None]] = {}
     for each in results:
         for name, value in each.environment.items():
@@ -223,20 +224,20 @@ def _made(results: Sequence[Results]) -> list[tuple[str, str]]:
 
 
 def _data_uri(folder: Path, file: str) -> str:
-    """A picture as part of the page."""
+    """A picture as a data: URI."""
     kind = mimetypes.guess_type(file)[0] or ""
     if Path(file).name != file or not kind.startswith("image/"):
-        raise InputError(f"A plot is a picture beside {folder / RESULTS_FILE}. Received {file!r}.")
+        raise InputError(f"A plot must be a picture beside {folder / LAB_RESULTS_FILE}. Received {file!r}.")
     try:
         content = (folder / file).read_bytes()
     except OSError as error:
         raise InputError(
-            f"{folder / file} must be there, as {RESULTS_FILE} names it. Received: {error.strerror}; run the "
-            "experiment again."
+            f"{folder / file} must exist, because {LAB_RESULTS_FILE} names it. Received: {error.strerror}; rerun "
+            "the experiment."
         ) from None
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def _natural(text: str) -> list[Any]:
-    """Sorts "Table 10" behind "Table 2"."""
+    """A sort key that puts "Table 10" after "Table 2"."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]

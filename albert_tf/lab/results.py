@@ -1,4 +1,4 @@
-"""What an experiment found: the paper's numbers beside ours, of which there is one a seed; results.json."""
+"""The results of an experiment, the paper's numbers beside ours, and the file results.json that holds them."""
 
 import dataclasses
 import json
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import read_json_object, write_text
 
-RESULTS_FILE = "results.json"
+LAB_RESULTS_FILE = "results.json"
 Verdict = Literal["higher", "lower", "can't tell"]
 
 
@@ -21,29 +21,27 @@ class Column:
     """A column of the table.
 
     Attributes:
-      name: its key in rows.
-      title: its heading.
-      unit: of its values; "" where the title says it all.
-      decimals: digits to print.
-      higher_is_better: None where neither is, as of parameters.
+      name: key of its values in the rows.
+      title: the heading.
+      unit: unit of the values, or "".
+      decimals: digits to print after the point.
     """
 
     name: str
     title: str
     unit: str = ""
     decimals: int = 3
-    higher_is_better: bool | None = True
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of the table; a key that is missing is a number that is not there.
+class ResultRow:
+    """A row of the table; columns without a value are absent.
 
     Attributes:
-      name: its key in comparisons.
-      title: what it is called in the paper.
+      name: identifies the row in comparisons.
+      title: the model's name in the paper.
       paper: column -> the paper's value.
-      ours: column -> our values, one a seed.
+      ours: column -> our values, one per seed.
     """
 
     name: str
@@ -54,15 +52,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture that lies beside results.json."""
+    """A picture in the folder of results.json."""
 
     file: str
     caption: str
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Whether a row is above another one, in a column, by more than chance would have it.
+class RowComparison:
+    """Whether one row is higher than another in a column, by more than its spread.
 
     Attributes:
       row: a row's name.
@@ -70,8 +68,8 @@ class Comparison:
       column: a column's name.
       difference: mean of `row` minus mean of `than`.
       spread: standard error of the difference; None with a single seed.
-      verdict: of ours.
-      paper: of the paper; None where it has no such numbers.
+      verdict: on our values.
+      paper: on the paper's values; None if it has none.
     """
 
     row: str
@@ -85,24 +83,24 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that an experiment's page shows.
+    """Everything that the page of an experiment shows.
 
     Attributes:
-      experiment: the name that `albert lab` knows it by.
-      title: one line.
-      paper: where in the paper.
-      question: one sentence, what it asks.
-      scale: tiny, small or paper.
-      seeds: of the runs; as many values has each number of a trained model.
-      command: as it was typed.
-      settings: everything that fixes the numbers.
+      experiment: the name of its `albert lab` command.
+      title: a heading.
+      paper: where it is in the paper.
+      question: what it asks, in one sentence.
+      scale: tiny, small or paper; "" if the experiment has none.
+      seeds: seeds of the runs; trained models have one value per seed.
+      command: the command line.
+      settings: everything that determines the numbers.
       environment: versions, machine, date.
       columns: of the table.
       rows: of the table.
       plots: pictures in the same folder.
-      comparisons: what the paper claims, asked of ours.
+      comparisons: the paper's comparisons, made with our values.
       notes: sentences on how to read the numbers.
-      statistic: what stands for several seeds in the table.
+      statistic: what the table shows for several seeds.
     """
 
     experiment: str
@@ -115,55 +113,64 @@ class Results:
     settings: Mapping[str, Any]
     environment: Mapping[str, Any]
     columns: Sequence[Column]
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     plots: Sequence[Plot] = ()
-    comparisons: Sequence[Comparison] = ()
+    comparisons: Sequence[RowComparison] = ()
     notes: Sequence[str] = ()
     statistic: Literal["mean", "median"] = "mean"
 
     def column(self, name: str) -> Column:
-        """The column of that name."""
+        """The column with that name; StopIteration without one."""
         return next(column for column in self.columns if column.name == name)
 
-    def row(self, name: str) -> Row:
-        """The row of that name."""
+    def row(self, name: str) -> ResultRow:
+        """The row with that name; StopIteration without one."""
         return next(row for row in self.rows if row.name == name)
 
     def write(self, folder: Path) -> Path:
-        """Writes results.json into a folder that is there, whole or not at all; returns its path."""
-        path = folder / RESULTS_FILE
+        """Writes results.json, complete or not at all, into an existing folder; returns its path."""
+        path = folder / LAB_RESULTS_FILE
         text = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False, allow_nan=False)
         write_text(path, text + "\n")
         return path
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a results.json, or that of a folder.
+        """Reads a results.json, or the one in a folder.
 
         Raises:
-          InputError: there is none, or it is of something else.
+          InputError: the file is missing, or is not the results.json of an experiment.
         """
-        path = path / RESULTS_FILE if path.is_dir() else path
+        path = path / LAB_RESULTS_FILE if path.is_dir() else path
+        values = read_json_object(path)
         try:
-            values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            for name, kind in _KINDS.items():
-                values[name] = [kind(**value) for value in values[name]]
+            for name, kind in _LISTS.items():
+                values[name] = [_from_json(kind, value) for value in values[name]]
             return cls(**values)
-        except FileNotFoundError:
-            raise InputError(f"An experiment's folder holds {RESULTS_FILE}. There is no {path}.") from None
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (TypeError, KeyError, AttributeError) as error:
             raise InputError(
-                f"{path} must be the {RESULTS_FILE} of an experiment of `albert lab`. Received another file: "
+                f"{path} must be the {LAB_RESULTS_FILE} of an experiment of `albert lab`. Received another file: "
                 f"{error}."
             ) from None
 
 
-# What the lists of a results.json hold.
-_KINDS: dict[str, type] = {"columns": Column, "rows": Row, "plots": Plot, "comparisons": Comparison}
+# The types of the lists in results.json.
+_LISTS: dict[str, type] = {
+    "columns": Column,
+    "rows": ResultRow,
+    "plots": Plot,
+    "comparisons": RowComparison,
+}
+
+
+def _from_json(kind: type, value: Mapping[str, Any]) -> Any:
+    """An object of that type; fields of earlier versions, such as a column's `higher_is_better`, are ignored."""
+    known = {each.name for each in dataclasses.fields(kind)}
+    return kind(**{name: content for name, content in value.items() if name in known})
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean and the sample standard deviation, which one value does not have.
+    """The mean and the sample standard deviation; None as the deviation of a single value.
 
     >>> mean_and_spread([1.0, 3.0])
     (2.0, 1.4142135623730951)
@@ -174,19 +181,19 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
 
 
 def compare(
-    rows: Sequence[Row], row: str, than: str, column: str, paper_column: str | None = None
-) -> Comparison | None:
-    """Compares the means of two rows; None where one of them has no value of ours in the column.
+    rows: Sequence[ResultRow], row: str, than: str, column: str, paper_column: str | None = None
+) -> RowComparison | None:
+    """Compares the means of two rows; returns None if one of them has no value of ours in the column.
 
-    A difference is claimed only if it is larger than twice its standard error (Welch's, which lets the rows
-    have spreads of their own), and never from a single seed.
+    A row is called higher or lower only if the difference exceeds twice its standard error (Welch's, for rows
+    with different spreads), and never from a single seed.
 
     Args:
       rows: of the table.
       row: a row's name.
       than: the other row's name.
-      column: what of ours to compare.
-      paper_column: what of the paper to compare, if it is something else.
+      column: the column in which our values are compared.
+      paper_column: the column in which the paper's values are compared, by default the same.
     """
     one, other = (next(each for each in rows if each.name == name) for name in (row, than))
     ours, others = one.ours.get(column), other.ours.get(column)
@@ -199,13 +206,13 @@ def compare(
     verdict: Verdict = "can't tell"
     if error is not None and abs(difference) > 2 * error:
         verdict = "higher" if difference > 0 else "lower"
-    return Comparison(
+    return RowComparison(
         row, than, column, difference, error, verdict, _paper_verdict(one, other, paper_column or column)
     )
 
 
-def _paper_verdict(one: Row, other: Row, column: str) -> Verdict | None:
-    """The paper gives single numbers, so that only equal ones tell nothing."""
+def _paper_verdict(one: ResultRow, other: ResultRow, column: str) -> Verdict | None:
+    """The paper prints single numbers, so any difference decides."""
     if column not in one.paper or column not in other.paper:
         return None
     difference = one.paper[column] - other.paper[column]

@@ -1,6 +1,6 @@
-"""How large the experiments are: the paper's own sizes, or ones that keep their proportions.
+"""Scales of the experiments: the paper's own sizes, or smaller ones that keep their order.
 
-The paper's sizes are names here: a variant says "large, E=128", and a scale says what that is.
+A variant names a model in the paper's words, such as "large, E=128"; a scale defines what these mean.
 """
 
 from collections.abc import Mapping
@@ -14,25 +14,25 @@ PAPER_HIDDEN = {"base": 768, "large": 1024, "xlarge": 2048, "xxlarge": 4096}
 
 @dataclass(frozen=True)
 class Scale:
-    """What a name of the paper means, and how long a run is.
+    """The models behind the paper's names, and the settings of a run.
 
     Attributes:
-      sizes: base, large, xlarge and xxlarge -> fields of `AlbertConfig`; what is not said is its default.
-      embeddings: the paper's E -> E here. Where the paper has E = H, so does every scale.
+      sizes: base, large, xlarge and xxlarge -> fields of `AlbertConfig`; other fields have their defaults.
+      embeddings: the paper's E -> E at this scale. If E = H in the paper, E = H at every scale.
       widths: the paper's H in Table 12 -> fields of `AlbertConfig`.
       vocab_size: V.
       max_seq_length: T.
-      train_batch_size: examples a step.
-      num_train_steps: of a run.
-      num_warmup_steps: of these.
+      train_batch_size: examples per step.
+      num_train_steps: steps per run.
+      num_warmup_steps: steps of linear warm-up.
       learning_rate: the peak.
       optimizer: lamb, the paper's, or adamw.
-      dropout: what "with dropout" means.
-      dupe_factor: passes over the text with other pairs; masks are new in every epoch.
-      max_eval_steps: batches of 64 held-out examples an evaluation.
-      probe_examples: to train fresh heads on.
-      finetuning: task -> (epochs, learning rate); empty for the paper's Table 14.
-      speed_batch: (examples, tokens) of a step whose time is taken.
+      dropout: the rate of models "with dropout".
+      dupe_factor: passes over the text, each with other sentence pairs; masks change every epoch.
+      max_eval_steps: batches of 64 held-out examples per evaluation.
+      probe_examples: examples to train fresh heads on.
+      finetuning: task -> (epochs, learning rate); None for the paper's Table 14.
+      speed_batch: (examples, tokens) of a step whose speed is measured.
     """
 
     sizes: Mapping[str, Mapping[str, Any]]
@@ -73,15 +73,15 @@ _SMALL_ENCODER_TASKS = {
 
 
 def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
-    """A shape with weights spread for its width; BERT's 0.02 is for 768, and narrow models start later from it."""
+    """A shape whose initial weights suit its width: BERT's 0.02 suits 768 and delays learning in narrow models."""
     return {
         **shape(hidden_size, num_hidden_layers, 32),
         "initializer_range": round(0.8 * hidden_size**-0.5, 3),
     }
 
 
-# Many small steps: the first thousands find that neighbors tell a masked word; the sooner, the shorter T is and
-# the wider E, which has to tell the positions apart.
+# Many small steps: a model needs thousands of them to find that its neighbors predict a masked word, fewer with a
+# shorter T and with a wider E, which also encodes positions.
 TINY = Scale(
     sizes={
         "base": tiny_shape(96, 2),
@@ -128,7 +128,7 @@ SMALL = Scale(
     finetuning=_SMALL_ENCODER_TASKS,
     speed_batch=(8, 512),
 )
-# Section 4.1 and Table 1. The widths of Table 12 have heads of 64, as BERT-large and ALBERT-xxlarge.
+# Section 4.1 and Table 1. The models of Table 12 have heads of size 64, like BERT-large and ALBERT-xxlarge.
 PAPER = Scale(
     sizes={size: PRESETS[f"albert_{size}_v1"] for size in PAPER_HIDDEN},
     embeddings={64: 64, 128: 128, 256: 256},

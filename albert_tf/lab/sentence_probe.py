@@ -1,10 +1,9 @@
-"""What a pretrained model knows of sentences that it was not trained for: fresh heads on its frozen encoder.
+"""What a pretrained encoder knows about pairs of sentences: fresh heads trained on the frozen encoder.
 
-Each head is what ALBERT's pooler and sentence-order head are, a tanh layer and a linear one, trained on the
-encoder's vector of [CLS]; the model's own pooler and head are not used, so that all models are asked alike.
+A head has the shape of ALBERT's pooler and sentence-order head, a tanh layer and a linear layer, on the encoder's
+[CLS] vector. The model's own pooler and head are not used, so that all models are measured alike.
 
-As a program (`python -m albert_tf.lab.sentence_probe REQUEST`) it writes a JSON file; REQUEST is the JSON of
-`ProbeRequest`.
+The program `python -m albert_tf.lab.sentence_probe REQUEST` writes a JSON file; REQUEST is a JSON `ProbeRequest`.
 """
 
 import json
@@ -15,24 +14,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data_prep.files import write_text
+from data_prep.files import write_json
 
 _BATCH = 64
-_PASSES = 100  # at most, through the training vectors; a tenth of them says when to stop
-_FEW = 5000
+_PASSES = 100  # the most passes over the training vectors
+_FEW = 5000  # with fewer examples, none are set aside for early stopping
 
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """Which model, and what to ask it.
+    """The model to probe, and how.
 
     Attributes:
       run: the pretraining run.
       output: the JSON file to write.
-      examples: objective -> globs of examples to train on and to test on.
-      train_examples: at most so many to train on.
-      test_examples: at most so many to test on.
-      seed: of the heads' weights and of the order of examples.
+      examples: objective -> globs of the training and the test examples.
+      train_examples: the most examples to train on.
+      test_examples: the most examples to test on.
+      seed: for the heads' weights and the order of the examples.
     """
 
     run: str
@@ -53,7 +52,7 @@ def main(request: ProbeRequest) -> None:
         train_vectors = cls_vectors(encoder, train, request.train_examples, shuffle_seed=request.seed)
         test_vectors = cls_vectors(encoder, test, request.test_examples)
         results[objective] = probe(train_vectors, test_vectors, request.seed)
-    write_text(request.output, json.dumps(results, indent=2) + "\n")
+    write_json(request.output, results)
 
 
 def probe(
@@ -62,7 +61,7 @@ def probe(
     """Trains a head on vectors (n, H) and labels (n,), and tests it.
 
     Returns:
-      `accuracy`; `chance`, the share of the more frequent label; how many examples there were.
+      `accuracy`; `chance`, the share of the more frequent label; `train_examples` and `test_examples`, the counts.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
@@ -74,7 +73,7 @@ def probe(
         (width,),
         activation="tanh",
         batch_size=min(examples, 32) if examples < _FEW else 200,
-        early_stopping=examples >= _FEW,  # fewer leave too little to stop by
+        early_stopping=examples >= _FEW,
         max_iter=_PASSES,
         random_state=seed,
     )
@@ -94,7 +93,7 @@ def probe(
 def cls_vectors(
     encoder, files: str, examples: int, shuffle_seed: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The encoder's last vector of [CLS] and the label of the first examples of files.
+    """The encoder's [CLS] vectors and the labels of the first examples in files.
 
     Returns:
       float32 (n, H) and integers (n,).
@@ -111,7 +110,7 @@ def cls_vectors(
 
     @tf.function
     def vectors_of(batch):
-        first = tf.zeros_like(batch["input_ids"][:, :1])  # [CLS] alone is wanted of the last layer
+        first = tf.zeros_like(batch["input_ids"][:, :1])  # of the last layer only [CLS] is needed
         return encoder(batch, training=False, positions=first)["sequence_output"][:, 0]
 
     vectors, labels = [], []

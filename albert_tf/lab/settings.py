@@ -1,4 +1,4 @@
-"""The flags of an experiment."""
+"""The flags of the experiments."""
 
 import dataclasses
 import shlex
@@ -7,41 +7,40 @@ from pathlib import Path
 from typing import Literal
 
 from albert_tf.lab.scales import Scale
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 from data_prep.text.documents import InputFormat
 
 
 @dataclass(frozen=True)
 class LabSettings:
-    """The flags of an experiment; what is not said is the scale's.
+    """The flags of an experiment; by default the scale decides.
 
     Attributes:
-      output: the laboratory's folder. Its data and runs serve all experiments in it; the same command goes on with
-        what was stopped, and more seeds are added to those that are there.
-      input_file: text to pretrain on; files, globs, commas. table1 needs none.
-      heldout_file: text to evaluate on. Default: every 20th of the files of --input_file, at least two.
-      input_format: "prose", a document a file, or "lines", as for `albert prepare`.
-      language: of prose, for the sentence breaker.
-      spm_model_file: a vocabulary. Default: one is trained on the text.
-      scale: tiny takes minutes a run on two cores; small, hours on a GPU; paper, days on a TPU pod: the paper's
-        own settings.
-      seeds: runs of each model, with the seeds 1, 2, ...; 0 trains nothing and measures the training speed alone,
-        where the experiment has it.
-      glue_dir: GLUE's folders as downloaded, to fine-tune on SST-2 and MNLI.
-      squad_dir: a folder with train-v1.1.json and dev-v1.1.json, and the same of v2.0, to fine-tune on.
+      output: the laboratory's folder. Its data and runs serve all of its experiments. The same command resumes an
+        interrupted experiment; more seeds are added to those that are finished.
+      input_file: text to pretrain on; files, globs, separated by commas. table1 needs none.
+      heldout_file: text to evaluate on. Default: every 20th file of --input_file, at least two.
+      input_format: "prose", one document per file, or "lines", as for `albert prepare`.
+      language: language of prose, for the sentence breaker.
+      spm_model_file: a SentencePiece vocabulary. Default: one is trained on the text.
+      scale: tiny takes minutes per run on two cores; small, hours on a GPU; paper, the paper's own settings, days
+        on a TPU pod.
+      seeds: runs of each model, with the seeds 1, 2, ...; 0 trains nothing and measures only the training speed,
+        if the experiment has it.
+      glue_dir: folder with GLUE as downloaded, to fine-tune on SST-2 and MNLI.
+      squad_dir: folder with train-v1.1.json, dev-v1.1.json, train-v2.0.json and dev-v2.0.json, to fine-tune on.
       race_dir: RACE's folder, to fine-tune on.
-      num_train_steps: of each run.
-      num_warmup_steps: steps of linear warm-up. Default: the same share as in the scale.
-      train_batch_size: examples a step.
+      num_train_steps: steps per run.
+      num_warmup_steps: steps of linear warm-up. Default: the same share of the steps as in the scale.
+      train_batch_size: examples per step.
       learning_rate: the peak.
       max_seq_length: T.
-      vocab_size: of a vocabulary that is trained.
-      speed_sizes: which sizes' training speed is measured: the paper's, the scale's; auto, the paper's if memory
-        allows.
+      vocab_size: size of a vocabulary that is trained.
+      speed_sizes: the models whose training speed is measured: in the scale's sizes or in the paper's.
       tpu: a TPU's name, grpc:// address or "local".
-      strategy: which devices, as for `albert pretrain`.
-      num_devices: so many GPUs, or devices made of the CPU.
-      gradient_accumulation_steps: parts of a batch, one after the other, in less memory.
+      strategy: the devices to use, as for `albert pretrain`.
+      num_devices: number of GPUs, or of devices that the CPU is split into.
+      gradient_accumulation_steps: micro-batches per step, one after the other, to save memory.
       mixed_precision: bfloat16 computes in bfloat16.
     """
 
@@ -62,7 +61,7 @@ class LabSettings:
     learning_rate: float | None = None
     max_seq_length: int | None = None
     vocab_size: int | None = None
-    speed_sizes: Literal["auto", "paper", "scale"] = "auto"
+    speed_sizes: Literal["scale", "paper"] = "scale"
     tpu: str | None = None
     strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
     num_devices: int | None = None
@@ -70,11 +69,8 @@ class LabSettings:
     mixed_precision: Literal["bfloat16"] | None = None
 
     def __post_init__(self):
-        for name in ("num_train_steps", "train_batch_size", "max_seq_length", "vocab_size"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"--{name} must be at least 1. Received {getattr(self, name)}.")
-        if self.seeds < 0:
-            raise InputError(f"--seeds must not be negative. Received {self.seeds}.")
+        check_at_least(1, self, "num_train_steps", "train_batch_size", "max_seq_length", "vocab_size")
+        check_at_least(0, self, "seeds")
         if self.strategy == "multi_worker":
             raise InputError(
                 "An experiment runs on one machine or TPU. Received --strategy=multi_worker; train its runs with "
@@ -86,31 +82,65 @@ class LabSettings:
         """`output` as a path."""
         return Path(self.output)
 
-    def resolved(self, scale: Scale) -> "LabSettings":
-        """With what the flags left to the scale."""
+    def resolved(self, scale: Scale) -> "ResolvedLabSettings":
+        """Fills in what the flags leave to the scale."""
         values = {
-            name: getattr(scale, name)
-            for name in (
-                "num_train_steps",
-                "train_batch_size",
-                "learning_rate",
-                "max_seq_length",
-                "vocab_size",
-            )
-            if getattr(self, name) is None
+            name: getattr(scale, name) if value is None else value
+            for name, value in vars(self).items()
+            if name in _FROM_SCALE
         }
-        settings = dataclasses.replace(self, **values)
-        if settings.num_warmup_steps is not None:
-            return settings
-        assert settings.num_train_steps
-        warmup = round(settings.num_train_steps * scale.num_warmup_steps / scale.num_train_steps)
-        return dataclasses.replace(settings, num_warmup_steps=warmup)
+        if self.num_warmup_steps is None:
+            steps = values["num_train_steps"] * scale.num_warmup_steps / scale.num_train_steps
+            values["num_warmup_steps"] = round(steps)
+        return ResolvedLabSettings(**{**vars(self), **values})
 
     def command(self, experiment: str) -> str:
-        """What to type to do it again."""
+        """The command line that repeats the experiment."""
         flags = [
             f"--{field.name}={getattr(self, field.name)}"
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         ]
         return shlex.join(["albert", "lab", experiment, *flags])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedLabSettings(LabSettings):
+    """The flags with a value for everything that the scale decides."""
+
+    num_train_steps: int
+    num_warmup_steps: int
+    train_batch_size: int
+    learning_rate: float
+    max_seq_length: int
+    vocab_size: int
+
+
+_FROM_SCALE = frozenset(ResolvedLabSettings.__annotations__)
+
+
+@dataclass(frozen=True)
+class Figure1Settings:
+    """The flags of `albert lab figure1` other than the checkpoints and the text.
+
+    Attributes:
+      output: the laboratory's folder; the results are written to its folder figure1.
+      spm_model_file: a SentencePiece model, for checkpoints without a vocabulary.
+      vocab_file: a WordPiece vocab.txt, for checkpoints without a vocabulary.
+      do_lower_case: whether these two vocabularies are lower-cased; --nodo_lower_case for a cased one.
+      max_seq_length: tokens per sequence with [CLS] and [SEP]; fewer if a model has fewer positions.
+      num_sequences: the number of sequences, evenly spread over the text.
+    """
+
+    output: str
+    spm_model_file: str | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool = True
+    max_seq_length: int = 512
+    num_sequences: int = 32
+
+    def __post_init__(self):
+        check_at_least(3, self, "max_seq_length")
+        check_at_least(1, self, "num_sequences")
+        if self.spm_model_file and self.vocab_file:
+            raise InputError("--spm_model_file and --vocab_file exclude each other. Received both; name one.")

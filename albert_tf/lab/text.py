@@ -1,6 +1,6 @@
-"""The data of a laboratory: text cut into files to train on and to hold out, a vocabulary, examples.
+"""A laboratory's data: training and held-out files, a vocabulary, and examples.
 
-files --split--> train, part, heldout --albert vocab--> vocabulary --albert prepare--> examples of each objective
+files --split_files--> train, part, heldout --albert vocab--> vocabulary --albert prepare--> examples per objective
 """
 
 import hashlib
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albert_tf.lab.programs import Programs
-from albert_tf.lab.scales import Scale
-from albert_tf.lab.settings import LabSettings
+from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.variants import Objective
 from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, file_sha256
@@ -19,33 +17,35 @@ from data_prep.text.documents import expand_files
 from data_prep.tokenizers.vocabulary_training import VocabularySettings
 
 Part = Literal["train", "part", "heldout"]
-HELD_OUT = 20  # one file in so many
-FEWEST_HELD_OUT = 2  # documents, for a next sentence comes from another one
-PART = 4  # a quarter of the files to train on, where an experiment wants less text
+_HELD_OUT = 20  # one file in this many
+_FEWEST_HELD_OUT = 2  # documents, because a next sentence comes from another one
+_PART = 4  # "part" is a quarter of the training files
 
 
 def split_files(paths: list[Path], otherwise: str = "") -> tuple[list[Path], list[Path]]:
-    """Cuts files into those to train on and those to hold out, in an order that depends on their names alone.
+    """Splits files into training and held-out ones, depending on their names alone.
 
-    `otherwise` is what else a user who has too few could do.
+    Args:
+      paths: at least 3 files.
+      otherwise: what else the user can do about too few files, for the error message.
     """
-    if len(paths) <= FEWEST_HELD_OUT:
+    if len(paths) <= _FEWEST_HELD_OUT:
         raise InputError(
-            f"--input_file must name at least {FEWEST_HELD_OUT + 1} files, of which {FEWEST_HELD_OUT} are held "
+            f"--input_file must name at least {_FEWEST_HELD_OUT + 1} files, of which {_FEWEST_HELD_OUT} are held "
             f"out{otherwise}. Received {len(paths)}."
         )
-    hashed = by_hash(paths)
-    number = max(FEWEST_HELD_OUT, len(paths) // HELD_OUT)
-    return hashed[number:], hashed[:number]
+    shuffled = _by_hash(paths)
+    number = max(_FEWEST_HELD_OUT, len(paths) // _HELD_OUT)
+    return shuffled[number:], shuffled[:number]
 
 
-def by_hash(paths: list[Path]) -> list[Path]:
-    """Files in the order of their names' hashes: any, but always the same."""
+def _by_hash(paths: list[Path]) -> list[Path]:
+    """Files in an arbitrary but reproducible order: by the hash of their names."""
     return sorted(paths, key=lambda path: hashlib.sha256(path.name.encode()).digest())
 
 
 def link_files(paths: list[Path], folder: Path) -> str:
-    """Links files, and nothing else, into a folder; returns their glob."""
+    """Makes a folder hold links to these files and nothing else; returns their glob."""
     folder.mkdir(parents=True, exist_ok=True)
     for link in folder.iterdir():
         link.unlink()
@@ -57,54 +57,46 @@ def link_files(paths: list[Path], folder: Path) -> str:
 
 @dataclass(frozen=True)
 class LabText:
-    """Text and examples in a laboratory's folder, made when they are asked for.
+    """The text, vocabulary and examples of a laboratory, created on first use."""
 
-    Attributes:
-      settings: resolved.
-      scale: the laboratory's.
-      programs: make them.
-    """
-
-    settings: LabSettings
-    scale: Scale
-    programs: Programs
+    lab: Laboratory
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
-        return self.settings.folder / "data"
+        """The folder of the data."""
+        return self.lab.folder / "data"
 
     @property
     def vocabulary_file(self) -> Path:
-        """Where the SentencePiece model is or will be."""
-        return Path(self.settings.spm_model_file or self.folder / "vocabulary.model")
+        """The SentencePiece model, which need not exist yet."""
+        return Path(self.lab.settings.spm_model_file or self.folder / "vocabulary.model")
 
     def check(self, parts: set[Part], objectives: set[Objective]) -> str:
-        """Checks what can be checked before anything is written.
+        """Checks everything that can be checked before the first write.
 
         Args:
-          parts: what is going to be asked for, "train" and "heldout" among it.
-          objectives: likewise.
+          parts: the parts that the experiment needs; includes "train" and "heldout".
+          objectives: the objectives that it needs.
 
         Returns:
           A hash of the files' names and sizes.
 
         Raises:
-          InputError: there is no text, or too little, or a flag is out of range.
+          InputError: there is no text, too little text, or a flag is out of range.
         """
         paths = {part: self.paths(part) for part in parts}
-        if "part" in paths and len(self.paths("train")) < PART:
+        if "part" in paths and len(self.paths("train")) < _PART:
             raise InputError(
-                "This experiment trains on a quarter of the files, too, so there must be at least "
-                f"{PART} to train on. Received {len(self.paths('train'))}; cut the text into more files."
+                "This experiment also trains on a quarter of the files, so there must be at least "
+                f"{_PART} to train on. Received {len(self.paths('train'))}; split the text into more files."
             )
         fewest = min(len(files) for files in paths.values())
-        if "nsp" in objectives and self.settings.input_format == "prose" and fewest < 2:
+        if "nsp" in objectives and self.lab.settings.input_format == "prose" and fewest < 2:
             raise InputError(
-                "A next sentence is drawn from another document, and in prose each file is one, so there must be "
-                f"two files at least to train on and to hold out. Received {fewest}."
+                "A random next sentence comes from another document, and a prose file is one document, so there "
+                f"must be at least two files to train on and two to hold out. Received {fewest}."
             )
-        vocabulary = self.settings.spm_model_file
+        vocabulary = self.lab.settings.spm_model_file
         if vocabulary and not Path(vocabulary).is_file():
             raise InputError(
                 f"--spm_model_file must name a SentencePiece model. There is no file {vocabulary}."
@@ -114,64 +106,64 @@ class LabText:
         listed = "".join(f"{path.name} {path.stat().st_size}\n" for path in files)
         return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
+    def paths(self, part: Part) -> list[Path]:
+        """The files of a part of the text."""
+        settings = self.lab.settings
+        if not settings.input_file:
+            raise InputError("This experiment trains models, so --input_file must name text. Received none.")
+        paths = [path for path in expand_files(settings.input_file) if path.is_file()]
+        if settings.heldout_file:
+            train, heldout = paths, expand_files(settings.heldout_file)
+        else:
+            train, heldout = split_files(paths, otherwise=", or set --heldout_file to another text")
+        if part == "part":
+            return _by_hash(train)[: -(-len(train) // _PART)]
+        return heldout if part == "heldout" else train
+
     def vocabulary(self) -> Path:
-        """The SentencePiece model; trained on what is not held out, unless one was given."""
+        """The SentencePiece model: the given one, or one trained on the training files."""
         model = self.vocabulary_file
         if not model.is_file():
-            assert self.settings.vocab_size, "it is resolved"
             settings = VocabularySettings(
                 self._linked("train"),
                 str(model.with_suffix("")),
-                vocab_size=self.settings.vocab_size,
-                input_format=self.settings.input_format,
-                language=self.settings.language,
+                vocab_size=self.lab.settings.vocab_size,
+                input_format=self.lab.settings.input_format,
+                language=self.lab.settings.language,
             )
-            self.programs.albert("vocab", settings)
+            self.lab.programs.albert("vocab", settings)
         return model
 
     def examples(self, objective: Objective, part: Part) -> str:
-        """The glob of the examples of an objective, prepared unless they are there."""
+        """The glob of an objective's examples, prepared if they do not exist."""
         folder = self.folder / objective / part
         if not (folder / MANIFEST).is_file():
             vocabulary, text = self.vocabulary(), self._linked(part)
-            self.programs.albert("prepare", self._prepare_settings(objective, part, text, vocabulary))
+            self.lab.programs.albert("prepare", self._prepare_settings(objective, part, text, vocabulary))
         return f"{folder}/examples.tfrecord*"
 
-    def facts(self) -> dict[str, str]:
-        """What identifies the data that have been made: a hash of each manifest, which has those of its files."""
+    def manifest_hashes(self) -> dict[str, str]:
+        """Folder -> hash of its manifest, which contains the hashes of its files: identifies the data."""
         manifests = sorted(self.folder.glob(f"*/*/{MANIFEST}"))
         return {str(path.parent.relative_to(self.folder)): file_sha256(path)[:16] for path in manifests}
+
+    def _linked(self, part: Part) -> str:
+        return link_files(self.paths(part), self.folder / "text" / part)
 
     def _prepare_settings(
         self, objective: Objective, part: Part, text: str, vocabulary: Path
     ) -> PrepareSettings:
-        assert self.settings.max_seq_length, "it is resolved"
+        settings = self.lab.settings
         held_out = part == "heldout"
         return PrepareSettings(
             text,
             str(self.folder / objective / part / "examples.tfrecord"),
             str(vocabulary),
-            input_format=self.settings.input_format,
-            language=self.settings.language,
-            max_seq_length=self.settings.max_seq_length,
+            input_format=settings.input_format,
+            language=settings.language,
+            max_seq_length=settings.max_seq_length,
             sentence_objective=objective,
-            # Other pairs in each pass over the text, masks new in each epoch; held-out masks never change.
-            dupe_factor=1 if held_out else self.scale.dupe_factor,
+            # Training: other pairs in each pass, new masks in each epoch. Held out: always the same.
+            dupe_factor=1 if held_out else self.lab.scale.dupe_factor,
             masking="static" if held_out else "dynamic",
         )
-
-    def _linked(self, part: Part) -> str:
-        return link_files(self.paths(part), self.folder / "text" / part)
-
-    def paths(self, part: Part) -> list[Path]:
-        """The files of a part of the text."""
-        if not self.settings.input_file:
-            raise InputError("This experiment trains models, so --input_file must name text. Received none.")
-        paths = [path for path in expand_files(self.settings.input_file) if path.is_file()]
-        if not self.settings.heldout_file:
-            train, heldout = split_files(paths, otherwise=", or --heldout_file another text")
-        else:
-            train, heldout = paths, expand_files(self.settings.heldout_file)
-        if part == "part":
-            return by_hash(train)[: -(-len(train) // PART)]
-        return heldout if part == "heldout" else train

@@ -1,7 +1,7 @@
-"""One step of pretraining on a random batch, as `albert pretrain` takes it, to measure how long it takes.
+"""The training step of `albert pretrain` on a random batch, to measure its time.
 
-As a program (`python -m albert_tf.lab.training_step REQUEST`) it takes a step for every line of standard input, as
-turns.py says. REQUEST is the JSON of `StepRequest`.
+The program `python -m albert_tf.lab.training_step REQUEST` is a peer process (peer_processes.py) that takes steps
+for every line of standard input; REQUEST is a JSON `StepRequest`.
 """
 
 import json
@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.turns import answer, replies_to
+from albert_tf.lab.peer_processes import open_replies, serve_steps
 from albert_tf.model.remat import Remat
 
-RATE = 1e-4
+_LEARNING_RATE = 1e-4
 
 
 @dataclass(frozen=True)
 class StepRequest:
-    """Of which model and batch.
+    """A model and a batch.
 
     Attributes:
       config: fields of `AlbertConfig`.
       batch_size: examples.
-      max_seq_length: T; .15 T tokens are predicted.
+      max_seq_length: T; 0.15 T tokens are predicted.
       dtype: float32 or bfloat16.
-      steps: in a turn.
+      steps: steps per turn.
     """
 
     config: dict[str, Any]
@@ -38,8 +38,8 @@ class StepRequest:
     steps: int = 1
 
 
-def random_batch(B: int, T: int, P: int, V: int) -> dict[str, np.ndarray]:
-    """Full-length examples of random pieces, every prediction used."""
+def random_training_batch(B: int, T: int, P: int, V: int) -> dict[str, np.ndarray]:
+    """Random token ids without padding, with P predictions in every example."""
     rng = np.random.default_rng(0)
     positions = [np.sort(rng.choice(T, P, replace=False)) for _ in range(B)]
     return {
@@ -64,15 +64,15 @@ def make_training_step(
     parts_at_once: int = 1,
     jit_compile: bool = False,
 ) -> Callable[[], float]:
-    """A function that takes one step with LAMB and clipping and returns the loss.
+    """Builds a function that takes one step with LAMB and gradient clipping and returns the loss.
 
     Args:
       config: the model.
-      data: a batch, always the same.
+      data: the batch, the same in every step.
       dtype: float32 or bfloat16.
       remat: as `--remat`.
       accumulation_steps: as `--gradient_accumulation_steps`.
-      parts_at_once: of `take_cores_apart`, which is asked before anything else of TensorFlow.
+      parts_at_once: from `take_cores_apart`, which must be called before any other use of TensorFlow.
       jit_compile: as `--jit_compile`.
     """
     import keras
@@ -84,7 +84,7 @@ def make_training_step(
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
-    optimizer = Lamb(RATE)
+    optimizer = Lamb(_LEARNING_RATE)
     optimizer.build(model.trainable_variables)
     train = make_train_function(
         model,
@@ -99,15 +99,15 @@ def make_training_step(
 
 
 def main(request: StepRequest) -> None:
-    """Answers the lines of standard input."""
-    replies = replies_to()
+    """Takes steps on request."""
+    replies = open_replies()
     import tensorflow as tf
 
     from albert_tf.pretraining.cores import take_cores_apart
 
     config = AlbertConfig.from_dict(request.config)
     T = request.max_seq_length
-    data = random_batch(request.batch_size, T, max(1, round(0.15 * T)), config.vocab_size)
+    data = random_training_batch(request.batch_size, T, max(1, round(0.15 * T)), config.vocab_size)
     step = make_training_step(
         config,
         data,
@@ -115,7 +115,7 @@ def main(request: StepRequest) -> None:
         parts_at_once=take_cores_apart(request.batch_size, T, config.hidden_size),
         jit_compile=bool(tf.config.list_physical_devices("GPU")),
     )
-    answer(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})
+    serve_steps(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})
 
 
 if __name__ == "__main__":

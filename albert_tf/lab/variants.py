@@ -1,4 +1,4 @@
-"""What one model of an experiment is: a size of the paper with something changed."""
+"""A model of an experiment: a size of the paper with changes."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ Objective = Literal["sop", "nsp", "none"]
 
 @dataclass(frozen=True)
 class Variant:
-    """A model and how it is trained, in the paper's words; a `Scale` gives the numbers.
+    """A model and its training, in the paper's words; a `Scale` provides the numbers.
 
     Attributes:
       size: base, large, xlarge or xxlarge.
       embedding: the paper's E; the paper's H for E = H.
-      sharing: as `parameter_sharing`.
-      objective: of sentences.
-      width: the paper's H, where that is not the size's.
-      layers: L, where that is not the size's.
+      sharing: as `AlbertConfig.parameter_sharing`.
+      objective: the sentence objective.
+      width: the paper's H, if it differs from the size's.
+      layers: L, if it differs from the size's.
       dropout: True and False set it; None leaves it to the scale.
-      text: "part" is a quarter of the files to train on.
-      start: whose weights to start from.
-      fork: start in the middle of `start`'s run, and go on to its end with its moments and schedule.
-      equal_time_with: train for as long as that one takes, in place of for as many steps.
+      text: "all" training files, or "part": a quarter of them.
+      start: the model whose weights to start from.
+      fork: start in the middle of `start`'s run and continue to its end with its optimizer state and schedule.
+      equal_time_with: train for the time that this model takes, instead of for the same number of steps.
     """
 
     size: str = "base"
@@ -42,7 +42,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The run's folder: the same model in two experiments is one run."""
+        """The name of the run's folder; experiments with the same model share the run."""
         width = f"-H{self.width}" if self.width else ""
         layers = f"-L{self.layers}" if self.layers else ""
         dropout = {None: "", True: "-dropout", False: "-without-dropout"}[self.dropout]
@@ -54,11 +54,11 @@ class Variant:
 
     @property
     def in_equal_steps(self) -> "Variant":
-        """The same, trained for as many steps as all others."""
+        """The same model, trained for the same number of steps as the others."""
         return dataclasses.replace(self, equal_time_with=None)
 
     def config(self, scale: Scale, vocab_size: int, max_seq_length: int) -> AlbertConfig:
-        """The model at a scale."""
+        """The configuration at a scale."""
         fields: dict[str, Any] = dict(scale.widths[self.width] if self.width else scale.sizes[self.size])
         if self.layers:
             fields["num_hidden_layers"] = self.layers
@@ -78,7 +78,7 @@ class Variant:
 
 
 def with_starts(variants: list[Variant]) -> list[Variant]:
-    """Each once, and after what it starts from or is measured against."""
+    """Each variant once, after those that it starts from or whose time it needs."""
     ordered: dict[str, Variant] = {}
 
     def add(variant: Variant) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.parameters import count_parameters, paper_rows
+from albert_tf.parameters import count_parameters
 
 EXACT = {  # encoder with pooler, whole pretrainer: what every implementation has
     "albert_base_v2": (11_683_584, 11_813_810),
@@ -10,18 +10,12 @@ EXACT = {  # encoder with pooler, whole pretrainer: what every implementation ha
     "albert_xlarge_v2": (58_724_864, 59_021_490),
     "albert_xxlarge_v2": (222_595_584, 223_158_450),
 }
-PAPERS_ROUNDING = {"ALBERT xlarge": 59, "ALBERT xxlarge": 223}  # the paper prints 60 and 235
 
 
 @pytest.mark.parametrize(("preset", "expected"), EXACT.items())
 def test_exact_counts(preset, expected):
     count = count_parameters(AlbertConfig.from_preset(preset))
     assert (count.encoder, count.pretrainer) == expected
-
-
-@pytest.mark.parametrize("row", paper_rows(), ids=lambda row: f"table {row.table}, {row.name}")
-def test_rows_round_to_the_papers_figures(row):
-    assert round(row.parameters / 1e6) == PAPERS_ROUNDING.get(row.name, row.millions)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.turns import Peer
+from albert_tf.lab.peer_processes import Peer
 from benchmarks.finetuning import FinetuningBenchmarkSettings, main, sample, summary, table
 from benchmarks.finetuning_peers import Examples, Setup, shuffled
 from data_prep.errors import InputError

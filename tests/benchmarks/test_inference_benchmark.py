@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.lab.turns import Peer
+from albert_tf.lab.peer_processes import Peer
 from benchmarks.inference import Cell, cells, summary, table
 from benchmarks.inference_peers import batch
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer

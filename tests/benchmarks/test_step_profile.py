@@ -2,12 +2,12 @@
 
 import pytest
 
-from albert_tf.lab.training_step import make_training_step, random_batch
+from albert_tf.lab.training_step import make_training_step, random_training_batch
 from benchmarks.step_profile import REST, by_purpose, operation, operation_seconds
 
 
 def test_operations_of_a_step(tiny_config):
-    step = make_training_step(tiny_config, random_batch(4, 16, 2, tiny_config.vocab_size), "float32")
+    step = make_training_step(tiny_config, random_training_batch(4, 16, 2, tiny_config.vocab_size), "float32")
     step()
     seconds = operation_seconds(step)
     assert min(seconds.values()) >= 0

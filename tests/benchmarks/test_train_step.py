@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.lab.turns import Peer
+from albert_tf.lab.peer_processes import Peer
 from benchmarks.train_step import model_flops, summary, table
 from benchmarks.train_step_peers import batch
 

@@ -1,4 +1,4 @@
-"""Figure 1 in plain NumPy: one layer's input and output of a token at a time."""
+"""Figure 1 in plain NumPy, one layer and one token at a time."""
 
 import itertools
 import math

@@ -1,16 +1,18 @@
-"""What the experiments are, at every scale; nothing is trained."""
+"""The experiments as data, at every scale; nothing is trained."""
 
 import dataclasses
+import statistics
 
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.lab import paper
 from albert_tf.lab.experiments import COLUMNS, EXPERIMENTS
 from albert_tf.lab.scales import PAPER, SCALES
 from albert_tf.lab.variants import Variant, with_starts
 from albert_tf.parameters import counted_as_in_the_paper
 
-# What Tables 1 and 12 print for these counts, which every implementation has.
+# Millions of parameters -> what Tables 1 and 12 print for them.
 PRINTED = {59: {60}, 223: {235, 225}, 496: {499}}
 
 
@@ -66,8 +68,8 @@ def test_every_scale_keeps_the_papers_order(scale):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_a_runs_folder_is_of_one_model(scale):
-    """Runs are shared by their names, so that two models, or two ways to train one, must not have the same."""
+def test_a_runs_folder_identifies_the_model(scale):
+    """Runs are shared by name, so different models or trainings must not have the same name."""
     variants: dict[str, Variant] = {}
     for _, row in rows():
         assert variants.setdefault(row.variant.name, row.variant) == row.variant
@@ -91,7 +93,7 @@ def test_a_runs_folder_is_of_one_model(scale):
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=names)
-def test_claims_and_measures_are_of_the_table(experiment):
+def test_claims_and_measures_belong_to_the_table(experiment):
     row_names = [row.name for row in experiment.rows]
     assert len(set(row_names)) == len(row_names)
     assert {*experiment.measures, "average"} <= set(COLUMNS)
@@ -102,7 +104,7 @@ def test_claims_and_measures_are_of_the_table(experiment):
         assert set(row.paper) <= set(COLUMNS)
 
 
-def test_what_a_model_starts_from_comes_before_it():
+def test_a_model_comes_after_the_one_that_it_starts_from():
     chain = EXPERIMENTS["table11"].rows[-1].variant
     depths = [variant.layers for variant in with_starts([chain])]
     assert depths == [1, 3, 6, 12, 24, 48]
@@ -110,3 +112,22 @@ def test_what_a_model_starts_from_comes_before_it():
     order = [variant.name for variant in with_starts([timed, timed])]
     assert order[-1] == timed.name
     assert set(order[:-1]) == {"xxlarge-E128-share-all-sop", "large-E1024-share-none-sop"}
+
+
+PAPER_TABLES = {
+    "table 2": paper.TABLE_2,
+    "table 3": paper.TABLE_3,
+    "table 4": paper.TABLE_4,
+    "table 5": paper.TABLE_5,
+    "table 6": paper.TABLE_6,
+    "figure 2": paper.FIGURE_2,
+    "table 11": paper.TABLE_11,
+    "table 12": paper.TABLE_12,
+}
+
+
+@pytest.mark.parametrize("table", PAPER_TABLES)
+def test_the_papers_average_is_that_of_its_tasks(table):
+    for row, scores in PAPER_TABLES[table].items():
+        mean = statistics.fmean(scores[task] for task in paper.TASKS)
+        assert scores["average"] == pytest.approx(mean, abs=0.0501), (table, row)  # printed to a tenth

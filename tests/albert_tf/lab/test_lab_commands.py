@@ -45,7 +45,7 @@ def test_help_has_an_example(capfd, name):
         (("table5", "--output=lab", "--sede=3"), "Did you mean --seeds?"),
     ],
 )
-def test_mistakes_are_told_in_one_line(capfd, tmp_path, monkeypatch, arguments, message):
+def test_mistakes_are_reported_in_one_line(capfd, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     status, _, error = run(capfd, *arguments)
     assert status == 2
@@ -55,7 +55,7 @@ def test_mistakes_are_told_in_one_line(capfd, tmp_path, monkeypatch, arguments, 
     assert not list(tmp_path.iterdir())
 
 
-def test_one_file_alone_is_told_before_anything_is_written(capfd, tmp_path):
+def test_a_single_file_is_refused_before_anything_is_written(capfd, tmp_path):
     (tmp_path / "book.txt").write_text("One. Two.\n")
     status, _, error = run(capfd, "table3", f"--output={tmp_path}/lab", f"--input_file={tmp_path}/book.txt")
     assert (status, [path.name for path in tmp_path.iterdir()]) == (2, ["book.txt"])

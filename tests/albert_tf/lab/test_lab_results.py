@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from albert_tf.lab.results import Column, Comparison, Plot, Results, Row, compare, mean_and_spread
+from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowComparison, compare, mean_and_spread
 from data_prep.errors import InputError
 
 
 def some_results() -> Results:
     rows = [
-        Row("nsp", "NSP", {"sop": 0.52}, {"sop": [0.50, 0.52, 0.51]}),
-        Row("sop", "SOP", {"sop": 0.865}, {"sop": [0.61, 0.62, 0.60]}),
+        ResultRow("nsp", "NSP", {"sop": 0.52}, {"sop": [0.50, 0.52, 0.51]}),
+        ResultRow("sop", "SOP", {"sop": 0.865}, {"sop": [0.61, 0.62, 0.60]}),
     ]
     return Results(
         experiment="table5",
@@ -31,7 +31,7 @@ def some_results() -> Results:
     )
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_written_results_are_read_back(tmp_path):
     results = some_results()
     path = results.write(tmp_path)
     assert Results.read(path) == Results.read(tmp_path) == results
@@ -40,9 +40,17 @@ def test_what_was_written_is_read(tmp_path):
     assert results.row("sop").title == results.column("sop").title == "SOP"
 
 
-def test_a_number_that_is_none_is_not_written(tmp_path):
+def test_unknown_fields_of_earlier_versions_are_ignored(tmp_path):
+    path = some_results().write(tmp_path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["columns"][0]["higher_is_better"] = True
+    path.write_text(json.dumps(content))
+    assert Results.read(path) == some_results()
+
+
+def test_nan_is_not_written(tmp_path):
     results = some_results()
-    bad = Results(**{**vars(results), "rows": [Row("sop", "SOP", {}, {"sop": [float("nan")]})]})
+    bad = Results(**{**vars(results), "rows": [ResultRow("sop", "SOP", {}, {"sop": [float("nan")]})]})
     with pytest.raises(ValueError, match="Out of range float"):
         bad.write(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -51,12 +59,12 @@ def test_a_number_that_is_none_is_not_written(tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"experiment": "table5"}', '{"seed": 1, "dev": {}}'])
 def test_other_files_are_refused(tmp_path, text):
     (tmp_path / "results.json").write_text(text)
-    with pytest.raises(InputError, match="must be the results.json of an experiment"):
+    with pytest.raises(InputError, match="results.json must "):
         Results.read(tmp_path)
 
 
-def test_no_file_is_told(tmp_path):
-    with pytest.raises(InputError, match="There is no"):
+def test_a_missing_file_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="There must be a file"):
         Results.read(tmp_path)
 
 
@@ -71,7 +79,9 @@ def test_mean_and_spread():
 def test_the_standard_error_is_welchs():
     draws = np.random.default_rng(1)
     ours, others = list(draws.normal(0, 1, 5)), list(draws.normal(1, 3, 4))
-    found = compare([Row("a", "A", {}, {"x": ours}), Row("b", "B", {}, {"x": others})], "a", "b", "x")
+    found = compare(
+        [ResultRow("a", "A", {}, {"x": ours}), ResultRow("b", "B", {}, {"x": others})], "a", "b", "x"
+    )
     t = stats.ttest_ind(ours, others, equal_var=False).statistic
     assert found.difference / found.spread == pytest.approx(t)
 
@@ -88,15 +98,15 @@ def test_the_standard_error_is_welchs():
         ([0.9, 0.9], [0.9, 0.9], "can't tell"),
     ],
 )
-def test_only_what_is_beyond_the_spread_is_claimed(ours, others, verdict):
-    rows = [Row("a", "A", {"x": 2.0}, {"x": ours}), Row("b", "B", {"x": 1.0}, {"x": others})]
+def test_only_differences_beyond_the_spread_have_a_verdict(ours, others, verdict):
+    rows = [ResultRow("a", "A", {"x": 2.0}, {"x": ours}), ResultRow("b", "B", {"x": 1.0}, {"x": others})]
     found = compare(rows, "a", "b", "x")
     assert (found.verdict, found.paper) == (verdict, "higher")
     assert (found.spread is None) == (len(ours) == 1 or len(others) == 1)
 
 
-def test_what_is_not_there_is_not_compared():
-    rows = [Row("a", "A", {}, {"x": [1.0]}), Row("b", "B", {"x": 1.0})]
+def test_rows_without_values_are_not_compared():
+    rows = [ResultRow("a", "A", {}, {"x": [1.0]}), ResultRow("b", "B", {"x": 1.0})]
     assert compare(rows, "a", "b", "x") is None
-    with_ours = [rows[0], Row("b", "B", {"x": 1.0}, {"x": [1.0]})]
-    assert compare(with_ours, "a", "b", "x") == Comparison("a", "b", "x", 0.0, None, "can't tell", None)
+    with_ours = [rows[0], ResultRow("b", "B", {"x": 1.0}, {"x": [1.0]})]
+    assert compare(with_ours, "a", "b", "x") == RowComparison("a", "b", "x", 0.0, None, "can't tell", None)

@@ -1,28 +1,35 @@
+"""The flags of an experiment, and the settings that a laboratory fixes."""
+
 import dataclasses
 import json
 
 import pytest
 
-from albert_tf.lab.laboratory import open_laboratory
-from albert_tf.lab.scales import TINY
-from albert_tf.lab.settings import LabSettings
+from albert_tf.lab.laboratory import Laboratory
+from albert_tf.lab.scales import PAPER, SCALES, TINY
+from albert_tf.lab.settings import LabSettings, ResolvedLabSettings
+from albert_tf.lab.subprocesses import ProgramRunner
 from data_prep.errors import InputError
 
 
 @pytest.fixture
-def settings(tmp_path) -> LabSettings:
+def settings(tmp_path) -> ResolvedLabSettings:
     return LabSettings(str(tmp_path / "lab"), "books/*.txt").resolved(TINY)
 
 
-def begin(settings: LabSettings) -> None:
+def open_laboratory(settings: ResolvedLabSettings, text: str) -> None:
+    Laboratory(settings, TINY, ProgramRunner()).open(text)
+
+
+def begin(settings: ResolvedLabSettings) -> None:
     open_laboratory(settings, "abc")
     (settings.folder / "runs" / "base").mkdir(parents=True)
 
 
-def test_a_laboratory_that_has_begun_stays_what_it_is(settings):
+def test_a_laboratory_with_runs_keeps_its_settings(settings):
     begin(settings)
-    open_laboratory(dataclasses.replace(settings, seeds=5, glue_dir="glue"), "abc")  # more of the same
-    with pytest.raises(InputError, match="laboratory with --num_train_steps 8000.*Received 7; use the same"):
+    open_laboratory(dataclasses.replace(settings, seeds=5, glue_dir="glue"), "abc")
+    with pytest.raises(InputError, match="they have --num_train_steps=8000. Received 7; use the same"):
         open_laboratory(dataclasses.replace(settings, num_train_steps=7), "abc")
     assert (
         json.loads((settings.folder / "laboratory.json").read_text())["num_train_steps"]
@@ -30,27 +37,70 @@ def test_a_laboratory_that_has_begun_stays_what_it_is(settings):
     )
 
 
-def test_another_text_is_told(settings):
+def test_another_text_is_refused(settings):
     begin(settings)
-    with pytest.raises(InputError, match="laboratory with files others.*Received these"):
+    with pytest.raises(InputError, match="Its text files have changed"):
         open_laboratory(settings, "abd")
 
 
-def test_before_anything_was_made_other_settings_do_no_harm(settings):
+def test_an_empty_laboratory_accepts_other_settings(settings):
     open_laboratory(settings, "abc")
     open_laboratory(dataclasses.replace(settings, vocab_size=100), "abd")
     fixed = json.loads((settings.folder / "laboratory.json").read_text())
     assert (fixed["vocab_size"], fixed["text"]) == (100, "abd")
 
 
-def test_a_damaged_file_is_told(settings):
+def test_a_damaged_file_is_an_input_error(settings):
     begin(settings)
     (settings.folder / "laboratory.json").write_text("[")
-    with pytest.raises(InputError, match="laboratory.json is damaged"):
+    with pytest.raises(InputError, match="laboratory.json must be JSON"):
         open_laboratory(settings, "abc")
 
 
-def test_a_file_is_no_laboratory(settings):
+def test_a_file_is_not_a_laboratory(settings):
     settings.folder.write_text("a file")
-    with pytest.raises(InputError, match="--output must be a folder that can be written. Received .*lab"):
+    with pytest.raises(InputError, match="--output must be a writable folder. Received .*lab"):
         open_laboratory(settings, "abc")
+
+
+def test_the_scale_provides_what_the_flags_leave_open():
+    settings = LabSettings("lab", scale="paper").resolved(PAPER)
+    assert (settings.train_batch_size, settings.num_train_steps, settings.num_warmup_steps) == (
+        4096,
+        125000,
+        3125,
+    )
+    assert (settings.learning_rate, settings.max_seq_length, settings.vocab_size) == (0.00176, 512, 30000)
+    assert settings.resolved(PAPER) == settings
+
+
+def test_flags_override_the_scale_and_the_warm_up_follows():
+    settings = LabSettings("lab", num_train_steps=40, vocab_size=100).resolved(TINY)
+    assert (settings.num_train_steps, settings.num_warmup_steps, settings.vocab_size) == (40, 2, 100)
+    assert LabSettings("lab", num_warmup_steps=0).resolved(TINY).num_warmup_steps == 0
+
+
+def test_the_command_line_repeats_the_experiment():
+    settings = LabSettings("my lab", "books/*.txt", seeds=5)
+    assert (
+        settings.command("table5")
+        == "albert lab table5 '--output=my lab' '--input_file=books/*.txt' --seeds=5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"seeds": -1}, "--seeds must be at least 0. Received -1."),
+        ({"max_seq_length": -1}, "--max_seq_length must be at least 1"),
+        ({"strategy": "multi_worker"}, "one machine or TPU"),
+    ],
+)
+def test_wrong_flags_are_refused(flags, message):
+    with pytest.raises(InputError, match=message):
+        LabSettings("lab", **flags)
+
+
+def test_the_papers_scale_uses_the_papers_recipes():
+    assert PAPER.finetuning is None
+    assert all(SCALES[name].finetuning for name in ("tiny", "small"))

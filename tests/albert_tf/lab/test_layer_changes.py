@@ -24,11 +24,11 @@ def test_as_plain_numpy(tiny_config, sharing):
             weights[name] = np.asarray(variable)
     input_ids = rng.integers(0, config.vocab_size, (6, 11))  # a batch and the rest of one
     states = [albert.encoder(config, weights, row, np.ones(11), np.zeros(11, int))[0] for row in input_ids]
-    # All rows' tokens one after the other, without the first and the last of each row.
+    # The tokens of all rows joined, without the first and the last of each row.
     joined = [np.concatenate([row[layer][1:-1] for row in states]) for layer in range(5)]
     expected = reference.layer_changes(joined)
     assert expected.shape == (4, 3)
-    assert np.ptp(expected[:, 2]) > 1  # layers differ, so that a wrong order of them would show
+    assert np.ptp(expected[:, 2]) > 1  # layers differ, so a wrong order would show
     np.testing.assert_allclose(layer_changes(encoder, input_ids), expected, rtol=2e-5)
 
 

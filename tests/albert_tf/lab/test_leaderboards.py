@@ -1,4 +1,4 @@
-"""`albert lab table9` and `table10` from what runs keep of their predictions."""
+"""`albert lab table9` and `table10` from the predictions that runs save."""
 
 import json
 import subprocess
@@ -12,17 +12,17 @@ from albert_cli import cli
 from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
 from albert_tf.evaluation.squad_files import write_answers
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
-from albert_tf.lab.labels import seed_of
+from albert_tf.lab.named_paths import seed_of
 from albert_tf.lab.results import Results
 from data_prep.tasks.task import TASKS
-from tests.albert_tf.lab.laboratory import lab
+from tests.albert_tf.lab.samples import lab
 from tests.processes import ROOT
 
 
 def write_run(
     folder: Path, task: str, right: list[float], *, checkpoint="large", split="dev", groups=None, **settings
 ) -> Path:
-    """A run whose probability of the right answer of each example is given; the rest goes to one wrong class."""
+    """A run with the given probabilities of the correct answers; one wrong class gets the rest."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = {
         "task": task,
@@ -48,7 +48,7 @@ def write_run(
 
 @pytest.fixture
 def rte(tmp_path):
-    """Three seeds of RTE: 50%, 50% and 75% right, and all of it together."""
+    """Three seeds of RTE: 50%, 50% and 75% correct, and 100% as an ensemble."""
     for seed, right in enumerate(([0.9, 0.9, 0.4, 0.4], [0.4, 0.4, 0.9, 0.9], [0.9, 0.9, 0.9, 0.4])):
         write_run(tmp_path / "rte" / f"seed_{seed}", "rte", right)
     return tmp_path / "rte"
@@ -85,13 +85,13 @@ def test_a_row_for_each_checkpoint_or_name(tmp_path, rte):
     assert named.row("single/second").ours["rte"] == [75.0]
 
 
-def test_a_single_run_is_no_ensemble(tmp_path, rte):
+def test_a_single_run_is_not_an_ensemble(tmp_path, rte):
     results = run_table("table9", tmp_path, rte / "seed_2")
     assert "ensemble" not in [row.name for row in results.rows]
 
 
 def test_metrics_are_the_papers(tmp_path):
-    """Which of a task's metrics counts, and the average of all tasks as GLUE has it."""
+    """The metric that counts for each task, and GLUE's average."""
     runs = []
     for task in ("cola", "sst-2", "mrpc", "qqp", "qnli", "rte", "wnli"):
         for seed in (0, 1):
@@ -103,12 +103,12 @@ def test_metrics_are_the_papers(tmp_path):
         runs.append(tmp_path / "mnli" / f"seed_{seed}")
     results = run_table("table9", tmp_path, *runs)
     whole = {name: round(value[0], 1) for name, value in results.row("ensemble").ours.items()}
-    # Right: 1 0 1; wrong: the last, of class 1. Matthews: (1*2 - 0*1) / sqrt(1*2*2*3).
+    # Correct: 1 0 1; wrong: the last, of class 1. Matthews: (1*2 - 0*1) / sqrt(1*2*2*3).
     assert whole["cola"] == 57.7
     assert whole["mnli"] == 75.0  # the mean of 100 and 50
     assert whole["sts-b"] == round(100 * np.corrcoef([0, 1, 4, 9], range(4))[0, 1], 1)
     assert {whole[task] for task in ("sst-2", "mrpc", "qqp", "qnli", "rte", "wnli")} == {75.0}
-    # GLUE's average takes MRPC and QQP as the mean of accuracy and F1 (2/3), and STS-B's ranks, which are right.
+    # GLUE's average has the mean of accuracy and F1 (2/3) for MRPC and QQP, and STS-B's ranks, all correct.
     two = (75 + 100 * 2 / 3) / 2
     mean = (57.735 + 2 * two + 75 * 5 + (100 * np.corrcoef([0, 1, 4, 9], range(4))[0, 1] + 100) / 2) / 9
     assert whole["average"] == round(mean, 1)
@@ -123,7 +123,7 @@ def write_questions(folder, checkpoint, answers, null_odds, **settings):
 
 @pytest.fixture
 def squad(tmp_path):
-    """Two runs of SQuAD 2.0 whose mean is right on both questions, and the file that they were evaluated on."""
+    """Two runs of SQuAD 2.0 whose mean answers both questions correctly, and the file with the answers."""
     qas = [{"id": "1", "answers": [{"text": "Denver"}]}, {"id": "2", "answers": []}]
     gold = tmp_path / "dev-v2.0.json"
     gold.write_text(json.dumps({"data": [{"paragraphs": [{"context": "", "qas": qas}]}]}))
@@ -139,7 +139,7 @@ def squad(tmp_path):
     return tmp_path / "squad"
 
 
-def test_questions_by_the_file_that_the_runs_name(tmp_path, squad):
+def test_questions_use_the_file_that_the_runs_name(tmp_path, squad):
     results = run_table("table10", tmp_path, squad)
     assert results.row("single/large").ours == {"squad2_f1": [50.0, 50.0], "squad2_em": [50.0, 50.0]}
     assert results.row("ensemble").ours == {"squad2_f1": [100.0], "squad2_em": [100.0]}
@@ -149,14 +149,14 @@ def test_questions_by_the_file_that_the_runs_name(tmp_path, squad):
 def test_questions_without_that_file(tmp_path, squad):
     gold = (tmp_path / "dev-v2.0.json").rename(tmp_path / "elsewhere.json")
     results = run_table("table10", tmp_path, squad)
-    assert results.row("single/large").ours["squad2_f1"] == [50.0, 50.0]  # as the runs noted it
+    assert results.row("single/large").ours["squad2_f1"] == [50.0, 50.0]  # as the runs saved it
     assert "ensemble" not in [row.name for row in results.rows]
-    assert any("--gold=squad2.0=FILE names it" in note for note in results.notes)
+    assert any("Name the file with --gold=squad2.0=FILE" in note for note in results.notes)
     results = run_table("table10", tmp_path, squad, f"--gold=squad2.0={gold}")
     assert results.row("ensemble").ours["squad2_f1"] == [100.0]
 
 
-def test_race_is_of_the_test_set_where_all_have_it(tmp_path):
+def test_race_uses_the_test_set_if_all_runs_have_it(tmp_path):
     runs = [tmp_path / "race" / f"seed_{seed}" for seed in (0, 1)]
     groups = ("middle", "high")
     for run in runs:
@@ -199,12 +199,12 @@ def test_without_tensorflow(rte, tmp_path):
         (["table9", "nowhere"], "nowhere, which has no settings.json"),
         (
             ["table10", "rte"],
-            "The runs of this table are of squad1.1, squad2.0, race. Received rte/seed_0, which is of rte",
+            "The tasks of this table are squad1.1, squad2.0, race. Received rte/seed_0, a run of rte",
         ),
-        (["table9", "rte", "rte/seed_1"], "A run counts once. Received rte/seed_1 twice"),
+        (["table9", "rte", "rte/seed_1"], "A run may be given only once. Received rte/seed_1 twice"),
         (["table9", "rte", "other"], "have the same ids"),
         (["table9", "empty"], "without dev_probabilities.jsonl"),
-        (["table10", "squad", "--gold=squad2.0"], "--gold is squad1.1=FILE or squad2.0=FILE"),
+        (["table10", "squad", "--gold=squad2.0"], "--gold must be squad1.1=FILE or squad2.0=FILE"),
     ],
 )
 def test_mistakes_are_a_sentence(tmp_path, rte, squad, monkeypatch, capfd, arguments, message):

@@ -1,10 +1,10 @@
-"""Pictures are drawn of whatever there is; how they look is for people to say."""
+"""Plots have their colors; how they look is for people to judge."""
 
 import matplotlib.image
 import pytest
 
 from albert_tf.lab.pictures import Curve, draw_curves, draw_scores
-from albert_tf.lab.results import Column, Results, Row
+from albert_tf.lab.results import Column, ResultRow, Results
 
 
 def evaluations(steps: int, offset: float, *, pairs: bool = True) -> list[dict]:
@@ -25,7 +25,7 @@ BLUE, ORANGE = (31, 119, 180), (255, 127, 14)
 
 @pytest.mark.parametrize("over_time", [False, True])
 def test_each_model_has_its_color(tmp_path, over_time):
-    one = Curve("One", [evaluations(5, 0.0), evaluations(3, 0.1)])  # a seed that has come less far
+    one = Curve("One", [evaluations(5, 0.0), evaluations(3, 0.1)])  # a seed with fewer evaluations
     none = Curve("None", [evaluations(5, 0.2, pairs=False)])
     draw_curves(tmp_path / "curves.png", [one, none], over_time=over_time)
     assert {BLUE, ORANGE} <= colors_of(tmp_path / "curves.png")
@@ -38,11 +38,11 @@ def test_more_models_than_colors(tmp_path):
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
-def test_scores_stand_beside_the_papers(tmp_path):
+def test_scores_are_drawn_beside_the_papers(tmp_path):
     rows = [
-        Row("a", "A", {"sop": 52.0}, {"sop": [50.0, 51.0], "speed": [1.0]}),
-        Row("b", "B", {}, {"sop": [60.0]}),
-        Row("c", "C", {"sop": 86.5}, {}),
+        ResultRow("a", "A", {"sop": 52.0}, {"sop": [50.0, 51.0], "speed": [1.0]}),
+        ResultRow("b", "B", {}, {"sop": [60.0]}),
+        ResultRow("c", "C", {"sop": 86.5}, {}),
     ]
     columns = [Column("sop", "SOP", "%"), Column("speed", "Speed")]
     results = Results("x", "X", "Table 5", "?", "tiny", [1, 2], "", {}, {}, columns, rows)

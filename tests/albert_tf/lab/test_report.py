@@ -1,4 +1,4 @@
-"""`albert lab report`: one page that loads nothing, says what the results say, and no more."""
+"""`albert lab report`: one page that loads nothing and agrees with the results."""
 
 import base64
 import dataclasses
@@ -7,15 +7,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from albert_tf.lab.results import Column, Plot, Row
-from tests.albert_tf.lab.laboratory import lab, results, write_experiment, write_laboratory
+from albert_tf.lab.results import Column, Plot, ResultRow
+from tests.albert_tf.lab.samples import lab, results, write_experiment, write_laboratory
 
-# What loads or leads elsewhere, in any element.
+# Attributes that load or link to something, in any element.
 LINKS = {"src", "href", "srcset", "data", "action", "poster", "background", "xlink:href", "formaction"}
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, and the texts with the tag that they are in and its class."""
+    """Tags with their attributes, and texts with their enclosing tag and its class."""
 
     def __init__(self, html: str):
         super().__init__()
@@ -33,7 +33,7 @@ class Page(HTMLParser):
             self.commands.append("")
 
     def handle_endtag(self, tag):
-        assert self._open.pop()[0] == tag, "elements are closed in their order"
+        assert self._open.pop()[0] == tag, "elements are closed in order"
 
     def handle_data(self, data):
         if any(tag == "pre" for tag, _ in self._open):
@@ -67,7 +67,7 @@ def test_loads_nothing(report):
     assert policy.startswith("default-src 'none'")
 
 
-def test_everything_is_text(report):
+def test_all_text_is_escaped(report):
     page = Page(report)
     assert "NSP <b>& next</b>" in page.of("th")
     assert "Does order teach <i>more</i>?" in page.of("p")
@@ -95,7 +95,7 @@ def test_numbers_and_order(report):
     assert "0.805 ± 0.007" in spans  # mean and standard deviation of 0.8 and 0.81
     assert "0.905" in spans  # the paper's
     assert "11,683,584" in spans  # a single value has no spread
-    assert "RACE" not in page.of("th")  # nobody has a number there
+    assert "RACE" not in page.of("th")  # no row has a number there
     assert "30 more rows" in page.of("summary")
 
 
@@ -119,7 +119,7 @@ def verdict_of(tmp_path, **changes) -> str:
         ("higher", "can't tell", "label alone: higher"),
     ],
 )
-def test_no_claim_beyond_the_verdict(tmp_path, verdict, paper, expected):
+def test_labels_follow_the_verdicts(tmp_path, verdict, paper, expected):
     assert verdict_of(tmp_path, verdict=verdict, paper=paper) == expected
 
 
@@ -130,7 +130,7 @@ def test_a_difference_is_shown_with_its_standard_error(report):
 
 
 def test_medians(tmp_path):
-    rows = [Row("a", "a", {}, {"race": [80.0, 70.0, 71.0]})]
+    rows = [ResultRow("a", "a", {}, {"race": [80.0, 70.0, 71.0]})]
     columns = [Column("race", "RACE", "", 1)]
     write_experiment(tmp_path, results(statistic="median", rows=rows, columns=columns, comparisons=()))
     assert lab("report", tmp_path) == 0
@@ -170,7 +170,7 @@ def unknown_row(folder):
     [
         (no_laboratory, "which holds none; run one with `albert lab`"),
         (another_file, "table5/results.json must be the results.json of an experiment"),
-        (no_picture, "table5/curves.png must be there"),
+        (no_picture, "table5/curves.png must exist"),
         (picture_elsewhere, "Received '../a.png'"),
         (unknown_row, "compares a row or column that its table does not have"),
     ],

@@ -1,10 +1,10 @@
-"""The report in headless Chromium: nothing is requested, nothing is wider than the screen, dark is dark."""
+"""The report in headless Chromium: it requests nothing, fits the screen, and follows the color scheme."""
 
 import shutil
 
 import pytest
 
-from tests.albert_tf.lab.laboratory import lab, write_laboratory
+from tests.albert_tf.lab.samples import lab, write_laboratory
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DESKTOP, PHONE = (1280, 900), (390, 844)
@@ -39,12 +39,12 @@ def test_as_a_reader_sees_it(browser, report, size, scheme):
     page.on("console", lambda message: complaints.append(message.text))
     page.goto(report)
     for summary in page.locator("summary").all():
-        summary.click()  # what is folded must fit too
+        summary.click()  # folded rows must fit, too
     assert [url for url in requests if not url.startswith("data:")] == [report]
     assert complaints == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     assert page.evaluate("document.images[0].naturalWidth") > 0
-    # A table that is wider than the screen scrolls by itself, and its first column stays.
+    # A table that is wider than the screen scrolls on its own, with its first column fixed.
     wide = page.locator("#table10 .wide")
     assert wide.evaluate("each => (each.scrollLeft = 100, each.scrollLeft)") == 100
     assert left(wide) == left(wide.locator("tbody th"))

@@ -1,12 +1,13 @@
-"""Cutting text into parts; examples themselves are made in test_running.py."""
+"""The parts of the text; test_lab_run.py prepares examples."""
 
 import dataclasses
 
 import pytest
 
-from albert_tf.lab.programs import Programs
+from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.scales import TINY
 from albert_tf.lab.settings import LabSettings
+from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.lab.text import LabText, link_files, split_files
 from data_prep.errors import InputError
 
@@ -21,10 +22,10 @@ def books(tmp_path):
 
 
 def text(settings: LabSettings) -> LabText:
-    return LabText(settings.resolved(TINY), TINY, Programs())
+    return LabText(Laboratory(settings.resolved(TINY), TINY, ProgramRunner()))
 
 
-def test_one_file_in_twenty_is_held_out_and_always_the_same(books):
+def test_one_file_in_twenty_is_held_out_reproducibly(books):
     paths = sorted(books.iterdir())
     train, heldout = split_files(paths)
     assert (len(train), len(heldout)) == (43, 2)
@@ -33,14 +34,14 @@ def test_one_file_in_twenty_is_held_out_and_always_the_same(books):
     assert [len(part) for part in split_files(paths[:3])] == [1, 2]
 
 
-def test_two_files_cannot_be_cut(books):
+def test_two_files_cannot_be_split(books):
     with pytest.raises(InputError, match="at least 3 files, of which 2 are held out. Received 2"):
         split_files(sorted(books.iterdir())[:2])
 
 
-def test_the_laboratory_takes_a_text_to_hold_out_instead(books, tmp_path):
+def test_too_few_files_suggest_a_heldout_file(books, tmp_path):
     book = next(books.iterdir())
-    with pytest.raises(InputError, match="held out, or --heldout_file another text. Received 1"):
+    with pytest.raises(InputError, match="held out, or set --heldout_file to another text. Received 1"):
         text(LabSettings(str(tmp_path / "lab"), str(book))).paths("train")
 
 
@@ -49,11 +50,11 @@ def test_a_next_sentence_needs_another_document(books, tmp_path):
     own.write_text("Held out.\n")
     of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt", heldout_file=str(own)))
     of_lab.check({"train", "heldout"}, {"sop", "none"})
-    with pytest.raises(InputError, match="two files at least to train on and to hold out. Received 1"):
+    with pytest.raises(InputError, match="two files to train on and two to hold out. Received 1"):
         of_lab.check({"train", "heldout"}, {"sop", "nsp"})
     lines = text(
-        dataclasses.replace(of_lab.settings, input_format="lines")
-    )  # where a file has many documents
+        dataclasses.replace(of_lab.lab.settings, input_format="lines")
+    )  # a file may have many documents
     lines.check({"train", "heldout"}, {"nsp"})
 
 
@@ -66,7 +67,7 @@ def test_part_of_the_text_is_a_quarter_of_what_is_trained_on(books, tmp_path):
     assert not (tmp_path / "lab").exists()
 
 
-def test_a_held_out_text_of_ones_own(books, tmp_path):
+def test_a_given_heldout_file(books, tmp_path):
     own = tmp_path / "own.txt"
     own.write_text("Held out.\n")
     of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt", heldout_file=str(own)))
@@ -74,8 +75,8 @@ def test_a_held_out_text_of_ones_own(books, tmp_path):
     assert len(of_lab.paths("train")) == 45
 
 
-def test_links_are_of_these_files_and_have_no_commas(books, tmp_path):
-    link_files(sorted(books.iterdir())[5:9], tmp_path / "links")  # of an earlier command
+def test_links_are_to_these_files_and_have_no_commas(books, tmp_path):
+    link_files(sorted(books.iterdir())[5:9], tmp_path / "links")  # from an earlier command
     namesake = tmp_path / "book, 1.txt"
     namesake.write_text("Another one of that name.\n")
     paths = [*sorted(books.iterdir())[:3], namesake]
@@ -85,7 +86,7 @@ def test_links_are_of_these_files_and_have_no_commas(books, tmp_path):
     assert not any("," in link.name for link in links)
 
 
-def test_the_hash_is_of_the_files(books, tmp_path):
+def test_the_hash_identifies_the_files(books, tmp_path):
     of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt"))
     before = of_lab.check({"train", "heldout"}, {"sop"})
     assert of_lab.check({"train", "heldout", "part"}, {"sop"}) == before
@@ -94,7 +95,7 @@ def test_the_hash_is_of_the_files(books, tmp_path):
 
 
 def test_a_quarter_of_three_files_is_none(books, tmp_path):
-    glob = link_files(sorted(books.iterdir())[:5], tmp_path / "few")  # of which two are held out
+    glob = link_files(sorted(books.iterdir())[:5], tmp_path / "few")  # two of which are held out
     of_lab = text(LabSettings(str(tmp_path / "lab"), glob))
     with pytest.raises(InputError, match="must be at least 4 to train on. Received 3"):
         of_lab.check({"train", "heldout", "part"}, {"sop"})
@@ -109,7 +110,7 @@ def test_a_quarter_of_three_files_is_none(books, tmp_path):
         ({"input_file": "books/*", "max_seq_length": 3}, "--max_seq_length must be at least 5"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_written(books, monkeypatch, flags, message):
+def test_mistakes_are_reported_before_anything_is_written(books, monkeypatch, flags, message):
     monkeypatch.chdir(books.parent)
     with pytest.raises(InputError, match=message):
         text(LabSettings("lab", **flags)).check({"train", "heldout"}, {"sop"})

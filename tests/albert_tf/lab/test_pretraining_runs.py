@@ -1,10 +1,10 @@
-"""The arithmetic of runs; training itself is in test_running.py."""
+"""The arithmetic of runs; test_lab_run.py trains some."""
 
 import json
 
 import pytest
 
-from albert_tf.lab.runs import evaluations, fork_step, save_interval, training_seconds
+from albert_tf.lab.pretraining_runs import evaluations, fork_step, save_interval, training_seconds
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 9, 10, 11, 19, 95, 2000, 125_000])
@@ -29,7 +29,7 @@ def run(folder, lines, **settings):
     return folder
 
 
-def test_the_time_of_a_run_is_that_of_its_steps(tmp_path):
+def test_training_seconds_are_those_of_the_steps(tmp_path):
     lines = [
         {"step": 10, "tokens_per_second": 32.0},  # a step of 32 tokens a second
         {"step": 10, "eval_masked_lm_accuracy": 0.1},
@@ -44,5 +44,5 @@ def test_the_time_of_a_run_is_that_of_its_steps(tmp_path):
     assert training_seconds(forked) == pytest.approx(5 + 20)
 
 
-def test_a_run_that_is_not_there_has_no_evaluations(tmp_path):
+def test_a_missing_run_has_no_evaluations(tmp_path):
     assert evaluations(tmp_path / "nowhere") == []

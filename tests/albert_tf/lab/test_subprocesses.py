@@ -1,4 +1,4 @@
-"""Programs that run in processes of their own: what they say by their exit status, and signals on their way."""
+"""Programs in processes of their own: their exit statuses, and signals forwarded to them."""
 
 import os
 import signal
@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.lab.programs import Programs, flags_of
+from albert_tf.lab.subprocesses import ProgramRunner, flags_of
 from albert_tf.pretraining.settings import PretrainingSettings
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 
 ROOT = Path(__file__).parents[3]
-# A laboratory's process, which runs one program that says that it has begun, and waits.
+# A laboratory's process, which runs a program that creates a file and waits.
 LABORATORY = """
 import sys
 from data_prep.errors import Preempted
-from albert_tf.lab.programs import Programs, flags_of
+from albert_tf.lab.subprocesses import ProgramRunner, flags_of
 from albert_tf.pretraining.settings import PretrainingSettings
 from data_prep.examples.settings import PrepareSettings
 try:
-    with Programs() as programs:
+    with ProgramRunner() as programs:
         programs.module("waiting", sys.argv[1])
 except Preempted:
     sys.exit(143)
@@ -33,7 +33,7 @@ except KeyboardInterrupt:
 WAITING = """
 import pathlib, signal, sys, time
 def stop(number, frame):
-    pathlib.Path(sys.argv[1]).with_name("told").write_text(signal.Signals(number).name)
+    pathlib.Path(sys.argv[1]).with_name("received").write_text(signal.Signals(number).name)
     sys.exit(128 + number)
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGINT, stop)
@@ -42,27 +42,27 @@ time.sleep(60)
 """
 
 
-def test_what_succeeds_is_quiet(tmp_path, capfd, monkeypatch):
+def test_only_the_command_is_logged(tmp_path, capfd, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "fine.py").write_text("print(__import__('sys').argv[1])")
-    with Programs() as programs:
+    with ProgramRunner() as programs:
         programs.module("fine", "two words")
     out, err = capfd.readouterr()
     assert out == "two words\n"
     assert err == "$ python -m fine 'two words'\n"
 
 
-def test_the_users_mistake_stays_one(capfd):
+def test_a_users_mistake_is_an_input_error(capfd):
     with (
-        Programs() as programs,
-        pytest.raises(InputError, match="albert prepare failed: it says above what to do"),
+        ProgramRunner() as programs,
+        pytest.raises(InputError, match="albert prepare failed: see its message above"),
     ):
         programs.albert("prepare", PrepareSettings("nowhere.txt", "x", "y", ngram=2))
     assert "nowhere.txt" in capfd.readouterr().err
 
 
-def test_flags_are_those_that_say_something():
+def test_flags_at_their_defaults_are_left_out():
     settings = PretrainingSettings("a b", "config", "run", do_train=True, learning_rate=0.1, seed=12345)
     flags = ["--input_file=a b", "--albert_config_file=config", "--output_dir=run", "--do_train=True"]
     assert flags_of(settings) == [*flags, "--learning_rate=0.1"]
@@ -76,17 +76,17 @@ def test_flags_are_those_that_say_something():
         ("raise ZeroDivisionError", "it ended with status 1"),
     ],
 )
-def test_a_crash_is_told(tmp_path, monkeypatch, source, message):
+def test_a_crash_is_an_input_error(tmp_path, monkeypatch, source, message):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "crashing.py").write_text(source)
-    with Programs() as programs, pytest.raises(InputError, match=message):
+    with ProgramRunner() as programs, pytest.raises(InputError, match=message):
         programs.module("crashing")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_is_handed_on(tmp_path, number, status):
+def test_a_signal_is_forwarded(tmp_path, number, status):
     (tmp_path / "waiting.py").write_text(WAITING)
-    begun, told = tmp_path / "begun", tmp_path / "told"
+    begun, received = tmp_path / "begun", tmp_path / "received"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
     laboratory = subprocess.Popen([sys.executable, "-c", LABORATORY, str(begun)], env=environment)
     try:
@@ -98,4 +98,4 @@ def test_a_signal_is_handed_on(tmp_path, number, status):
     finally:
         laboratory.kill()
         laboratory.wait()
-    assert told.read_text() == number.name
+    assert received.read_text() == number.name

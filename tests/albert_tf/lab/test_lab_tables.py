@@ -1,11 +1,13 @@
-from albert_tf.lab.markdown import markdown, table
-from albert_tf.lab.results import Column, Plot, Results, Row, compare
+from albert_tf.lab.results import Column, Plot, ResultRow, Results, compare
+from albert_tf.lab.tables import markdown_page, markdown_table
 
 
 def results(seeds: int) -> Results:
     rows = [
-        Row("nsp", "NSP", {"sop": 52.0, "size": 12}, {"sop": [50.0, 52.0, 51.0][:seeds], "size": [0.5]}),
-        Row("sop", "SOP", {"sop": 86.5, "avg": 80.1}, {"sop": [61.0, 62.0, 60.0][:seeds]}),
+        ResultRow(
+            "nsp", "NSP", {"sop": 52.0, "size": 12}, {"sop": [50.0, 52.0, 51.0][:seeds], "size": [0.5]}
+        ),
+        ResultRow("sop", "SOP", {"sop": 86.5, "avg": 80.1}, {"sop": [61.0, 62.0, 60.0][:seeds]}),
     ]
     return Results(
         experiment="table5",
@@ -29,8 +31,8 @@ def results(seeds: int) -> Results:
     )
 
 
-def test_the_papers_numbers_stand_beside_ours():
-    assert table(results(3)).split("\n") == [
+def test_the_table_has_the_papers_numbers_beside_ours():
+    assert markdown_table(results(3)).split("\n") == [
         "|  | Size (millions), paper | Size (millions), ours | SOP (%), paper | SOP (%), ours | Avg, paper |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
         "| NSP | 12 | 0.50 | 52.0 | 51.0 ± 1.0 |  |",
@@ -38,8 +40,8 @@ def test_the_papers_numbers_stand_beside_ours():
     ]
 
 
-def test_a_page_says_what_was_found_and_how():
-    page = markdown(results(3))
+def test_the_page_has_the_findings_and_how_they_were_made():
+    page = markdown_page(results(3))
     assert "# Sentence objectives (Table 5)" in page
     assert "mean ± standard deviation of 3 seeds" in page
     assert "- SOP against NSP, SOP: higher (+10.0 ± 0.8); the paper: higher" in page
@@ -48,7 +50,7 @@ def test_a_page_says_what_was_found_and_how():
 
 
 def test_one_seed_claims_nothing():
-    page = markdown(results(1))
+    page = markdown_page(results(1))
     assert "ours: one seed" in page
     assert "SOP against NSP, SOP: can't tell from one seed (+11.0); the paper: higher" in page
     assert "±" not in page.split("|")[20]

@@ -1,7 +1,7 @@
-"""The programs that an experiment is made of, each in a process of its own.
+"""The programs that an experiment runs, each in a process of its own.
 
-So a crash costs one run, memory is given back, and this process needs no TensorFlow, which would keep the GPUs for
-itself.
+A crash then costs one run, memory is freed, and the laboratory itself needs no TensorFlow, which would occupy the
+GPUs.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from data_prep.errors import InputError, Preempted
 _LONGEST_LINE = 300
 
 
-class Programs:
-    """Runs programs one after the other; in its context a SIGTERM is handed on to the one that runs.
+class ProgramRunner:
+    """Runs programs one after the other; as a context manager it forwards SIGTERM to the running program.
 
     Attributes:
-      requested: whether this process was told to end.
+      requested: whether this process has received SIGTERM.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Programs:
         self._console = Console(stderr=True)
 
     def __enter__(self):
-        if threading.current_thread() is threading.main_thread():  # signals are for that one
+        if threading.current_thread() is threading.main_thread():  # only it may set signal handlers
             self._before = signal.signal(signal.SIGTERM, self._terminate)
         return self
 
@@ -42,8 +42,8 @@ class Programs:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._before)
 
-    def say(self, line: str) -> None:
-        """Prints a line."""
+    def log(self, line: str) -> None:
+        """Prints a line to standard error."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def albert(self, command: str, settings: Any) -> None:
@@ -51,11 +51,11 @@ class Programs:
 
         Args:
           command: its name.
-          settings: the dataclass that its flags derive from.
+          settings: the dataclass behind its flags.
 
         Raises:
-          InputError: it failed, and has said why.
-          Preempted: there was a SIGTERM, to this process or that one.
+          InputError: the command failed; it has printed the reason.
+          Preempted: this process or the command's received SIGTERM.
         """
         words = [command, *flags_of(settings)]
         self._run("albert_cli.cli", words, f"albert {command}", f"albert {shlex.join(words)}")
@@ -64,26 +64,31 @@ class Programs:
         """Runs a module of this package with arguments; raises as `albert` does."""
         self._run(module, list(words), module, f"python -m {module} {shlex.join(words)}")
 
+    def check(self) -> None:
+        """Raises Preempted if this process has received SIGTERM."""
+        if self.requested:
+            raise Preempted("interrupted by SIGTERM; the same command resumes the current run")
+
     def _run(self, module: str, words: list[str], name: str, line: str) -> None:
         self.check()
-        self.say(f"$ {line if len(line) < _LONGEST_LINE else line[:_LONGEST_LINE] + '...'}")
+        self.log(f"$ {line if len(line) < _LONGEST_LINE else line[:_LONGEST_LINE] + '...'}")
         with self._started([sys.executable, "-m", module, *words]) as process:
             status = process.wait()
         self.check()
         if status in (-signal.SIGTERM, 128 + signal.SIGTERM):
-            raise Preempted(f"{name} was told to end (SIGTERM); the same command goes on with it")
+            raise Preempted(f"{name} was interrupted by SIGTERM; the same command resumes it")
         if status in (-signal.SIGINT, 128 + signal.SIGINT):
             raise KeyboardInterrupt
         if status:
-            raise InputError(f"{name} failed: {_reason(status)}. The same command tries it again.")
+            raise InputError(f"{name} failed: {_reason(status)}. The same command tries again.")
 
     @contextlib.contextmanager
     def _started(self, command: list[str]) -> Iterator[subprocess.Popen]:
-        """A process that gets this one's signals, and is over when the block is."""
-        # In a session of its own, for a terminal's Ctrl-C would reach it twice.
+        """A process that receives this one's signals and has ended when the block ends."""
+        # In its own session, because a terminal would otherwise send it Ctrl-C as well.
         self._running = subprocess.Popen(command, start_new_session=True)
         try:
-            if self.requested:  # in the moment before
+            if self.requested:  # SIGTERM arrived just before the start
                 self._running.terminate()
             yield self._running
         except KeyboardInterrupt:
@@ -96,11 +101,6 @@ class Programs:
                 self._running.wait()
             self._running = None
 
-    def check(self) -> None:
-        """Raises Preempted if this process was told to end."""
-        if self.requested:
-            raise Preempted("told to end (SIGTERM): the same command goes on with the run that it was at")
-
     def _terminate(self, *_) -> None:
         self.requested = True
         if self._running:
@@ -108,7 +108,7 @@ class Programs:
 
 
 def flags_of(settings: Any) -> list[str]:
-    """The flags of a dataclass that are not at their defaults.
+    """The flags of a dataclass that differ from their defaults.
 
     >>> flags_of(VocabularySettings("text.txt", "vocabulary", vocab_size=100))
     ['--input_file=text.txt', '--output_prefix=vocabulary', '--vocab_size=100']
@@ -122,9 +122,9 @@ def flags_of(settings: Any) -> list[str]:
 
 def _reason(status: int) -> str:
     if status == 2:
-        return "it says above what to do"
+        return "see its message above"
     if status == -signal.SIGKILL:
         return "it was killed, perhaps because memory ran out; a smaller batch or scale needs less"
     if status < 0:
         return f"it ended with {signal.Signals(-status).name}"
-    return f"it ended with status {status}, and says why above"
+    return f"it ended with status {status}; see its output above"

@@ -1,4 +1,4 @@
-"""Every experiment from text to results.json, with absurdly small models; and what a second command adds."""
+"""Every experiment from text to results.json with absurdly small models; a second command adds to the first."""
 
 import dataclasses
 import importlib
@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from albert_cli import cli
-from albert_tf.lab import running
+from albert_tf.lab import run as lab_run
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
-from albert_tf.lab.programs import Programs
 from albert_tf.lab.results import Results
-from albert_tf.lab.running import run_experiment
+from albert_tf.lab.run import run_experiment
 from albert_tf.lab.scales import TINY, shape
 from albert_tf.lab.settings import LabSettings
+from albert_tf.lab.speed import StepSettings, measure_ratios
+from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.training.metrics_file import read_metrics
 from data_prep.errors import InputError
 from tests.data_prep.conftest import write_story
@@ -36,8 +37,8 @@ ABSURD = dataclasses.replace(
 )
 
 
-class InThisProcess(Programs):
-    """The same programs without a process for each, which would take seconds to import TensorFlow."""
+class InThisProcess(ProgramRunner):
+    """Runs the same programs in this process, which has already imported TensorFlow."""
 
     ran: list[str]
 
@@ -55,9 +56,9 @@ class InThisProcess(Programs):
 
 @pytest.fixture
 def ran(monkeypatch) -> list[str]:
-    """The programs that were run."""
+    """The programs that have run."""
     monkeypatch.setattr(InThisProcess, "ran", [], raising=False)
-    monkeypatch.setattr(running, "Programs", InThisProcess)
+    monkeypatch.setattr(lab_run, "ProgramRunner", InThisProcess)
     return InThisProcess.ran
 
 
@@ -67,9 +68,7 @@ def laboratory(tmp_path_factory) -> LabSettings:
     folder = tmp_path_factory.mktemp("laboratory")
     for number in range(6):
         write_story(folder / f"story{number}.txt", documents=6, seed=number)
-    return LabSettings(
-        str(folder / "lab"), f"{folder}/story*.txt", input_format="lines", seeds=1, speed_sizes="scale"
-    )
+    return LabSettings(str(folder / "lab"), f"{folder}/story*.txt", input_format="lines", seeds=1)
 
 
 def first_rows(name: str, number: int) -> Experiment:
@@ -114,7 +113,7 @@ def test_every_experiment_runs(laboratory, ran, name, rows):
     assert "albert lab" in results.command
     ran.clear()
     run_experiment(first_rows(name, rows), laboratory, ABSURD)
-    assert ran == []  # all is there, the speed too
+    assert ran == []  # everything is there, including the speed
     assert Results.read(folder) == results
 
 
@@ -147,8 +146,8 @@ def test_more_seeds_are_added(laboratory, ran):
 
 
 @pytest.mark.slow
-def test_models_start_from_what_they_should(laboratory, ran):
-    """A fork goes on in the middle with the schedule; a deeper model begins anew with the shallower's weights."""
+def test_models_start_from_the_right_checkpoints(laboratory, ran):
+    """A fork continues the schedule from the middle; a deeper model starts anew with a shallower one's weights."""
     runs = Path(laboratory.output) / "runs"
     run_experiment(first_rows("figure2", 2), laboratory, ABSURD)
     forked = read_metrics(runs / "base-E128-share-all-sop-forked" / "seed-1")
@@ -164,7 +163,7 @@ def test_models_start_from_what_they_should(laboratory, ran):
 
 
 @pytest.mark.slow
-def test_downstream_tasks_have_columns_where_their_files_are(laboratory, ran, tmp_path):
+def test_downstream_tasks_with_data_have_columns(laboratory, ran, tmp_path):
     sst = tmp_path / "SST-2"
     sst.mkdir()
     for part, number in (("train", 12), ("dev", 6)):
@@ -195,3 +194,14 @@ def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, me
         run_experiment(first_rows("table5", 1), settings, ABSURD)
     assert not Path(settings.output).exists()
     assert ran == []
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path):
+    too_long = StepSettings(batch_size=2, max_seq_length=17, dtype="float32")  # one more than positions
+    with (
+        ProgramRunner() as programs,
+        pytest.raises(InputError, match="could not be measured.*bert-large.log"),
+    ):
+        measure_ratios({"bert-large": tiny_config}, "bert-large", too_long, tmp_path, programs)
+    assert not (tmp_path / "speed.json").exists()

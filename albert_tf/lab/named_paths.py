@@ -1,4 +1,4 @@
-"""What rows are called: `NAME=PATH` on the command line, or the folder's own name."""
+"""Paths on the command line and the names of their rows: NAME=PATH, or the folder's own name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,13 @@ _SEED = re.compile(r"seed[-_](\d+)")
 
 
 @dataclass(frozen=True)
-class Labelled:
+class NamedPath:
     """A path on the command line.
 
     Attributes:
-      name: of its row; several paths of one name are seeds of one row.
-      path: as it was given, without the name.
-      seed: as the folder's name has it, for instance seed-3; None where it has none.
+      name: the row's name; several paths with the same name are seeds of one row.
+      path: the path as given, without the name.
+      seed: from a folder's name such as seed-3; None without one.
     """
 
     name: str
@@ -25,22 +25,22 @@ class Labelled:
     seed: int | None = None
 
 
-def labelled(arguments: Sequence[str]) -> list[Labelled]:
-    """Reads arguments of the form PATH or NAME=PATH; a path without a name is called after its folder.
+def parse_named_paths(arguments: Sequence[str]) -> list[NamedPath]:
+    """Parses arguments PATH or NAME=PATH; a path without a name gets the name of its folder.
 
     Raises:
       InputError: NAME= without a path.
 
-    >>> labelled(["BERT=runs/none/seed-1", "albert_large.tar.gz"])
-    [Labelled('BERT', 'runs/none/seed-1', 1), Labelled('albert_large', 'albert_large.tar.gz', None)]
+    >>> parse_named_paths(["BERT=runs/none/seed-1", "albert_large.tar.gz"])
+    [NamedPath('BERT', 'runs/none/seed-1', 1), NamedPath('albert_large', 'albert_large.tar.gz', None)]
     """
-    given = named(arguments)
+    given = split_names(arguments)
     short = short_names(_without_seed(path) for name, path in given if not name)
-    return [Labelled(name or short[_without_seed(path)], path, seed_of(path)) for name, path in given]
+    return [NamedPath(name or short[_without_seed(path)], path, seed_of(path)) for name, path in given]
 
 
-def named(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Names ("" where there is none) and paths; a folder of seed-1, seed-2, ... becomes all of them.
+def split_names(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Splits arguments into names, possibly "", and paths; a folder with seed-1, seed-2, ... becomes all of these.
 
     Raises:
       InputError: NAME= without a path.
@@ -51,13 +51,13 @@ def named(arguments: Sequence[str]) -> list[tuple[str, str]]:
         if not equals or Path(argument).exists():
             name, path = "", argument
         if not path:
-            raise InputError(f"A folder is given as PATH or NAME=PATH. Received {argument!r}.")
+            raise InputError(f"Name a folder as PATH or NAME=PATH. Received {argument!r}.")
         given += [(name, each) for each in _seeds(path)]
     return given
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """For each path its last part without an archive's ending, or as many parts as tell all of them apart.
+    """The last part of each path, without an archive's extension, or as many parts as make all paths differ.
 
     >>> short_names(["a/large", "b/large"])
     {'a/large': 'a/large', 'b/large': 'b/large'}
@@ -77,7 +77,7 @@ def seed_of(path: str) -> int | None:
 
 
 def _seeds(path: str) -> list[str]:
-    """The folder's seeds in their order, or itself."""
+    """The folders of a folder's seeds in order, or the folder itself."""
     folder = Path(path)
     found = [str(each) for each in folder.glob("seed[-_]*")] if folder.is_dir() else []
     seeds = {each: seed for each in found if (seed := seed_of(each)) is not None}

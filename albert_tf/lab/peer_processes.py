@@ -1,7 +1,7 @@
-"""Libraries that compute in turns, each in a process of its own that is stopped (SIGSTOP) except for its turn.
+"""Processes that compute in turns, to compare libraries or models on the same machine state.
 
-A turn is one line to the process' standard input and one line of JSON from its standard output; nothing else is
-computed meanwhile.
+Each process is stopped (SIGSTOP) except during its turn. A turn is a line on its standard input, answered by a
+line of JSON on its standard output.
 """
 
 import json
@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 
 @dataclass
 class Peer:
-    """A library's process and what it has measured."""
+    """A process and the replies to its turns."""
 
     name: str
     process: subprocess.Popen
@@ -28,13 +29,13 @@ class Peer:
 
     @classmethod
     def start(cls, name: str, command: list[str], logs: Path, request: str = "step") -> "Peer | None":
-        """Takes the first step; None, with a line that says so, where the library does not run.
+        """Starts a process and takes its first step; prints a line and returns None if that fails.
 
         Args:
-          name: of the library.
-          command: starts its process, which calls `answer`.
-          logs: the folder for what it writes to its standard error.
-          request: the first step's.
+          name: names the process and its log.
+          command: starts a process that calls `serve_steps`.
+          logs: the folder for its standard error, NAME.log.
+          request: the line that requests the first step.
         """
         began = time.perf_counter()
         with (logs / f"{name}.log").open("a") as log:
@@ -50,7 +51,7 @@ class Peer:
         return peer
 
     def step(self, request: str = "step") -> bool:
-        """One step, nothing else running; False where the process has died."""
+        """Takes one step while other peers are stopped; returns False if the process has died."""
         assert self.process.stdin and self.process.stdout
         self.process.send_signal(signal.SIGCONT)
         try:
@@ -66,27 +67,29 @@ class Peer:
         return True
 
     def stop(self) -> None:
+        """Ends the process."""
         self.process.kill()
         with self.process:  # waits, and closes the pipes
             pass
 
     def median(self, name: str) -> float:
+        """The median over all steps of a number in the replies."""
         return statistics.median(step[name] for step in self.steps)
 
 
-def replies_to():
-    """The process' standard output, for replies alone: what libraries print goes to standard error."""
+def open_replies() -> TextIO:
+    """Reserves standard output for replies; anything else printed goes to standard error."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return replies
 
 
-def answer(replies, step: Callable[[str], dict]) -> None:
-    """Takes a step for every line of standard input, and adds to its reply what it took.
+def serve_steps(replies: TextIO, step: Callable[[str], dict]) -> None:
+    """Takes a step for every line of standard input and replies with its time and memory.
 
     Args:
-      replies: of `replies_to`.
-      step: from the line to what is in the reply besides.
+      replies: from `open_replies`.
+      step: takes a step, given the line; returns further entries for the reply.
     """
     for line in sys.stdin:
         wall, user = time.perf_counter(), user_seconds()
@@ -101,19 +104,11 @@ def answer(replies, step: Callable[[str], dict]) -> None:
 
 
 def peak_megabytes() -> float:
-    """Peak of this process' resident memory; `ru_maxrss` would count what the parent had, too."""
+    """This process' peak resident memory; `ru_maxrss` would include the parent's."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def user_seconds() -> float:
+    """CPU time that this process has spent in user mode."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime
-
-
-def processor() -> dict:
-    """Its name and which of the instructions for bfloat16 products it has."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    fields = dict(line.split(":", 1) for line in lines if ":" in line)
-    values = {name.strip(): value.strip() for name, value in fields.items()}
-    instructions = sorted({"avx512_bf16", "amx_bf16"} & set(values.get("flags", "").split()))
-    return {"cpu": values.get("model name", "unknown"), "bfloat16_instructions": instructions}

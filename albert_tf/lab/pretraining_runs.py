@@ -1,0 +1,150 @@
+"""The pretraining runs of a laboratory, DIR/runs/VARIANT/seed-N, which its experiments share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert_tf.config import AlbertConfig
+from albert_tf.lab.laboratory import Laboratory
+from albert_tf.lab.text import LabText
+from albert_tf.lab.variants import Variant
+from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, SETTINGS_FILE
+from data_prep.files import read_json_object
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+
+_SAVES = 10  # checkpoints, and evaluations, per run
+_KEPT = 6  # checkpoints: those from the middle on, where another run may fork
+_LOGS = 50  # training lines in metrics.jsonl per run
+
+
+@dataclass(frozen=True)
+class PretrainingRuns:
+    """The pretraining runs of a laboratory, trained on first use."""
+
+    text: LabText
+
+    @property
+    def lab(self) -> Laboratory:
+        """The laboratory."""
+        return self.text.lab
+
+    def folder(self, variant: Variant, seed: int) -> Path:
+        """The folder of a run."""
+        return self.lab.folder / "runs" / variant.name / f"seed-{seed}"
+
+    def config(self, variant: Variant) -> AlbertConfig:
+        """The model of a run."""
+        settings = self.lab.settings
+        vocab_size = settings.vocab_size
+        if settings.spm_model_file:
+            vocab_size = AlbertTokenizer(settings.spm_model_file).vocab_size
+        return variant.config(self.lab.scale, vocab_size, settings.max_seq_length)
+
+    def steps(self, variant: Variant) -> int:
+        """The number of steps of a run: the laboratory's, or as many as fit into another run's time."""
+        steps = self.lab.settings.num_train_steps
+        if variant.equal_time_with is None:
+            return steps
+        # The first seed's times count for all seeds, because the learning-rate schedule depends on the result.
+        wanted = training_seconds(self.folder(variant.equal_time_with, 1))
+        taken = training_seconds(self.folder(variant.in_equal_steps, 1))
+        return max(1, round(steps * wanted / taken))
+
+    def is_trained(self, variant: Variant, seed: int) -> bool:
+        """Whether a run has reached its last step and was evaluated there."""
+        lines = evaluations(self.folder(variant, seed))
+        return bool(lines) and lines[-1]["step"] == self.steps(variant)
+
+    def check(self, variant: Variant) -> None:
+        """Raises InputError if a flag is out of range, before anything is written."""
+        self.config(variant)
+        self._settings(variant, 1, 1, "examples", "heldout")
+
+    def train(self, variant: Variant, seed: int) -> None:
+        """Starts or resumes a run unless it is finished. The run that it starts from must be finished."""
+        if self.is_trained(variant, seed):
+            return
+        examples = self.text.examples(variant.objective, "train" if variant.text == "all" else "part")
+        heldout = self.text.examples(variant.objective, "heldout")
+        config = self.folder(variant, seed).parent / CONFIG_FILE
+        config.parent.mkdir(parents=True, exist_ok=True)
+        self.config(variant).to_json_file(config)
+        settings = self._settings(variant, seed, self.steps(variant), examples, heldout)
+        self.lab.programs.albert("pretrain", settings)
+
+    def _settings(
+        self, variant: Variant, seed: int, steps: int, examples: str, heldout: str
+    ) -> PretrainingSettings:
+        lab, run = self.lab.settings, self.folder(variant, seed)
+        return PretrainingSettings(
+            examples,
+            str(run.parent / CONFIG_FILE),
+            str(run),
+            eval_file=heldout,
+            spm_model_file=str(self.text.vocabulary_file),
+            init_checkpoint=self._start(variant, seed),
+            init_optimizer=variant.fork,
+            do_train=True,
+            do_eval=True,
+            seed=seed,
+            train_batch_size=lab.train_batch_size,
+            learning_rate=lab.learning_rate,
+            optimizer=self.lab.scale.optimizer,
+            num_train_steps=steps,
+            num_warmup_steps=round(lab.num_warmup_steps * steps / lab.num_train_steps),
+            save_checkpoints_steps=save_interval(steps),
+            keep_checkpoint_max=_KEPT,
+            log_steps=-(-steps // _LOGS),
+            max_eval_steps=self.lab.scale.max_eval_steps,
+            tpu=lab.tpu,
+            strategy=lab.strategy,
+            num_devices=lab.num_devices,
+            gradient_accumulation_steps=lab.gradient_accumulation_steps,
+            mixed_precision=lab.mixed_precision,
+        )
+
+    def _start(self, variant: Variant, seed: int) -> str | None:
+        """The checkpoint to start from: another run's last one, or the one in its middle."""
+        if variant.start is None:
+            return None
+        run = self.folder(variant.start, seed)
+        step = fork_step(self.steps(variant.start)) if variant.fork else self.steps(variant.start)
+        return str(run / CHECKPOINTS / f"ckpt-{step}")
+
+
+def save_interval(steps: int) -> int:
+    """Steps between checkpoints.
+
+    >>> save_interval(2000), save_interval(4)
+    (200, 1)
+    """
+    return -(-steps // _SAVES)
+
+
+def fork_step(steps: int) -> int:
+    """The step of the checkpoint in the middle of a run, which is kept until its end.
+
+    >>> fork_step(2000), fork_step(4), fork_step(19)
+    (1000, 2, 10)
+    """
+    return -(-steps // (2 * save_interval(steps))) * save_interval(steps)
+
+
+def evaluations(run: Path) -> list[dict]:
+    """The evaluations in a run's metrics, in order."""
+    return [line for line in read_metrics(run) if "eval_masked_lm_accuracy" in line]
+
+
+def training_seconds(run: Path) -> float:
+    """The time that a run's steps took, without start-up and evaluations."""
+    settings = read_json_object(run / SETTINGS_FILE)
+    tokens = settings["train_batch_size"] * settings["max_seq_length"]
+    lines = [line for line in read_metrics(run) if "tokens_per_second" in line]
+    # A forked run starts in the middle.
+    first = fork_step(settings["num_train_steps"]) if settings["init_optimizer"] else 0
+    starts = [first, *(line["step"] for line in lines[:-1])]
+    return sum(
+        (line["step"] - start) * tokens / line["tokens_per_second"]
+        for line, start in zip(lines, starts, strict=True)
+    )
