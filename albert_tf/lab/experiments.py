@@ -1,7 +1,7 @@
 """The experiments as data: the models that each trains, what it measures, and what the paper claims."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from albert_tf.config import ParameterSharing
@@ -105,46 +105,20 @@ _BERT_NOTE = (
     "the architecture differs."
 )
 _BERT_LARGE, _XXLARGE = Variant("large", 1024, "none"), Variant("xxlarge")
+_LESS_DATA, _DROPOUT = Variant(text="part"), Variant("xxlarge", dropout=True)
 
 
-def _table_2() -> Experiment:
-    variants = {
-        "bert-base": ("BERT base", Variant("base", 768, "none")),
-        "bert-large": ("BERT large", _BERT_LARGE),
-        "albert-base": ("ALBERT base", Variant("base")),
-        "albert-large": ("ALBERT large", Variant("large")),
-        "albert-xlarge": ("ALBERT xlarge", Variant("xlarge")),
-        "albert-xxlarge": ("ALBERT xxlarge", _XXLARGE),
-    }
-    return Experiment(
-        name="table2",
-        title="BERT and ALBERT by size",
-        paper="Table 2",
-        question="How good are BERT and ALBERT of each size after equally many steps, and how fast do they train?",
-        rows=[
-            PlannedRow(
-                name,
-                title,
-                variant,
-                {"parameters": paper.TABLE_1[name]["parameters"], **paper.TABLE_2[name]},
-            )
-            for name, (title, variant) in variants.items()
-        ],
-        measures=(*_QUALITY, "speed"),
-        claims=[
-            PaperClaim("albert-xxlarge", "bert-large"),
-            PaperClaim("albert-large", "bert-large"),
-            PaperClaim("albert-large", "albert-base"),
-            PaperClaim("albert-xlarge", "albert-large"),
-            PaperClaim("albert-xxlarge", "albert-xlarge"),
-            PaperClaim("bert-large", "bert-base"),
-        ],
-        notes=[_BERT_NOTE],
-    )
+def _rows(
+    models: Mapping[str, tuple[str, Variant]], values: Mapping[str, Mapping[str, float]]
+) -> list[PlannedRow]:
+    """Rows from name -> (title, variant) and name -> the paper's values."""
+    return [
+        PlannedRow(name, title, variant, values.get(name, {})) for name, (title, variant) in models.items()
+    ]
 
 
 def _base_rows(scores: Mapping[tuple[ParameterSharing, int], Mapping[str, float]]) -> list[PlannedRow]:
-    """Rows of Tables 3 and 4: base-sized models by (sharing, E)."""
+    """Rows of base-sized models from (sharing, E) -> the paper's scores."""
     return [
         PlannedRow(
             f"{sharing}-{E}",
@@ -156,8 +130,53 @@ def _base_rows(scores: Mapping[tuple[ParameterSharing, int], Mapping[str, float]
     ]
 
 
-def _table_3() -> Experiment:
-    return Experiment(
+def _deeper_rows() -> list[PlannedRow]:
+    """Rows of Table 11, in which each model starts from the weights of the one before."""
+    rows: list[PlannedRow] = []
+    shallower = None
+    for layers, scores in paper.TABLE_11.items():
+        variant = Variant("large", width=1024, layers=layers, start=shallower)
+        values = {"parameters": paper.TABLE_11_PARAMETERS, **scores}
+        rows.append(PlannedRow(f"layers-{layers}", f"{layers} layers", variant, values))
+        shallower = variant
+    return rows
+
+
+def _claims_of_growth(names: Iterable[str]) -> list[PaperClaim]:
+    """Claims that compare each row with the one before."""
+    return [PaperClaim(larger, smaller) for smaller, larger in itertools.pairwise(names)]
+
+
+_EXPERIMENTS = (
+    Experiment(
+        name="table2",
+        title="BERT and ALBERT by size",
+        paper="Table 2",
+        question="How good are BERT and ALBERT of each size after equally many steps, and how fast do they train?",
+        rows=_rows(
+            {
+                "bert-base": ("BERT base", Variant("base", 768, "none")),
+                "bert-large": ("BERT large", _BERT_LARGE),
+                "albert-base": ("ALBERT base", Variant("base")),
+                "albert-large": ("ALBERT large", Variant("large")),
+                "albert-xlarge": ("ALBERT xlarge", Variant("xlarge")),
+                "albert-xxlarge": ("ALBERT xxlarge", _XXLARGE),
+            },
+            {
+                name: {"parameters": paper.TABLE_1[name]["parameters"], **row}
+                for name, row in paper.TABLE_2.items()
+            },
+        ),
+        measures=(*_QUALITY, "speed"),
+        claims=[
+            PaperClaim("albert-xxlarge", "bert-large"),
+            PaperClaim("albert-large", "bert-large"),
+            *_claims_of_growth(("albert-base", "albert-large", "albert-xlarge", "albert-xxlarge")),
+            PaperClaim("bert-large", "bert-base"),
+        ],
+        notes=[_BERT_NOTE],
+    ),
+    Experiment(
         name="table3",
         title="Embedding size",
         paper="Table 3",
@@ -165,19 +184,12 @@ def _table_3() -> Experiment:
         rows=_base_rows(paper.TABLE_3),
         measures=_QUALITY,
         claims=[
-            PaperClaim("all-128", "all-64"),
-            PaperClaim("all-128", "all-256"),
-            PaperClaim("all-128", "all-768"),
-            PaperClaim("none-768", "none-64"),
-            PaperClaim("none-768", "none-128"),
-            PaperClaim("none-768", "none-256"),
+            *(PaperClaim("all-128", f"all-{E}") for E in (64, 256, 768)),
+            *(PaperClaim("none-768", f"none-{E}") for E in (64, 128, 256)),
         ],
         notes=[_E_NOTE],
-    )
-
-
-def _table_4() -> Experiment:
-    return Experiment(
+    ),
+    Experiment(
         name="table4",
         title="Sharing parameters across layers",
         paper="Table 4",
@@ -190,20 +202,20 @@ def _table_4() -> Experiment:
             for sharing in ("all", "attention", "ffn")
         ],
         notes=[_E_NOTE],
-    )
-
-
-def _table_5() -> Experiment:
-    titles: dict[Objective, str] = {"none": "None", "nsp": "NSP", "sop": "SOP"}
-    return Experiment(
+    ),
+    Experiment(
         name="table5",
         title="Sentence objectives",
         paper="Table 5",
         question="Does predicting sentence order teach what predicting the next sentence does not?",
-        rows=[
-            PlannedRow(name, title, Variant(objective=name), paper.TABLE_5[name])
-            for name, title in titles.items()
-        ],
+        rows=_rows(
+            {
+                "none": ("None", Variant(objective="none")),
+                "nsp": ("NSP", Variant(objective="nsp")),
+                "sop": ("SOP", Variant()),
+            },
+            paper.TABLE_5,
+        ),
         measures=("masked_lm", *PROBED),
         claims=[
             PaperClaim("sop", "nsp", "sop", "sop"),
@@ -220,21 +232,23 @@ def _table_5() -> Experiment:
             "MLM is measured on held-out examples prepared with the model's own objective, so the second segments "
             "differ between models.",
         ],
-    )
-
-
-def _table_6() -> Experiment:
-    equal_time = Variant("large", 1024, "none", equal_time_with=_XXLARGE)
-    return Experiment(
+    ),
+    Experiment(
         name="table6",
         title="Equal time instead of equal steps",
         paper="Table 6",
         question="Is ALBERT-xxlarge better than a BERT-large that trains for the same time, hence for more steps?",
-        rows=[
-            PlannedRow("bert-large-steps", "BERT large, same steps", _BERT_LARGE, {}),
-            PlannedRow("bert-large", "BERT large, same time", equal_time, paper.TABLE_6["bert-large"]),
-            PlannedRow("albert-xxlarge", "ALBERT xxlarge", _XXLARGE, paper.TABLE_6["albert-xxlarge"]),
-        ],
+        rows=_rows(
+            {
+                "bert-large-steps": ("BERT large, same steps", _BERT_LARGE),
+                "bert-large": (
+                    "BERT large, same time",
+                    Variant("large", 1024, "none", equal_time_with=_XXLARGE),
+                ),
+                "albert-xxlarge": ("ALBERT xxlarge", _XXLARGE),
+            },
+            paper.TABLE_6,
+        ),
         measures=("steps", "hours", "masked_lm", "own_sentence"),
         claims=[
             PaperClaim("albert-xxlarge", "bert-large"),
@@ -247,69 +261,53 @@ def _table_6() -> Experiment:
             "first seeds on this device.",
         ],
         over_time=True,
-    )
-
-
-def _table_11() -> Experiment:
-    rows: list[PlannedRow] = []
-    shallower = None
-    for layers, scores in paper.TABLE_11.items():
-        variant = Variant("large", width=1024, layers=layers, start=shallower)
-        values = {"parameters": paper.TABLE_11_PARAMETERS, **scores}
-        rows.append(PlannedRow(f"layers-{layers}", f"{layers} layers", variant, values))
-        shallower = variant
-    return Experiment(
+    ),
+    Experiment(
         name="table11",
         title="Depth",
         paper="Table 11",
         question="Does applying the one shared layer more often help, and up to what depth?",
-        rows=rows,
+        rows=_deeper_rows(),
         measures=_QUALITY,
-        claims=[PaperClaim(deeper.name, shallower.name) for shallower, deeper in itertools.pairwise(rows)],
+        claims=_claims_of_growth(f"layers-{layers}" for layers in paper.TABLE_11),
         notes=[
             "As in the paper, each model starts from the weights of the one before it, so the deeper models have "
             "also trained for more steps."
         ],
-    )
-
-
-def _table_12() -> Experiment:
-    rows = [
-        PlannedRow(f"width-{width}", f"H={width}", Variant("large", width=width, layers=3), values)
-        for width, values in paper.TABLE_12.items()
-    ]
-    return Experiment(
+    ),
+    Experiment(
         name="table12",
         title="Width",
         paper="Table 12",
         question="Do wider layers help a model of three layers, and up to what width?",
-        rows=rows,
+        rows=[
+            PlannedRow(f"width-{width}", f"H={width}", Variant("large", width=width, layers=3), values)
+            for width, values in paper.TABLE_12.items()
+        ],
         measures=_QUALITY,
-        claims=[PaperClaim(wider.name, narrower.name) for narrower, wider in itertools.pairwise(rows)],
+        claims=_claims_of_growth(f"width-{width}" for width in paper.TABLE_12),
         notes=[
             "H is the paper's. A smaller scale replaces it with a smaller value and keeps the order. All models "
             "start from fresh weights; the paper's H=1024 is the 3-layer model of Table 11, which does not."
         ],
-    )
-
-
-def _figure_2() -> Experiment:
-    less_data, dropout = Variant(text="part"), Variant("xxlarge", dropout=True)
-    variants = {
-        "less-data": ("No additional data", less_data),
-        "data-added": ("With additional data", Variant(start=less_data, fork=True)),
-        "dropout": ("With dropout", dropout),
-        "dropout-removed": ("Dropout removed", Variant("xxlarge", dropout=False, start=dropout, fork=True)),
-    }
-    return Experiment(
+    ),
+    Experiment(
         name="figure2",
         title="More text and no dropout, late in training",
         paper="Figure 2, Tables 7 and 8",
         question="What is gained by adding text, or removing dropout, in the middle of training?",
-        rows=[
-            PlannedRow(name, title, variant, paper.FIGURE_2[name])
-            for name, (title, variant) in variants.items()
-        ],
+        rows=_rows(
+            {
+                "less-data": ("No additional data", _LESS_DATA),
+                "data-added": ("With additional data", Variant(start=_LESS_DATA, fork=True)),
+                "dropout": ("With dropout", _DROPOUT),
+                "dropout-removed": (
+                    "Dropout removed",
+                    Variant("xxlarge", dropout=False, start=_DROPOUT, fork=True),
+                ),
+            },
+            paper.FIGURE_2,
+        ),
         measures=("masked_lm", "own_sentence"),
         claims=[PaperClaim("data-added", "less-data"), PaperClaim("dropout-removed", "dropout")],
         notes=[
@@ -317,19 +315,6 @@ def _figure_2() -> Experiment:
             "state and schedule. Without additional data, a model trains on a quarter of the files. The first "
             "pair is of base size, the second of xxlarge size.",
         ],
-    )
-
-
-EXPERIMENTS = {
-    experiment.name: experiment
-    for experiment in (
-        _table_2(),
-        _table_3(),
-        _table_4(),
-        _table_5(),
-        _table_6(),
-        _table_11(),
-        _table_12(),
-        _figure_2(),
-    )
-}
+    ),
+)
+EXPERIMENTS = {experiment.name: experiment for experiment in _EXPERIMENTS}
