@@ -31,13 +31,13 @@ def albert_tf(
 ) -> Callable[[], float]:
     """This library, through the function that `albert pretrain` calls; LAMB and clipping as there."""
     from albert_tf import AlbertConfig
-    from albert_tf.pretraining.cores import take_cores_apart
+    from albert_tf.pretraining.devices import split_batch_over_cores
 
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     B, T = data["input_ids"].shape
-    parts = take_cores_apart(B // accumulation_steps, T, config.hidden_size)
+    parts = split_batch_over_cores(B // accumulation_steps, T, config.hidden_size)
     return make_training_step(
-        config, data, dtype, remat=remat, accumulation_steps=accumulation_steps, parts_at_once=parts
+        config, data, dtype, remat=remat, accumulation_steps=accumulation_steps, parallel_parts=parts
     )
 
 

@@ -29,7 +29,7 @@ from albert_tf.flops import TPU_TFLOPS, training_flops
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.model.remat import Remat
 from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
-from albert_tf.pretraining.steps import make_replica_step
+from albert_tf.pretraining.steps import TrainStep
 from benchmarks import program
 from data_prep.errors import InputError
 from data_prep.files import write_text
@@ -209,10 +209,13 @@ def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
     )
     optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
     optimizer.build(model.trainable_variables)
-    step = tf.function(
-        make_replica_step(model, optimizer, accumulation_steps=settings.gradient_accumulation_steps),
-        jit_compile=True,
+    train_step = TrainStep(
+        model,
+        optimizer,
+        tf.distribute.get_strategy(),
+        accumulation_steps=settings.gradient_accumulation_steps,
     )
+    step = tf.function(train_step.replica_step, jit_compile=True)
     batch = zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
     hlo = step.experimental_get_compiler_ir(batch)(stage="hlo_serialized", platform_name="CPU")
     text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))

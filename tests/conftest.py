@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.formula_compiler import compiles_for_cpus
+from albert_tf.pretraining.devices import compiles_for_cpus
 
 # A busy machine is no defect.
 hypothesis.settings.register_profile("patient", deadline=None)

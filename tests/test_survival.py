@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from albert_cli import cli
-from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, without_speed
 from tests.processes import ROOT, free_ports
 
@@ -60,7 +60,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(pretraining_files, tmp_path)
     assert process.returncode == 143
     (step,) = checkpoint_steps(run)
     assert 20 <= step < 300
-    assert error.splitlines()[-1].startswith(f"albert: told to end (SIGTERM): step {step} is saved")
+    assert error.splitlines()[-1].startswith(f"albert: received SIGTERM: step {step} is saved")
     assert read_metrics(run)[-1]["step"] == step
     assert cli.main(pretraining_files.flags(run, **flags)) == 0
     assert cli.main(pretraining_files.flags(whole, **flags)) == 0
@@ -96,7 +96,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
     assert cli.main(pretraining_files.flags(run)) == 0
     error = capfd.readouterr().err
     assert error.count("the checkpoint of step 12") == 1
-    assert "going on at step 8 of the run" in error
+    assert "resuming at step 8 of the run" in error
     assert_same_run(run, finished)
     assert without_speed(run) == without_speed(finished)
 
@@ -141,8 +141,8 @@ def test_full_disk(finished, pretraining_files, tmp_path):
         steps = checkpoint_steps(run)
         assert {4} <= steps < {4, 8, 12}
         last = result.stderr.splitlines()[-1]
-        assert "No space left on device. Make room and use the same command" in last
-        assert last.endswith(f"the run goes on at step {max(steps)}.")
+        assert "No space left on device. Free some space and use the same command" in last
+        assert last.endswith(f"the run resumes at step {max(steps)}.")
         subprocess.run(["mount", "-o", "remount,size=100m", disk], check=True)
         assert cli.main(pretraining_files.flags(run)) == 0
         assert_same_run(run, finished)
@@ -238,8 +238,8 @@ def test_a_dead_worker_stops_the_other(pretraining_files, tmp_path):
         second.kill()
         _, error = first.communicate(timeout=120)
         assert first.returncode == 2, error
-    assert "albert: Another worker is gone, so this one stops" in error
-    assert f"the run goes on at step {max(checkpoint_steps(run))}." in error
+    assert "albert: Another worker stopped, so this one stops too" in error
+    assert f"the run resumes at step {max(checkpoint_steps(run))}." in error
 
 
 def test_sigterm_to_one_worker_stops_both(pretraining_files, tmp_path):

@@ -32,8 +32,7 @@ from albert_tf.finetuning.task_outputs import (
 )
 from albert_tf.finetuning.trainer import Trainer
 from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.training.failures import failures_told
-from albert_tf.training.preemption import Preemption
+from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.strategy import make_strategy
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, QuestionExample
@@ -174,7 +173,7 @@ class FinetuningRun:
         folder = SeedFolder.of(self.settings.output_dir, seed)
         if len(self.seeds) > 1:
             self.say(f"seed {seed}")
-        with failures_told(folder.path):
+        with as_input_errors(folder.path):
             self.train(folder, seed)
             return {"seed": seed, **self.evaluate_and_predict(folder)}
 

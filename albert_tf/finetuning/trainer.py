@@ -18,10 +18,9 @@ from albert_tf.training.checkpoint_files import (
     say_on_stderr,
     write_checkpoint,
 )
-from albert_tf.training.metrics_file import read_metrics
-from albert_tf.training.preemption import Preemption
-from albert_tf.training.run_files import CHECKPOINTS
-from albert_tf.training.run_log import RunLog, TrainingProgress
+from albert_tf.training.interruptions import Preemption
+from albert_tf.training.run_files import CHECKPOINTS, read_metrics
+from albert_tf.training.session import RunLog, TrainingProgress
 from data_prep.errors import InputError, first_line
 
 _KEPT = 2  # checkpoints: the newest, and one before it in case its files are damaged

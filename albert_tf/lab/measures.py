@@ -15,7 +15,7 @@ from albert_tf.lab.pretraining_runs import PretrainingRuns, evaluations, trainin
 from albert_tf.lab.scales import PAPER
 from albert_tf.lab.sentence_probe import ProbeRequest
 from albert_tf.parameters import counted_as_in_the_paper
-from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.run_files import read_metrics
 from data_prep.files import read_json_object
 
 SPEED_REFERENCE = "bert-large"

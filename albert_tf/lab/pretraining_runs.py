@@ -8,8 +8,7 @@ from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.text import LabText
 from albert_tf.lab.variants import Variant
 from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.training.metrics_file import read_metrics
-from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, SETTINGS_FILE
+from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, SETTINGS_FILE, read_metrics
 from data_prep.files import read_json_object
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 

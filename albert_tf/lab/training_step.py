@@ -61,7 +61,7 @@ def make_training_step(
     *,
     remat: Remat = False,
     accumulation_steps: int = 1,
-    parts_at_once: int = 1,
+    parallel_parts: int = 1,
     jit_compile: bool = False,
 ) -> Callable[[], float]:
     """Builds a function that takes one step with LAMB and gradient clipping and returns the loss.
@@ -72,7 +72,7 @@ def make_training_step(
       dtype: float32 or bfloat16.
       remat: as `--remat`.
       accumulation_steps: as `--gradient_accumulation_steps`.
-      parts_at_once: from `take_cores_apart`, which must be called before any other use of TensorFlow.
+      parallel_parts: from `split_batch_over_cores`, which must be called before any other use of TensorFlow.
       jit_compile: as `--jit_compile`.
     """
     import keras
@@ -80,18 +80,18 @@ def make_training_step(
 
     from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics
     from albert_tf.optimizers import Lamb
-    from albert_tf.pretraining.steps import make_train_function, zero_sums
+    from albert_tf.pretraining.steps import TrainStep, zero_sums
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
     optimizer = Lamb(_LEARNING_RATE)
     optimizer.build(model.trainable_variables)
-    train = make_train_function(
+    train = TrainStep(
         model,
         optimizer,
         tf.distribute.get_strategy(),
         accumulation_steps=accumulation_steps,
-        parts_at_once=parts_at_once,
+        parallel_parts=parallel_parts,
         jit_compile=jit_compile,
     )
     batches, one = iter(tf.data.Dataset.from_tensors(data).repeat()), tf.constant(1)
@@ -103,7 +103,7 @@ def main(request: StepRequest) -> None:
     replies = open_replies()
     import tensorflow as tf
 
-    from albert_tf.pretraining.cores import take_cores_apart
+    from albert_tf.pretraining.devices import split_batch_over_cores
 
     config = AlbertConfig.from_dict(request.config)
     T = request.max_seq_length
@@ -112,7 +112,7 @@ def main(request: StepRequest) -> None:
         config,
         data,
         request.dtype,
-        parts_at_once=take_cores_apart(request.batch_size, T, config.hidden_size),
+        parallel_parts=split_batch_over_cores(request.batch_size, T, config.hidden_size),
         jit_compile=bool(tf.config.list_physical_devices("GPU")),
     )
     serve_steps(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})

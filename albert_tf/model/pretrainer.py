@@ -89,43 +89,48 @@ class AlbertPretrainer(keras.Model):
         return cls(AlbertConfig.from_dict(config.pop("config")), **config)
 
 
+# The names of `pretraining_sums`, in their order.
+SUMS = (
+    "masked_lm_loss",
+    "masked_lm_correct",
+    "masked_lm_weight",
+    "sentence_order_loss",
+    "sentence_order_correct",
+    "sentence_order_weight",
+    "examples",
+)
+
+
 def pretraining_sums(outputs: dict, batch: dict) -> dict:
-    """Sums over a batch, from which losses and accuracies follow once all replicas' sums are added.
+    """Sums over a batch, which give the losses and accuracies once the sums of all replicas are added.
 
     Args:
-      outputs: of `AlbertPretrainer`.
-      batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 where there is no
-        prediction, `sentence_order` integers (B,), and if there are pairs without a label
-        `sentence_order_weights` floats (B,), 0 for those. If there is an `input_mask` (B, T), rows that it
-        masks whole are no examples.
+      outputs: what `AlbertPretrainer` returns.
+      batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 for unused predictions,
+        `sentence_order` integers (B,), and optionally `sentence_order_weights` floats (B,), 0 for pairs without
+        a label, and `input_mask` (B, T): rows that are all padding do not count as examples.
 
     Returns:
       A dict of float32 scalars: `masked_lm_loss`, `masked_lm_correct` and `masked_lm_weight`, summed over
       predictions; `sentence_order_loss`, `sentence_order_correct` and `sentence_order_weight`, over pairs;
-      `examples`, how many there are.
+      `examples`, their number.
     """
-    logits, ids = ops.cast(outputs["masked_lm_logits"], "float32"), batch["masked_lm_ids"]
-    weights = ops.cast(batch["masked_lm_weights"], "float32")
-    order_logits, order = ops.cast(outputs["sentence_order_logits"], "float32"), batch["sentence_order"]
-    order_loss = ops.sparse_categorical_crossentropy(order, order_logits, from_logits=True)
-    ones = ops.ones_like(order_loss)
-    order_weights = batch.get("sentence_order_weights", ones)
-    mask = batch.get("input_mask")
-    return {
-        "masked_lm_loss": ops.sum(
-            weights * ops.sparse_categorical_crossentropy(ids, logits, from_logits=True)
-        ),
-        "masked_lm_correct": ops.sum(weights * _is_best(logits, ids)),
-        "masked_lm_weight": ops.sum(weights),
-        "sentence_order_loss": ops.sum(order_weights * order_loss),
-        "sentence_order_correct": ops.sum(order_weights * _is_best(order_logits, order)),
-        "sentence_order_weight": ops.sum(order_weights),
-        "examples": ops.sum(ones if mask is None else ops.cast(ops.any(mask > 0, axis=1), "float32")),
-    }
+    order = batch["sentence_order"]
+    ones, mask = ops.ones_like(order, dtype="float32"), batch.get("input_mask")
+    sums = (
+        *_weighted_sums(outputs["masked_lm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"]),
+        *_weighted_sums(outputs["sentence_order_logits"], order, batch.get("sentence_order_weights", ones)),
+        ops.sum(ones if mask is None else ops.cast(ops.any(mask > 0, axis=1), "float32")),
+    )
+    return dict(zip(SUMS, sums, strict=True))
 
 
-def _is_best(logits, labels):
-    return ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32")), "float32")
+def _weighted_sums(logits, labels, weights) -> tuple:
+    """The sums of a head's cross-entropy, of its correct predictions, and of the weights of both."""
+    logits, weights = ops.cast(logits, "float32"), ops.cast(weights, "float32")
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    is_best = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
+    return ops.sum(weights * losses), ops.sum(weights * ops.cast(is_best, "float32")), ops.sum(weights)
 
 
 def pretraining_metrics(sums: dict) -> dict:

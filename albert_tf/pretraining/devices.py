@@ -1,14 +1,27 @@
-"""How a pretraining run uses its devices: XLA, steps per call, and how a batch is divided."""
+"""How a pretraining run uses its devices: XLA, steps per call, the division of a batch over replicas and cores."""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable
 
 import tensorflow as tf
 
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.config import AlbertConfig
+from albert_tf.model.encoder import compiling_pays
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings
+from albert_tf.training.cluster import read_cluster
 from albert_tf.training.strategy import has_workers
 from data_prep.errors import InputError
+from data_prep.prepare.workers import available_cores
+
+# Smallest part of a batch for one core, in tokens times H. In smaller parts the matrix products do not
+# outweigh what one core computes alone, once a step.
+SMALLEST_PART = 1 << 19
 
 
 def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> bool:
-    """Whether the step asks for XLA: by default on GPUs. CPUs are slower with it; TPUs need not be asked."""
+    """Whether to request XLA for the step: by default on GPUs. On CPUs it is slower; TPUs always use it."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return False
     if settings.jit_compile != "auto":
@@ -17,20 +30,91 @@ def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) ->
 
 
 def iterations_per_loop(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> int | None:
-    """Steps a call of the training function; None to go by the time that they take.
+    """Steps in a call of the training step; None to choose the number by the time that steps take.
 
-    Several workers must all take the same number, or their all-reduces do not find each other.
+    All workers must take the same number, or their all-reduces would not match.
     """
     return settings.iterations_per_loop or (10 if has_workers(strategy) else None)
 
 
-def check_batch(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> None:
-    """Raises InputError where the devices cannot share a training batch evenly."""
+def check_batch_divides(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> None:
+    """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
     replicas, parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
     if settings.train_batch_size % (replicas * parts):
         below = settings.train_batch_size // (replicas * parts) * replicas * parts
         raise InputError(
-            "--train_batch_size must be divisible by the number of devices times "
-            f"--gradient_accumulation_steps. Received {settings.train_batch_size}, which is not by {replicas} x "
-            f"{parts}; {below or replicas * parts} would do."
+            "--train_batch_size must be divisible by the number of devices times --gradient_accumulation_steps. "
+            f"Received {settings.train_batch_size}, which is not divisible by {replicas} x {parts}; use for "
+            f"instance {below or replicas * parts}."
         )
+
+
+def choose_parallel_parts(settings: ResolvedSettings, config: AlbertConfig) -> int:
+    """`split_batch_over_cores` for a run; 1 if its batch is divided over devices or compiled as a whole."""
+    distributed = settings.tpu or settings.num_devices or settings.strategy not in ("auto", "one")
+    workers = settings.strategy == "auto" and read_cluster()  # --strategy=one ignores TF_CONFIG
+    if distributed or workers or settings.jit_compile == "on":
+        return 1
+    batch_size = settings.train_batch_size // settings.gradient_accumulation_steps
+    return split_batch_over_cores(batch_size, settings.max_seq_length, config.hidden_size)
+
+
+def split_batch_over_cores(batch_size: int, max_seq_length: int, hidden_size: int) -> int:
+    """Makes each CPU core compute a part of the batch, not of every operation. Call it before TensorFlow starts.
+
+    Cores that share every operation wait for each other after each one, and while one of them computes an
+    operation that TensorFlow does not divide. Parts of a batch only meet once a step.
+
+    Args:
+      batch_size: examples that are computed together.
+      max_seq_length: T.
+      hidden_size: H.
+
+    Returns:
+      The number of parts of a batch to compute in parallel; TensorFlow then uses one thread in each
+      operation. It is 1, and nothing is changed, if the batch does not divide evenly into parts of at least
+      `SMALLEST_PART`, there are accelerators, TensorFlow has started, or the environment sets TensorFlow's
+      numbers of threads.
+    """
+    cores = available_cores()
+    part = batch_size // cores * max_seq_length * hidden_size
+    chosen = {"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"} & set(os.environ)
+    if cores == 1 or batch_size % cores or part < SMALLEST_PART or chosen:
+        return 1
+    if any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU")):
+        return 1
+    with contextlib.suppress(RuntimeError):  # TensorFlow has started
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(cores)
+        return cores
+    return 1
+
+
+def formula_compiler() -> Callable | None:
+    """XLA for the formulas of a step that is not compiled as a whole: the argument of `formulas_compiled_by`.
+
+    On CPUs TensorFlow computes each operation of a formula in a pass of its own over memory; XLA needs one
+    pass for all. Matrix products stay with TensorFlow: XLA's are slower on CPUs, in bfloat16 by a factor of 2
+    to 3.5.
+
+    Returns:
+      None on accelerators, and without XLA for CPUs.
+    """
+    return None if compiling_pays() or not compiles_for_cpus() else compile_formula
+
+
+@functools.cache
+def compile_formula(formula: Callable) -> Callable:
+    """The formula compiled by XLA, once for each combination of shapes."""
+    return tf.function(formula, jit_compile=True)
+
+
+@functools.cache
+def compiles_for_cpus() -> bool:
+    """Whether this TensorFlow includes XLA for CPUs; tensorflow-tpu does not."""
+    with tf.init_scope():
+        try:
+            tf.function(lambda: tf.zeros(()), jit_compile=True)()
+        except tf.errors.NotFoundError:
+            return False
+    return True

@@ -1,13 +1,11 @@
-"""The files that a run reads: checked before anything starts, then made into batches."""
+"""The files that a run reads: checked before anything starts, then turned into batches."""
 
-import dataclasses
 from pathlib import Path
 
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.guidance import learning_rate
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.settings import PretrainingSettings, resolve
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
@@ -22,15 +20,13 @@ class PretrainingInputs:
       config: the model that the examples must fit.
 
     Attributes:
-      settings: the flags, with the lengths that they left to the files and the learning rate that they left
-        to the batch.
-      tokens_per_step: positions in a training batch, padding included.
-      examples: how many there are to train on.
-      manifest: the training files' manifest, if there is one.
-      vocabulary: the SentencePiece model that the files were made with, None if it is not known or gone.
+      settings: the flags with their defaults filled in.
+      examples: the number of training examples.
+      manifest: the manifest of the training files, None if there is none.
+      vocabulary: the vocabulary that the files were made with, None if it is unknown or no longer there.
 
     Raises:
-      InputError: a file is missing, cut short, or holds examples that fit neither flags nor configuration.
+      InputError: a file is missing, cut short, or holds examples that do not fit the flags or the configuration.
     """
 
     def __init__(self, settings: PretrainingSettings, config: AlbertConfig):
@@ -49,11 +45,8 @@ class PretrainingInputs:
             self._eval = ExampleFiles.read(
                 eval_paths, vocab_size=config.vocab_size, max_seq_length=T, max_predictions_per_seq=P
             )
-        self.settings = dataclasses.replace(
-            settings, max_seq_length=T, max_predictions_per_seq=P, learning_rate=learning_rate(settings)
-        )
+        self.settings = resolve(settings, T, P)
         self.examples = self._train.num_examples
-        self.tokens_per_step = settings.train_batch_size * T
         if T > config.max_position_embeddings:
             raise InputError(
                 f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
@@ -63,10 +56,10 @@ class PretrainingInputs:
         self.vocabulary = self._find_vocabulary()
 
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
-        """Endless batches for `strategy.run`, from where a run that had taken `start_step` steps would be.
+        """Endless batches for `strategy.run`, starting with the batch of the step after `start_step`.
 
-        Hosts read files of their own. Where there are fewer files than hosts, each takes its part of every global
-        batch, and the n-th one then has the same examples on any number of hosts, as on any number of replicas.
+        Each host reads its own files. If there are fewer files than hosts, each host reads its share of every
+        global batch instead; the n-th global batch then has the same examples on any number of hosts.
         """
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -77,7 +70,7 @@ class PretrainingInputs:
                 start_example=start_step * self.settings.train_batch_size // context.num_input_pipelines,
                 input_context=context,
             )
-            # Said, for else every step of several workers would ask all of them whether they have data left.
+            # Otherwise each step would ask all workers whether they have data left.
             return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
         return strategy.distribute_datasets_from_function(per_host)
@@ -85,8 +78,8 @@ class PretrainingInputs:
     def eval_batches(self, strategy: tf.distribute.Strategy):
         """All evaluation batches once, always the same on any number of hosts and replicas.
 
-        Each is filled up with rows that count for nothing, so that the replicas have equal parts: the last
-        batch, and all where `eval_batch_size` is not a multiple of their number.
+        Replicas have equal parts of a batch, so the last batch, and every batch if `eval_batch_size` is not a
+        multiple of their number, is padded with rows that do not count.
         """
         assert self._eval, "there is no --eval_file"
         files = self._eval
@@ -94,11 +87,7 @@ class PretrainingInputs:
         each = -(-self.settings.eval_batch_size // replicas)
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            batches = pretraining_dataset(
-                files,
-                batch_size=self.settings.eval_batch_size,
-                repeat=False,
-            )
+            batches = pretraining_dataset(files, batch_size=self.settings.eval_batch_size, repeat=False)
             local = replicas // context.num_input_pipelines
             first = context.input_pipeline_id * local
 
@@ -137,6 +126,6 @@ def _check_apart(train_paths: list[Path], eval_paths: list[Path]) -> None:
 
 
 def _parts(values: tf.Tensor, number: int, each: int) -> tf.Tensor:
-    """A batch (B, ...) filled up with zeros and cut: (number, each, ...)."""
+    """A batch (B, ...) padded with zeros and cut into parts: (number, each, ...)."""
     padding = [[0, number * each - tf.shape(values)[0]], *([0, 0] for _ in values.shape[1:])]
     return tf.reshape(tf.pad(values, padding), (number, each, *values.shape[1:]))

@@ -1,94 +1,124 @@
-"""The loop over steps: when to log, when to save, when to go back, when to stop."""
+"""The loop over training steps between two logged ones, and their speed."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from albert_tf.pretraining.milestones import Milestones
-from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.pretraining.speed import Speed
-from albert_tf.pretraining.steps import step_metrics, zero_sums
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import gpu_peak, tpu_peak, training_flops
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings
+from albert_tf.pretraining.steps import TrainStep, step_metrics, zero_sums
+from albert_tf.training.session import RunSession
 
-SECONDS_PER_CALL = 2.0  # in which a bar still moves and a signal is still answered
+SECONDS_PER_CALL = 2.0  # of the training step: short enough to move the progress bar and to answer a signal
 
 
-def train(
-    train_steps: Callable,
-    batches: Iterator,
-    *,
-    start_step: int,
-    speed: Speed,
-    learning_rate: Callable,
-    more_metrics: Callable[[], dict[str, float]],
-    iterations_per_loop: int | None,
-    settings: PretrainingSettings,
-    milestones: Milestones,
-) -> None:
-    """Takes the steps from `start_step` to `settings.num_train_steps`.
+class Speed:
+    """Turns durations into the figures that are logged.
 
     Args:
-      train_steps: (batches, number of steps, sums) -> sums, of `make_train_function`.
-      batches: the iterator of batches, at the position of `start_step`.
-      start_step: how many steps have been taken before.
-      speed: makes figures of times.
-      learning_rate: step -> rate, for the log.
-      more_metrics: what else to log, asked at logged steps only.
-      iterations_per_loop: steps a call; None for as many as take `SECONDS_PER_CALL`.
-      settings: for `num_train_steps`, `log_steps` and `save_checkpoints_steps`.
-      milestones: saves and evaluates where a checkpoint is due, and goes back where its guard wants to.
-        Its log and progress get the means since the last logged step; its preemption is asked after every call
-        whether to stop.
-
-    Raises:
-      Preempted: there was a SIGTERM, and a checkpoint has been saved.
+      settings: the run's.
+      config: the model's.
+      peak: FLOP/s of all devices together, None if unknown.
     """
-    guard, preemption, progress = milestones.guard, milestones.preemption, milestones.progress
-    # Builds the graph and takes no step, so that no rate counts it.
-    train_steps(batches, tf.constant(0), zero_sums())
-    step, per_call, stop = start_step, iterations_per_loop or 1, preemption.agreed()
-    saved = start_step
-    while step < settings.num_train_steps and not stop:
-        before, target = step, _next_stop(step, settings)
-        sums, began = zero_sums(), time.monotonic()
+
+    def __init__(self, settings: ResolvedSettings, config: AlbertConfig, peak: float | None):
+        batch_size, T = settings.train_batch_size, settings.max_seq_length
+        self._tokens_per_step = batch_size * T
+        self._flops_per_step = batch_size * training_flops(config, T, settings.max_predictions_per_seq)
+        self._peak = peak
+
+    def values(self, steps: int, seconds: float, waited: float) -> dict[str, float]:
+        """The figures of `steps` steps that took `seconds`, `waited` of them for batches.
+
+        Returns:
+          `tokens_per_second`, padding included; `flops_per_second`, those that the model needs (`training_flops`);
+          `share_of_peak`, their share of the peak, if it is known; `input_wait_share`, the share of time
+          spent waiting.
+        """
+        flops = steps * self._flops_per_step / seconds
+        return {
+            "tokens_per_second": steps * self._tokens_per_step / seconds,
+            "flops_per_second": flops,
+            **({"share_of_peak": flops / self._peak} if self._peak else {}),
+            "input_wait_share": min(waited / seconds, 1.0),
+        }
+
+
+def device_peak(strategy: tf.distribute.Strategy) -> float | None:
+    """Peak FLOP/s of all devices together by the makers' tables (`albert_tf.flops`), None if they list none."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return tpu_peak(os.environ.get("TPU_ACCELERATOR_TYPE", ""))
+    if not tf.config.list_logical_devices("GPU"):
+        return None
+    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
+    peak = gpu_peak(details.get("device_name", ""))
+    return peak * strategy.num_replicas_in_sync if peak else None
+
+
+class StepLoop:
+    """Takes steps in calls of about `SECONDS_PER_CALL`, and records their means.
+
+    Args:
+      step: the training step.
+      batches: an iterator that starts with the batch of the run's next step.
+      speed: turns durations into figures.
+      learning_rate: step -> rate, for the log.
+      session: the open run.
+      num_train_steps: steps of the whole run, for the time left.
+      steps_per_call: a fixed number of steps per call, None to choose it by the time that they take.
+    """
+
+    def __init__(
+        self,
+        step: TrainStep,
+        batches: Iterator,
+        speed: Speed,
+        learning_rate: Callable,
+        session: RunSession,
+        num_train_steps: int,
+        steps_per_call: int | None,
+    ):
+        self._step, self._batches, self._speed = step, batches, speed
+        self._learning_rate, self._session = learning_rate, session
+        self._num_train_steps = num_train_steps
+        self._adapts, self._per_call = steps_per_call is None, steps_per_call or 1
+        # Builds the graph without taking a step, so that no speed includes it.
+        step(batches, tf.constant(0), zero_sums())
+
+    def run(self, start: int, target: int) -> tuple[int, dict[str, float], bool]:
+        """Takes the steps from `start` to `target`, fewer if there is a SIGTERM, and records their means.
+
+        Returns:
+          The step that was reached, the logged values, and whether to stop because of a SIGTERM.
+        """
+        began, step, stop, sums = time.monotonic(), start, False, zero_sums()
         while step < target and not stop:
-            call_began, taken = time.monotonic(), min(per_call, target - step)
-            sums = train_steps(batches, tf.constant(taken), sums)
-            sums["examples"].numpy()  # waits for it
+            call_began, taken = time.monotonic(), min(self._per_call, target - step)
+            sums = self._step(self._batches, tf.constant(taken), sums)
+            sums["examples"].numpy()  # waits for the call to finish
             step += taken
-            progress.advance(step)
-            stop = preemption.agreed()
-            if not iterations_per_loop:
-                per_call = max(1, int(taken * SECONDS_PER_CALL / (time.monotonic() - call_began)))
+            self._session.progress.advance(step)
+            stop = self._session.preemption.agreed()
+            if self._adapts:
+                self._per_call = max(1, int(taken * SECONDS_PER_CALL / (time.monotonic() - call_began)))
         values = {
             **step_metrics(sums),
-            "learning_rate": float(learning_rate(step - 1)),
-            **more_metrics(),
-            **speed.values(step - before, time.monotonic() - began, float(sums["input_wait"])),
+            "learning_rate": float(self._learning_rate(step - 1)),
+            **self._step.trust_ratios(),
+            **self._speed.values(step - start, time.monotonic() - began, float(sums["input_wait"])),
         }
-        milestones.log.write(step, values)
-        progress.update(
-            step, values, (settings.num_train_steps - step) * (time.monotonic() - began) / (step - before)
-        )
-        if guard.spiked(values):
-            milestones.roll_back(step)
-            saved = step
-        elif step % settings.save_checkpoints_steps == 0 or step == settings.num_train_steps:
-            milestones.save()
-            saved = step
-            if not stop:
-                milestones.evaluate(step)
-                stop = preemption.agreed()
-    if stop and step < settings.num_train_steps:
-        if saved != step:
-            milestones.save()
-        raise preemption.stop(step)
+        seconds_per_step = (time.monotonic() - began) / (step - start)
+        self._session.record_step(step, values, (self._num_train_steps - step) * seconds_per_step)
+        return step, values, stop
 
 
-def _next_stop(step: int, settings: PretrainingSettings) -> int:
-    """The next step to log: the end, a multiple of `log_steps`, or a checkpoint.
+def next_logged_step(step: int, settings: PretrainingSettings) -> int:
+    """The next step to log: a multiple of `log_steps`, a checkpoint, or the end.
 
-    A checkpoint is logged too, so that the means of a resumed run are over the same steps.
+    Checkpoints are logged too, so that the means of a resumed run cover the same steps.
     """
     intervals = (settings.log_steps, settings.save_checkpoints_steps)
     return min(settings.num_train_steps, *((step // interval + 1) * interval for interval in intervals))

@@ -1,7 +1,6 @@
-"""Pretraining, as a story in order: configuration, data, devices, model, loop."""
+"""Pretraining as a story: configuration, data, devices, model; then the loop over steps."""
 
 import contextlib
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,189 +11,251 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
-from albert_tf.pretraining.cores import parts_at_once
-from albert_tf.pretraining.devices import check_batch, compiles, iterations_per_loop
+from albert_tf.pretraining.devices import (
+    check_batch_divides,
+    choose_parallel_parts,
+    compiles,
+    iterations_per_loop,
+)
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import learning_rate_line, warnings
 from albert_tf.pretraining.inputs import PretrainingInputs
-from albert_tf.pretraining.loop import train
-from albert_tf.pretraining.milestones import Milestones
-from albert_tf.pretraining.run_folder import open_run
-from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.pretraining.speed import Speed, device_peak
-from albert_tf.pretraining.steps import (
-    make_eval_function,
-    make_train_function,
-    make_trust_ratio_function,
-)
+from albert_tf.pretraining.loop import Speed, StepLoop, device_peak, next_logged_step
+from albert_tf.pretraining.run_folder import write_run_folder
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings
+from albert_tf.pretraining.steps import EvalStep, TrainStep
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
-from albert_tf.training.failures import failures_told
-from albert_tf.training.metrics_file import read_metrics
-from albert_tf.training.preemption import Preemption
-from albert_tf.training.run_files import CHECKPOINTS, settings_json
-from albert_tf.training.run_log import RunLog, TrainingProgress
+from albert_tf.training.interruptions import as_input_errors
+from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
+from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 
 
 def pretrain(settings: PretrainingSettings) -> dict[str, float]:
-    """Starts a run, or goes on with the one in `settings.output_dir`.
+    """Starts a run, or resumes the one in `settings.output_dir`.
 
     Returns:
       The metrics of the last evaluation, names prefixed with `eval_`; empty if there was none.
 
     Raises:
-      InputError: files, flags and configuration do not fit each other; then nothing has been written.
+      InputError: files, flags and configuration do not fit together; nothing has been written then.
+      Preempted: the process received SIGTERM and has saved a checkpoint.
     """
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
-    inputs = PretrainingInputs(settings, config)
-    given, settings = settings, inputs.settings
-    parts = parts_at_once(settings, config)
-    strategy = make_strategy(settings)
-    check_batch(settings, strategy)
-    check_agreement(
-        strategy,
-        zlib.crc32(f"{settings_json(settings)} {config.to_dict()}".encode()),
-        "All workers must be started with the same flags and configuration. Received others elsewhere than here.",
-    )
-    run, chief = Path(settings.output_dir), is_chief(strategy)
-    with strategy.scope():
-        model, optimizer = make_model(settings, config)
-        is_new = not steps_in(run / CHECKPOINTS)
-        missing = initialise(settings, model, optimizer) if is_new else ()
-    if chief:
-        with failures_told(run):
-            open_run(settings, config, inputs.vocabulary, inputs.manifest)
-    checkpoints = RunCheckpoints(run, model, optimizer, settings.keep_checkpoint_max)
-    start_step = checkpoints.restore_latest()
-    check_agreement(
-        strategy,
-        start_step,
-        f"--output_dir must be one folder that all workers share. Received {run}, where this one finds the "
-        f"checkpoint of step {start_step} and another one finds another.",
-    )
-
-    with (
-        failures_told(run),
-        log_folder(run, chief) as folder,
-        TrainingProgress(settings.num_train_steps, start_step) as progress,
-        Preemption(strategy) as preemption,
-    ):
-        lines = [line for line in read_metrics(run) if line["step"] <= start_step]
-        guard = Guard(settings, lines)
-        was_evaluated = any("eval_loss" in line for line in lines if line["step"] == start_step)
-        log = RunLog(folder, start_step)
-
-        milestones = Milestones(
-            strategy,
-            checkpoints,
-            make_eval_function(model, strategy, parts_at_once=parts),
-            (lambda: inputs.eval_batches(strategy)) if settings.do_eval and settings.eval_file else None,
-            settings.max_eval_steps,
-            guard,
-            preemption,
-            log,
-            progress,
-        )
-        for line in notes(settings, start_step, is_new, missing):
-            progress.say(line)
-        if settings.do_train and start_step < settings.num_train_steps:
-            if given.learning_rate is None:
-                progress.say(learning_rate_line(settings))
-            for line in warnings(settings, inputs.examples, inputs.manifest):
-                progress.say(line)
-            if start_step and start_step % settings.save_checkpoints_steps == 0 and not was_evaluated:
-                milestones.evaluate(start_step)  # a run that was killed between checkpoint and evaluation
-            peak = device_peak(
-                strategy, run, model.compute_dtype, measure=settings.measure_peak, at_once=parts
-            )
-            train(
-                make_train_function(
-                    model,
-                    optimizer,
-                    strategy,
-                    accumulation_steps=settings.gradient_accumulation_steps,
-                    parts_at_once=parts,
-                    jit_compile=compiles(settings, strategy),
-                ),
-                iter(inputs.train_batches(strategy, start_step)),
-                start_step=start_step,
-                speed=Speed(settings, config, peak),
-                learning_rate=make_schedule(settings),
-                more_metrics=make_trust_ratio_function(optimizer),
-                iterations_per_loop=iterations_per_loop(settings, strategy),
-                settings=settings,
-                milestones=milestones,
-            )
+    run = PretrainingRun(settings)
+    run.restore()
+    with run.opened():
+        if settings.do_train and run.start_step < settings.num_train_steps:
+            run.train()
         elif settings.do_eval:
-            milestones.evaluate(start_step)
-    return milestones.metrics
+            run.evaluate(run.start_step)
+    return run.metrics
+
+
+class PretrainingRun:
+    """A run in its folder: restored, then trained or evaluated while it is open.
+
+    All workers call the same methods at the same steps; the chief alone writes.
+
+    Args:
+      given: the flags.
+
+    Attributes:
+      settings: the flags with their defaults filled in.
+      folder: the run's folder.
+      start_step: the steps that were taken before.
+      session: the log, the progress bar and the preemption of the open run.
+      metrics: those of the last evaluation.
+    """
+
+    session: RunSession
+    guard: Guard
+
+    def __init__(self, given: PretrainingSettings):
+        self.given, self.config = given, AlbertConfig.from_json_file(given.albert_config_file)
+        self.inputs = PretrainingInputs(given, self.config)
+        self.settings = settings = self.inputs.settings
+        self.folder = Path(settings.output_dir)
+        self.parallel_parts = choose_parallel_parts(settings, self.config)  # before TensorFlow starts
+        self.strategy = make_strategy(settings)
+        check_batch_divides(settings, self.strategy)
+        check_agreement(
+            self.strategy,
+            zlib.crc32(f"{settings_json(settings)} {self.config.to_dict()}".encode()),
+            "All workers must be started with the same flags and configuration. Those of another worker differ.",
+        )
+        self.start_step, self.metrics = 0, dict[str, float]()
+        self.notes: list[str] = []
+        with self.strategy.scope():
+            self.model, self.optimizer = make_model(settings, self.config)
+
+    def restore(self) -> None:
+        """Loads the last checkpoint, or for a new run --init_checkpoint if given, and writes the run's folder.
+
+        Raises:
+          InputError: the folder holds another run, or a checkpoint does not fit.
+        """
+        settings, is_new = self.settings, not steps_in(self.folder / CHECKPOINTS)
+        missing = self._load_initial_weights() if is_new else ()
+        if is_chief(self.strategy):
+            with as_input_errors(self.folder):
+                write_run_folder(settings, self.config, self.inputs.vocabulary, self.inputs.manifest)
+        self.checkpoints = RunCheckpoints(
+            self.folder, self.model, self.optimizer, settings.keep_checkpoint_max
+        )
+        self.start_step = self.checkpoints.restore_latest()
+        check_agreement(
+            self.strategy,
+            self.start_step,
+            f"--output_dir must be one folder that all workers share. Received {self.folder}, in which this "
+            f"worker finds the checkpoint of step {self.start_step} and another worker a different one.",
+        )
+        if self.start_step:
+            source = settings.init_checkpoint if is_new else f"the run in {settings.output_dir}"
+            self.notes.append(f"resuming at step {self.start_step} of {source}")
+        if missing:
+            self.notes.append(
+                f"{settings.init_checkpoint} holds no {', '.join(missing)}: using fresh weights"
+            )
+        if settings.do_eval and not settings.eval_file:
+            self.notes.append(
+                "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
+            )
+
+    def _load_initial_weights(self) -> tuple[str, ...]:
+        """Loads --init_checkpoint, if given; returns the parts of the model that it does not hold."""
+        if not self.settings.init_checkpoint:
+            return ()
+        with self.strategy.scope():
+            return load_weights_into(
+                self.model,
+                self.settings.init_checkpoint,
+                resize_positions=self.settings.resize_positions,
+                optimizer=self.optimizer if self.settings.init_optimizer else None,
+            )
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Within this context the run is open: `train`, `evaluate`, `save` and `roll_back` may be called."""
+        settings = self.settings
+        self._lines = [line for line in read_metrics(self.folder) if line["step"] <= self.start_step]
+        self.guard = Guard(settings, self._lines)
+        self._eval_step = EvalStep(self.model, self.strategy, parallel_parts=self.parallel_parts)
+        with open_session(self.folder, self.strategy, settings.num_train_steps, self.start_step) as session:
+            self.session = session
+            for line in self.notes:
+                session.progress.say(line)
+            yield
+
+    def train(self) -> None:
+        """Takes the steps from `start_step` to the end; logs, saves, evaluates and rolls back on the way.
+
+        Raises:
+          Preempted: the process received SIGTERM and has saved a checkpoint.
+        """
+        settings, preemption = self.settings, self.session.preemption
+        self._advise()
+        self._catch_up()
+        loop = self._make_loop()
+        step = saved = self.start_step
+        stop = preemption.agreed()
+        while step < settings.num_train_steps and not stop:
+            step, values, stop = loop.run(step, next_logged_step(step, settings))
+            if self.guard.spiked(values):
+                self.roll_back(step)
+                saved = step
+            elif step % settings.save_checkpoints_steps == 0 or step == settings.num_train_steps:
+                self.save()
+                saved = step
+                if not stop:
+                    self.evaluate(step)
+                    stop = preemption.agreed()
+        if stop and step < settings.num_train_steps:
+            if saved != step:
+                self.save()
+            raise preemption.stop(step)
+
+    def _advise(self) -> None:
+        if self.given.learning_rate is None:
+            self.session.progress.say(learning_rate_line(self.settings))
+        for line in warnings(self.settings, self.inputs.examples, self.inputs.manifest):
+            self.session.progress.say(line)
+
+    def _catch_up(self) -> None:
+        """Evaluates the checkpoint of `start_step` if the run was killed between the two."""
+        step = self.start_step
+        evaluated = any("eval_loss" in line for line in self._lines if line["step"] == step)
+        if step and step % self.settings.save_checkpoints_steps == 0 and not evaluated:
+            self.evaluate(step)
+
+    def _make_loop(self) -> StepLoop:
+        settings, strategy = self.settings, self.strategy
+        step = TrainStep(
+            self.model,
+            self.optimizer,
+            strategy,
+            accumulation_steps=settings.gradient_accumulation_steps,
+            parallel_parts=self.parallel_parts,
+            jit_compile=compiles(settings, strategy),
+        )
+        return StepLoop(
+            step,
+            iter(self.inputs.train_batches(strategy, self.start_step)),
+            Speed(settings, self.config, device_peak(strategy)),
+            make_schedule(settings),
+            self.session,
+            num_train_steps=settings.num_train_steps,
+            steps_per_call=iterations_per_loop(settings, strategy),
+        )
+
+    def save(self) -> None:
+        """Saves a checkpoint, which counts as good if the last logged interval was."""
+        if is_chief(self.strategy):
+            self.checkpoints.save(good=self.guard.calm)
+
+    def evaluate(self, step: int) -> None:
+        """Evaluates on --eval_file, if --do_eval and it are given."""
+        if not (self.settings.do_eval and self.settings.eval_file):
+            return
+        batches = self.session.preemption.watched(self.inputs.eval_batches(self.strategy), step)
+        self.metrics = self._eval_step.metrics(batches, self.settings.max_eval_steps)
+        self.session.record_evaluation(step, self.metrics)
+
+    def roll_back(self, step: int) -> None:
+        """Restores the weights and moments of a good checkpoint and saves them as the checkpoint of `step`.
+
+        Raises:
+          InputError: there is no good checkpoint, or there were too many roll-backs.
+        """
+        source = self.guard.choose(self.checkpoints.good_steps())
+        self.checkpoints.restore_values(source)
+        check_agreement(
+            self.strategy, source, "All workers must see the same checkpoints. Another worker sees others."
+        )
+        if is_chief(self.strategy):
+            self.checkpoints.save(good=False)
+        self.session.log.write(step, {"rolled_back_to": source})
+        self.session.progress.say(self.guard.rolled_back(source))
 
 
 def make_model(
-    settings: PretrainingSettings, config: AlbertConfig
+    settings: ResolvedSettings, config: AlbertConfig
 ) -> tuple[AlbertPretrainer, keras.optimizers.Optimizer]:
-    """A fresh model and its optimizer."""
-    dtype = dtype_policy(settings)
+    """A fresh model with float32 weights, and its optimizer."""
     model = AlbertPretrainer(
-        config, seed=settings.seed, remat=settings.remat, scan_layers=settings.scan_layers, dtype=dtype
+        config,
+        seed=settings.seed,
+        remat=settings.remat,
+        scan_layers=settings.scan_layers,
+        dtype=keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"),
     )
-    optimizer = make_optimizer(settings)
+    optimizer = {"lamb": Lamb, "adamw": AdamW}[settings.optimizer](make_schedule(settings))
     optimizer.build(model.trainable_variables)
     return model, optimizer
 
 
-def initialise(
-    settings: PretrainingSettings, model: AlbertPretrainer, optimizer: keras.optimizers.Optimizer
-) -> tuple[str, ...]:
-    """Takes the weights of --init_checkpoint, if there is one; returns the parts that it does not hold."""
-    if not settings.init_checkpoint:
-        return ()
-    return load_weights_into(
-        model,
-        settings.init_checkpoint,
-        resize_positions=settings.resize_positions,
-        optimizer=optimizer if settings.init_optimizer else None,
-    )
-
-
-def notes(
-    settings: PretrainingSettings, start_step: int, is_new: bool, missing: tuple[str, ...]
-) -> Iterator[str]:
-    """What to tell before the run begins."""
-    if start_step:
-        source = settings.init_checkpoint if is_new else f"the run in {settings.output_dir}"
-        yield f"going on at step {start_step} of {source}"
-    if missing:
-        yield f"{settings.init_checkpoint} holds no {', '.join(missing)}: fresh weights there"
-    if settings.do_eval and not settings.eval_file:
-        yield "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
-
-
-def dtype_policy(settings: PretrainingSettings) -> keras.DTypePolicy:
-    """What the model computes in; its weights are float32."""
-    return keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32")
-
-
-@contextlib.contextmanager
-def log_folder(run: Path, chief: bool) -> Iterator[Path]:
-    """Where to write metrics: the run's folder, or for all workers but the chief one that is thrown away."""
-    if chief:
-        yield run
-        return
-    with tempfile.TemporaryDirectory() as aside:
-        yield Path(aside)
-
-
-def make_schedule(settings: PretrainingSettings) -> WarmupPolynomialDecay:
-    """The learning rate that the flags ask for."""
-    assert settings.learning_rate, "inputs.py has resolved it"
+def make_schedule(settings: ResolvedSettings) -> WarmupPolynomialDecay:
+    """The learning rate over the run."""
     return WarmupPolynomialDecay(
         settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps, settings.poly_power
     )
-
-
-def make_optimizer(settings: PretrainingSettings) -> keras.optimizers.Optimizer:
-    """The optimizer that the flags ask for."""
-    optimizer = {"lamb": Lamb, "adamw": AdamW}[settings.optimizer]
-    return optimizer(make_schedule(settings))

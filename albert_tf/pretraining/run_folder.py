@@ -1,7 +1,7 @@
 """The folder of a pretraining run.
 
-It holds `albert_config.json`, `settings.json`, the vocabulary where there is one, `checkpoints/`,
-`metrics.jsonl` and `tensorboard/`.
+It holds albert_config.json, settings.json, data_manifest.json, the vocabulary if known, checkpoints/,
+metrics.jsonl and tensorboard/.
 """
 
 import shutil
@@ -22,16 +22,16 @@ from data_prep.files import write_text, written_aside
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-def open_run(
+def write_run_folder(
     settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None, manifest: Manifest | None
 ) -> Path:
-    """Makes the run's folder, or checks that the one that is there is of the same run.
+    """Creates the run's folder, or checks that an existing one holds the same run; returns it.
 
     Args:
-      settings: kept as settings.json.
-      config: kept as albert_config.json.
-      vocabulary: of the examples, kept for export as spm.model or vocab.txt.
-      manifest: the examples' manifest, kept as data_manifest.json.
+      settings: written as settings.json.
+      config: written as albert_config.json.
+      vocabulary: the examples' vocabulary, copied to spm.model or vocab.txt for export.
+      manifest: the examples' manifest, copied to data_manifest.json.
 
     Raises:
       InputError: the folder holds a run with another configuration or other fixed settings.
@@ -57,10 +57,12 @@ def open_run(
 def _check_same_config(run: Path, config: AlbertConfig) -> None:
     there, given = AlbertConfig.from_json_file(run / CONFIG_FILE).to_dict(), config.to_dict()
     different = [
-        f"{name} {there[name]} there, {given[name]} given" for name in given if there[name] != given[name]
+        f"{name} is {there[name]} there, received {given[name]}"
+        for name in given
+        if there[name] != given[name]
     ]
     if different:
         raise InputError(
             f"{run} holds a run with another configuration: {'; '.join(different)}. Use the same "
-            "configuration to go on with it, or another --output_dir for a new run."
+            "configuration to resume it, or another --output_dir for a new run."
         )

@@ -1,64 +1,68 @@
 """The flags of pretraining, under the original's names."""
 
-from dataclasses import dataclass
+import dataclasses
+import math
+from dataclasses import dataclass, field
 from typing import Literal
 
 from albert_tf.model.remat import Remat
 from albert_tf.training.cluster import other_than_one_machine
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 
 
 @dataclass(frozen=True)
 class PretrainingSettings:
-    """Everything that one pretraining run is told.
+    """The flags of a pretraining run.
 
     Attributes:
       input_file: TFRecord files to train on; commas and globs.
       albert_config_file: the model's albert_config.json.
-      output_dir: the run's folder; a run that is found there goes on from its last checkpoint.
-      eval_file: TFRecord files to evaluate on, of documents that are not trained on; commas and globs.
-      spm_model_file: the vocabulary that the files were made with, or a WordPiece vocab.txt, kept with the run for
-        export. Default: what their manifest.json names, if it is still there.
-      init_checkpoint: what to take the initial weights from: a run, a checkpoint, or anything that
+      output_dir: the run's folder; if it holds a run, this run resumes from its last checkpoint.
+      eval_file: TFRecord files to evaluate on, made from documents that are not in --input_file; commas and globs.
+      spm_model_file: the SentencePiece model or WordPiece vocab.txt that the files were made with; it is copied to
+        the run for export. Default: the one in their manifest.json, if it still exists.
+      init_checkpoint: the source of the initial weights: a run, a checkpoint, or any format that
         `albert convert` reads.
       do_train: train.
       do_eval: evaluate at every checkpoint and at the end.
-      train_batch_size: examples a step, over all devices.
-      eval_batch_size: examples a step of evaluation.
-      max_seq_length: T of the files; default: read from them.
-      max_predictions_per_seq: P of the files; default: read from them.
+      train_batch_size: examples per step, over all devices.
+      eval_batch_size: examples per evaluation step.
+      max_seq_length: T of the files. Default: read from the files.
+      max_predictions_per_seq: P of the files. Default: read from the files.
       optimizer: lamb or adamw.
-      learning_rate: the peak. Default: with lamb the paper's 0.00176, with adamw BERT's 0.0001, times the
-        square root of --train_batch_size / 4096 or / 256, the batches that those are for.
+      learning_rate: the peak. Default: the paper's 0.00176 for lamb and BERT's 0.0001 for adamw, scaled by the
+        square root of --train_batch_size over the batch that they were published for, 4096 and 256.
       poly_power: power of the polynomial decay.
       num_train_steps: steps of the whole run.
       num_warmup_steps: steps of linear warm-up.
       save_checkpoints_steps: steps between checkpoints.
-      keep_checkpoint_max: checkpoints to keep.
-      max_eval_steps: at most so many batches an evaluation.
-      log_steps: steps between lines in metrics.jsonl, which has one for each checkpoint too.
+      keep_checkpoint_max: number of checkpoints to keep.
+      max_eval_steps: maximum number of batches per evaluation.
+      log_steps: steps between lines in metrics.jsonl; every checkpoint is logged too.
       seed: seeds initial weights, order of examples and dropout.
-      tpu: a TPU's name, grpc:// address or "local".
+      tpu: a TPU's name, its grpc:// address, or "local".
       strategy: one device; all GPUs of this machine (mirrored); or one process on each of several machines,
-        which TF_CONFIG names and which share --output_dir (multi_worker). auto takes what there is.
-      num_devices: so many GPUs, or without GPUs so many devices made of the CPU. Default: all GPUs, or one.
-      gradient_accumulation_steps: parts that each device takes its share of a batch in, one after the other;
-        the result is the same from less memory.
-      iterations_per_loop: steps between looks at signals and the progress bar. Default: as many as take about
-        2 seconds; 10 with several workers.
-      remat: compute again in the backward pass instead of keeping it. activations: attention probabilities and
-        gelu, a few percent more time. layers, or nothing after the flag: all inside each layer, least memory,
-        about a third more time.
-      scan_layers: compile layers that share their parameters once, as a loop: XLA, so TPUs, start many times
-        sooner.
+        which TF_CONFIG lists and which share --output_dir (multi_worker). auto uses what is available.
+      num_devices: number of GPUs to use, or without GPUs the number of devices to divide the CPU into. Default:
+        all GPUs, or one.
+      gradient_accumulation_steps: micro-batches into which each device cuts its share of a batch; the result is
+        the same and takes less memory.
+      iterations_per_loop: steps between checks for signals and updates of the progress bar. Default: as many as
+        take about 2 seconds; 10 with several workers.
+      remat: recompute activations in the backward pass instead of keeping them. activations: only attention
+        probabilities and gelu, a few percent slower. layers, or the flag without a value: everything inside each
+        layer, least memory, about a third slower.
+      scan_layers: compile layers that share their parameters once, as a loop. With XLA, as on TPUs, training
+        starts many times sooner.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
       jit_compile: compile the step with XLA. auto: on GPUs. TPUs always do.
-      spike_factor: a logged loss above so many times the usual one (the median of the last 20) is a spike.
-      spike_intervals: after so many logged spikes in a row the last good checkpoint's weights are taken back.
-      max_rollbacks: how often, before the run stops with advice.
-      init_optimizer: with --init_checkpoint, also go on with its optimizer's moments and count of steps.
-      resize_positions: with --init_checkpoint, take what fits of a position table of another length.
-      measure_peak: where the peak FLOPs of the devices are not known, as of CPUs, measure them once a run.
+      spike_factor: a logged loss is a spike if it is more than this factor above the median of the last 20.
+      spike_intervals: after this many logged spikes in a row the run rolls back to the weights of the last good
+        checkpoint.
+      max_rollbacks: maximum number of roll-backs; after that the run stops with advice.
+      init_optimizer: also restore the optimizer's moments and step count from --init_checkpoint.
+      resize_positions: if the position table of --init_checkpoint has another length, copy the rows that both
+        have.
     """
 
     input_file: str
@@ -97,7 +101,6 @@ class PretrainingSettings:
     max_rollbacks: int = 3
     init_optimizer: bool = False
     resize_positions: bool = False
-    measure_peak: bool = False
 
     def __post_init__(self):
         if not self.do_train and not self.do_eval:
@@ -107,22 +110,8 @@ class PretrainingSettings:
                 "--do_eval needs --eval_file: evaluation never reads the training files. Prepare examples of "
                 "held-out documents with `albert prepare` and name them."
             )
-        for name in (
-            "train_batch_size",
-            "eval_batch_size",
-            "num_train_steps",
-            "save_checkpoints_steps",
-            "keep_checkpoint_max",
-            "max_eval_steps",
-            "log_steps",
-            "num_devices",
-            "gradient_accumulation_steps",
-            "iterations_per_loop",
-        ):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"--{name} must be at least 1. Received {getattr(self, name)}.")
-        if self.num_warmup_steps < 0:
-            raise InputError(f"--num_warmup_steps must be at least 0. Received {self.num_warmup_steps}.")
+        check_at_least(1, self, *_AT_LEAST_ONE)
+        check_at_least(0, self, "num_warmup_steps", "max_rollbacks")
         for name in ("learning_rate", "poly_power"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
@@ -133,8 +122,8 @@ class PretrainingSettings:
     def _check_devices(self):
         if self.tpu and self.strategy != "auto":
             raise InputError(
-                f"--tpu and --strategy are two ways to choose devices. Received {self.tpu} and {self.strategy}; "
-                "leave one out."
+                "--tpu and --strategy cannot be combined: both choose devices. Received "
+                f"{self.tpu} and {self.strategy}; omit one."
             )
         if self.num_devices and (self.tpu or self.strategy in ("one", "multi_worker")):
             other = f"--tpu={self.tpu}" if self.tpu else f"--strategy={self.strategy}"
@@ -143,19 +132,26 @@ class PretrainingSettings:
     def _check_survival(self):
         if not self.spike_factor > 1:
             raise InputError(f"--spike_factor must be above 1. Received {self.spike_factor}.")
-        if self.spike_intervals < 1 or self.max_rollbacks < 0:
-            raise InputError(
-                "--spike_intervals must be at least 1 and --max_rollbacks at least 0. "
-                f"Received {self.spike_intervals} and {self.max_rollbacks}."
-            )
         for name in ("init_optimizer", "resize_positions"):
             if getattr(self, name) and not self.init_checkpoint:
-                raise InputError(
-                    f"--{name} is about --init_checkpoint. Received it without; name a checkpoint."
-                )
+                raise InputError(f"--{name} needs --init_checkpoint. Received none; name a checkpoint.")
 
 
-# Changing one of these in the middle of a run would make it another run: other data order, other mathematics.
+_AT_LEAST_ONE = (
+    "train_batch_size",
+    "eval_batch_size",
+    "num_train_steps",
+    "save_checkpoints_steps",
+    "keep_checkpoint_max",
+    "max_eval_steps",
+    "log_steps",
+    "num_devices",
+    "gradient_accumulation_steps",
+    "iterations_per_loop",
+    "spike_intervals",
+)
+
+# A run keeps these: with another order of data or other mathematics it would be another run.
 FIXED = (
     "input_file",
     "train_batch_size",
@@ -164,3 +160,34 @@ FIXED = (
     "optimizer",
     "seed",
 )
+
+
+@dataclass(frozen=True)
+class ResolvedSettings(PretrainingSettings):
+    """The flags of a run with every default filled in; settings.json holds these."""
+
+    max_seq_length: int = field(kw_only=True)
+    max_predictions_per_seq: int = field(kw_only=True)
+    learning_rate: float = field(kw_only=True)
+
+
+def resolve(settings: PretrainingSettings, T: int, P: int) -> ResolvedSettings:
+    """Fills in the lengths of the files, unless the flags give others, and the learning rate."""
+    return ResolvedSettings(
+        **{
+            **dataclasses.asdict(settings),
+            "max_seq_length": settings.max_seq_length or T,
+            "max_predictions_per_seq": settings.max_predictions_per_seq or P,
+            "learning_rate": settings.learning_rate or default_learning_rate(settings),
+        }
+    )
+
+
+# (rate, batch that it was published for, source): the paper, section 4.1; Devlin et al. 2019, appendix A.2.
+PUBLISHED_RATES = {"lamb": (0.00176, 4096, "the paper's"), "adamw": (0.0001, 256, "BERT's")}
+
+
+def default_learning_rate(settings: PretrainingSettings) -> float:
+    """The published rate of the optimizer, scaled by the square root of the batch."""
+    rate, batch, _ = PUBLISHED_RATES[settings.optimizer]
+    return float(f"{rate * math.sqrt(settings.train_batch_size / batch):.3g}")

@@ -1,9 +1,10 @@
-"""The training and evaluation steps, over any tf.distribute strategy.
+"""The training step and the evaluation step, under any tf.distribute strategy.
 
-Keras `fit` is not used: it fails under several strategies as soon as one call runs several steps
-(docs/architecture.md says which).
+Keras `fit` is not used: under several strategies it fails when one call takes several steps
+(docs/architecture.md).
 
-global batch -> a replica's part of it -> micro-batches --make_gradient_function--> gradients, summed -> update
+    global batch -> share of a replica -> micro-batches, in turn -> parts, in parallel -> gradients and sums
+                 -> added over parts, micro-batches and replicas -> clipped -> update
 """
 
 from collections.abc import Callable, Iterable
@@ -12,190 +13,227 @@ import keras
 import tensorflow as tf
 
 from albert_tf.model.formulas import formulas_compiled_by
-from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics, pretraining_sums
+from albert_tf.model.pretrainer import SUMS, AlbertPretrainer, pretraining_metrics, pretraining_sums
 from albert_tf.optimizers import CLIP_NORM, Lamb
-from albert_tf.pretraining.formula_compiler import formula_compiler
+from albert_tf.pretraining.devices import formula_compiler
 
-SUMS = (
-    "masked_lm_loss",
-    "masked_lm_correct",
-    "masked_lm_weight",
-    "sentence_order_loss",
-    "sentence_order_correct",
-    "sentence_order_weight",
-    "examples",
-)
-# What a training step adds to those: 1 and 0 for a step that was taken, 0 and 1 for one that was skipped; the
-# gradient's norm before clipping; seconds that the step waited for its batch.
-STEP_SUMS = ("steps", "skipped_steps", "gradient_norm", "input_wait")
+# What a training step adds: `pretraining_sums`; 1 and 0 if the step was taken, 0 and 1 if it was skipped; the
+# norm of the gradient before clipping; the seconds that the step waited for its batch.
+TRAINING_SUMS = (*SUMS, "steps", "skipped_steps", "gradient_norm", "input_wait")
 
 
 def zero_sums() -> dict[str, tf.Tensor]:
-    """What the function of `make_train_function` starts to add to."""
-    return {name: tf.constant(0.0) for name in (*SUMS, *STEP_SUMS)}
+    """The sums before the first step."""
+    return {name: tf.constant(0.0) for name in TRAINING_SUMS}
 
 
-def make_train_function(
-    model: AlbertPretrainer,
-    optimizer: keras.optimizers.Optimizer,
-    strategy: tf.distribute.Strategy,
-    *,
-    accumulation_steps: int = 1,
-    parts_at_once: int = 1,
-    jit_compile: bool = False,
-) -> Callable:
-    """A function (iterator, steps, sums) -> sums that takes `steps` optimizer steps in one call.
+def step_metrics(sums: dict) -> dict[str, float]:
+    """The means over the steps that the sums of a `TrainStep` cover.
 
-    The sums are `pretraining_sums` over all replicas and steps, added to those that were given;
-    `pretraining_metrics` makes means of them. They are added step by step, so that how many steps a call
-    takes does not show in them, not even in the last bit.
+    Returns:
+      `skipped_steps`, the number of skipped steps. If any step was taken, also `pretraining_metrics` and
+      `gradient_norm`, the mean norm before clipping.
+    """
+    sums = {name: float(value) for name, value in sums.items()}
+    skipped: dict[str, float] = {"skipped_steps": int(sums["skipped_steps"])}
+    if not sums["steps"]:
+        return skipped
+    return {**pretraining_metrics(sums), "gradient_norm": sums["gradient_norm"] / sums["steps"], **skipped}
 
-    A step whose loss or gradient is not finite changes neither weights nor moments and adds nothing to the
-    sums but a count (`STEP_SUMS`); it is counted in `optimizer.iterations` all the same, so that the next step
-    has other examples.
+
+class TrainStep:
+    """Takes optimizer steps: `sums = step(iterator, tf.constant(10), zero_sums())` takes ten in one call.
+
+    A step whose loss or gradient is not finite is skipped: it changes neither weights nor moments, and adds
+    nothing to the sums but a count. It still counts in `optimizer.iterations`, so that the next step reads
+    other examples.
 
     Args:
-      model: built under `strategy.scope()`, as the optimizer.
+      model: created under `strategy.scope()`, as is the optimizer.
       optimizer: built for the model's trainable variables.
-      strategy: its replicas share every batch.
-      accumulation_steps: micro-batches that a replica's part of the batch is cut into, one after the other,
-        to save memory. The gradient is that of the whole batch all the same.
-      parts_at_once: parts that a micro-batch is cut into, computed at the same time, see cores.py.
+      strategy: the replicas that share every batch.
+      accumulation_steps: micro-batches into which each replica cuts its share of the batch, computed in turn to
+        save memory. The gradient is still that of the whole batch.
+      parallel_parts: parts of a micro-batch that are computed in parallel, see `split_batch_over_cores`.
       jit_compile: compile the forward and backward pass with XLA.
     """
-    replica_step = make_replica_step(
-        model,
-        optimizer,
-        accumulation_steps=accumulation_steps,
-        parts_at_once=parts_at_once,
-        jit_compile=jit_compile,
-    )
 
-    @tf.function
-    def train_steps(iterator, steps, sums):
-        totals = tf.stack([sums[name] for name in (*SUMS, *STEP_SUMS)])
+    def __init__(
+        self,
+        model: AlbertPretrainer,
+        optimizer: keras.optimizers.Optimizer,
+        strategy: tf.distribute.Strategy,
+        *,
+        accumulation_steps: int = 1,
+        parallel_parts: int = 1,
+        jit_compile: bool = False,
+    ):
+        self._model, self._optimizer, self._strategy = model, optimizer, strategy
+        self._accumulation_steps, self._parallel_parts = accumulation_steps, parallel_parts
+        self._formula_compiler = None if jit_compile else formula_compiler()
+        self._gradients_of_part: Callable = self.gradients
+        if jit_compile:
+            # Not the whole step: XLA cannot compile the all-reduce and the update under every strategy.
+            self._gradients_of_part = tf.function(self.gradients, jit_compile=True)
+        elif accumulation_steps > 1 or parallel_parts > 1:
+            # Not inlined: for long sums of gradients inside two loops, TensorFlow 2.21 makes temporary
+            # variables that the second step finds already there, and fails.
+            self._gradients_of_part = _not_inlined(self.gradients)
+        self._take_steps = tf.function(self._steps)
+        self._trust_ratios = tf.function(_trust_ratios)
+
+    def __call__(self, iterator, steps: tf.Tensor, sums: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Takes `steps` optimizer steps and adds their sums over all replicas to `sums`.
+
+        The sums are added step by step, so that the number of steps in a call does not change a single bit of
+        them.
+
+        Args:
+          iterator: of distributed batches.
+          steps: int32 scalar.
+          sums: `zero_sums`, or what an earlier call returned; `step_metrics` turns them into means.
+        """
+        return self._take_steps(iterator, steps, sums)
+
+    def trust_ratios(self) -> dict[str, float]:
+        """LAMB's `trust_ratio_{mean,min,max}` for the current weights and moments; nothing for AdamW."""
+        if not isinstance(self._optimizer, Lamb):
+            return {}
+        return {f"trust_ratio_{name}": float(v) for name, v in self._trust_ratios(self._optimizer).items()}
+
+    def _steps(self, iterator, steps, sums):
+        totals = tf.stack([sums[name] for name in TRAINING_SUMS])
         for _ in tf.range(steps):
             batch, waited = _next_batch(iterator, totals)
-            of_step = _sum_replicas(strategy, strategy.run(replica_step, args=(batch,)))
-            totals += tf.concat([of_step, [waited]], axis=0)
-        return dict(zip((*SUMS, *STEP_SUMS), tf.unstack(totals), strict=True))
+            step_sums = _sum_replicas(self._strategy, self._strategy.run(self.replica_step, args=(batch,)))
+            totals += tf.concat([step_sums, [waited]], axis=0)
+        return dict(zip(TRAINING_SUMS, tf.unstack(totals), strict=True))
 
-    return train_steps
+    def replica_step(self, batch: dict) -> tf.Tensor:
+        """Takes one optimizer step with a replica's share of the global batch, inside `strategy.run`.
 
-
-def make_replica_step(
-    model: AlbertPretrainer,
-    optimizer: keras.optimizers.Optimizer,
-    *,
-    accumulation_steps: int = 1,
-    parts_at_once: int = 1,
-    jit_compile: bool = False,
-) -> Callable:
-    """A function batch -> sums that takes one optimizer step on one replica's part of the global batch.
-
-    For `strategy.run`, and for a compiler that wants the step alone (experiments/tpu_compile.py). The arguments
-    are those of `make_train_function`; the sums are a float32 array in the order of `SUMS` and `STEP_SUMS`,
-    without the last of those, which the caller knows.
-    """
-    gradient_function = make_gradient_function(model, None if jit_compile else formula_compiler())
-    if jit_compile:
-        # Only this much: optimizer and all-reduce are not for XLA under every strategy.
-        gradient_function = tf.function(gradient_function, jit_compile=True)
-    elif accumulation_steps > 1 or parts_at_once > 1:
-        # A call that is not inlined: of long sums of gradients inside two loops, TensorFlow 2.21 makes temporary
-        # variables that the second step finds still there, and fails.
-        gradient_function = tf.function(gradient_function, experimental_attributes={"_noinline": True})
-    if parts_at_once > 1:
-        gradient_function = _at_once(gradient_function, parts_at_once)
-
-    def replica_step(batch):
-        replicas = tf.distribute.get_replica_context()
-        counts = replicas.all_reduce(
+        Returns:
+          The sums of this replica in the order of `TRAINING_SUMS` without the last one: float32 (10,).
+        """
+        replica = tf.distribute.get_replica_context()
+        counts = replica.all_reduce(
             tf.distribute.ReduceOp.SUM,
             [tf.reduce_sum(batch["masked_lm_weights"]), tf.reduce_sum(batch["sentence_order_weights"])],
         )
-        weights = [variable.value for variable in model.trainable_variables]
-        values = [tf.convert_to_tensor(weight) for weight in weights]
-        seed, step = (
-            tf.convert_to_tensor(model.encoder.seeds.state),
-            tf.convert_to_tensor(optimizer.iterations),
-        )
-        first_stream = replicas.replica_id_in_sync_group * accumulation_steps
+        variables = [variable.value for variable in self._model.trainable_variables]
+        gradients, sums = self._accumulate(variables, batch, counts, replica.replica_id_in_sync_group)
+        # Reduced together with the sums, so that all replicas agree on whether the step is finite.
+        *gradients, total = replica.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, tf.reduce_sum(sums)])
+        gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
+        replica.merge_call(_update, args=(self._optimizer, gradients, variables, finite))
+        taken = tf.cast(finite, tf.float32)
+        counted = tf.stack([taken, 1 - taken, tf.where(finite, norm, 0.0)])
+        # These are the same on every replica: only the first one adds them.
+        counted *= tf.cast(tf.equal(replica.replica_id_in_sync_group, 0), tf.float32)
+        return tf.concat([tf.where(finite, sums, 0.0), counted], axis=0)
+
+    def _accumulate(self, variables: list, batch: dict, counts: list, replica_id) -> tuple[list, tf.Tensor]:
+        """Adds gradients and sums over the micro-batches of a replica's share of the batch, in turn."""
+        weights = [tf.convert_to_tensor(variable) for variable in variables]
+        seed = tf.convert_to_tensor(self._model.encoder.seeds.state)
+        step = tf.convert_to_tensor(self._optimizer.iterations)
+        number_of_parts = self._accumulation_steps
+        first_stream = replica_id * number_of_parts
 
         def gradients_of(micro_batch, number):
             stream_seed = dropout_seed(seed, step, first_stream + number)
-            return gradient_function(values, micro_batch, counts, stream_seed)
+            return self._in_parallel(weights, micro_batch, counts, stream_seed)
 
-        gradients, sums = _accumulate(gradients_of, batch, accumulation_steps, values)
-        # With their sums, so that all replicas agree on what is finite.
-        *gradients, total = replicas.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, tf.reduce_sum(sums)])
-        gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
-        finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
-        replicas.merge_call(_update, args=(optimizer, gradients, weights, finite))
-        taken = tf.cast(finite, tf.float32)
-        of_step = tf.stack([taken, 1 - taken, tf.where(finite, norm, 0.0)])
-        # The same on every replica, so that only the first one adds it.
-        of_step *= tf.cast(tf.equal(replicas.replica_id_in_sync_group, 0), tf.float32)
-        return tf.concat([tf.where(finite, sums, 0.0), of_step], axis=0)
+        if number_of_parts == 1:
+            return gradients_of(batch, 0)
+        cut = {
+            name: tf.reshape(values, (number_of_parts, -1, *values.shape[1:]))
+            for name, values in batch.items()
+        }
 
-    return replica_step
+        def add(number, gradients, sums):
+            more_gradients, more_sums = gradients_of({name: cut[name][number] for name in cut}, number)
+            gradients = [old + new for old, new in zip(gradients, more_gradients, strict=True)]
+            return number + 1, gradients, sums + more_sums
 
+        _, gradients, sums = tf.while_loop(
+            lambda number, *_: number < number_of_parts,
+            add,
+            (tf.constant(0), [tf.zeros_like(weight) for weight in weights], tf.zeros(len(SUMS))),
+            parallel_iterations=1,
+            maximum_iterations=number_of_parts,
+        )
+        return gradients, sums
 
-def make_gradient_function(model: AlbertPretrainer, compiler: Callable | None) -> Callable:
-    """A pure function (weights, batch, counts, seed) -> gradients, sums.
+    def _in_parallel(self, weights: list, batch: dict, counts: list, seed: tf.Tensor):
+        """`gradients` of a micro-batch, added over parts that are computed in parallel."""
+        if self._parallel_parts == 1:
+            return self._gradients_of_part(weights, batch, counts, seed)
 
-    Args:
-      model: of which the gradients are.
-      compiler: of its formulas, see `formulas_compiled_by`.
+        def gradients_of(part, number):
+            part_seed = tf.random.experimental.stateless_fold_in(seed, number)
+            return self._gradients_of_part(weights, part, counts, part_seed)
 
-    Args of that function:
-      weights: the values of `model.trainable_variables`.
-      batch: any part of a global batch.
-      counts: the predictions and the pairs of the whole global batch. The loss is divided by those, so that
-        the gradients of all parts add up to the gradient of the global batch, however it is cut.
-      seed: int64 [2] of `dropout_seed`.
+        return _sum_of_parts(gradients_of, batch, self._parallel_parts)
 
-    Returns of that function: gradients, dense arrays like the weights; `pretraining_sums` as one float32
-    array in the order of `SUMS`.
-    """
+    def gradients(self, weights, batch, counts, seed):
+        """The gradients and the sums of any part of a global batch: a pure function of its arguments.
 
-    def gradient_function(weights, batch, counts, seed):
+        Args:
+          weights: the values of `model.trainable_variables`.
+          batch: the part.
+          counts: the numbers of predictions and of pairs in the global batch. The loss is divided by these,
+            so that the gradients of all parts add up to that of the global batch, however it is cut.
+          seed: int64 (2,), see `dropout_seed`.
+
+        Returns:
+          The gradients, dense arrays shaped like the weights; the sums in the order of `SUMS`, float32 (7,).
+        """
         predictions, pairs = counts
-        # The values stand in for the variables: nothing is captured that differs between replicas, and the
-        # state of the dropout is an argument, which XLA and every strategy can do.
-        state = [*zip(model.trainable_variables, weights, strict=True), (model.encoder.seeds.state, seed)]
-        with formulas_compiled_by(compiler):
+        variables = self._model.trainable_variables
+        # Arguments replace variables and dropout state: nothing is captured that differs between replicas, and
+        # nothing is assigned, which XLA cannot do under every strategy.
+        state = [*zip(variables, weights, strict=True), (self._model.encoder.seeds.state, seed)]
+        with formulas_compiled_by(self._formula_compiler):
             with tf.GradientTape() as tape, keras.StatelessScope(state):
                 tape.watch(weights)
-                sums = pretraining_sums(model(batch, training=True), batch)
+                sums = pretraining_sums(self._model(batch, training=True), batch)
                 loss = sums["masked_lm_loss"] / (predictions + 1e-5)
-                # Of single segments it is 0 / 1.
+                # 0 / 1 if the examples are single segments.
                 loss += sums["sentence_order_loss"] / tf.maximum(pairs, 1.0)
             gradients = tape.gradient(loss, weights)
-        # Dense, since a sum of embedding lookups would take a different path through all-reduce and clipping.
+        # Dense: the sparse gradient of an embedding lookup would be reduced and clipped differently.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return gradients, tf.stack([sums[name] for name in SUMS])
 
-    return gradient_function
+
+def dropout_seed(seed: tf.Tensor, step: tf.Tensor, stream: tf.Tensor) -> tf.Tensor:
+    """The dropout state of one micro-batch: a pure function, so that a resumed run draws the same masks.
+
+    Keras' generator alone would give every replica the same masks, since each has the same copy of its state.
+
+    Args:
+      seed: int64 (2,), the model's seed.
+      step: the number of optimizer steps taken.
+      stream: the number of the micro-batch among those of all replicas.
+
+    Returns:
+      int64 (2,).
+    """
+    fold_in = tf.random.experimental.stateless_fold_in
+    return fold_in(fold_in(seed, tf.cast(step, tf.int64)), tf.cast(stream, tf.int64))
 
 
-def _at_once(gradient_function: Callable, parts: int) -> Callable:
-    """The same function, of a batch in parts."""
-
-    def function(weights, batch, counts, seed):
-        def of_part(part, number):
-            part_seed = tf.random.experimental.stateless_fold_in(seed, number)
-            return gradient_function(weights, part, counts, part_seed)
-
-        return _sum_of_parts(of_part, batch, parts)
-
-    return function
+def _not_inlined(function: Callable) -> Callable:
+    """A tf.function that is traced once and called, however often a graph uses it."""
+    return tf.function(function, experimental_attributes={"_noinline": True})
 
 
 def _sum_of_parts(function: Callable, batch: dict, parts: int):
-    """The arrays that `function(part, number)` returns, added over parts of a batch, computed at once.
+    """Adds the arrays that `function(part, number)` returns over parts of a batch, computed in parallel.
 
-    A batch that does not divide evenly is one part.
+    A batch that does not divide evenly is computed whole.
     """
     if (batch["input_ids"].shape[0] or 1) % parts:
         return function(batch, 0)
@@ -204,43 +242,8 @@ def _sum_of_parts(function: Callable, batch: dict, parts: int):
     return tf.nest.map_structure(lambda *values: tf.add_n(values), *results)
 
 
-def dropout_seed(seed: tf.Tensor, step: tf.Tensor, stream: tf.Tensor) -> tf.Tensor:
-    """The state that dropout starts from in one micro-batch; a pure function, so a resumed run has it again.
-
-    Keras' generator alone would give every replica the same masks, since each has the same copy of its state.
-
-    Args:
-      seed: int64 [2], the model's own.
-      step: how many optimizer steps have been taken.
-      stream: number of the micro-batch among those of all replicas.
-
-    Returns:
-      int64 [2].
-    """
-    fold_in = tf.random.experimental.stateless_fold_in
-    return fold_in(fold_in(seed, tf.cast(step, tf.int64)), tf.cast(stream, tf.int64))
-
-
-def _accumulate(gradients_of: Callable, batch: dict, parts: int, weights: list) -> tuple[list, tf.Tensor]:
-    """Adds up `gradients_of(micro_batch, number)` over the parts of a batch, one after the other."""
-    if parts == 1:
-        return gradients_of(batch, 0)
-    cut = {name: tf.reshape(values, (parts, -1, *values.shape[1:])) for name, values in batch.items()}
-
-    def add(number, gradients, sums):
-        more_gradients, more_sums = gradients_of({name: cut[name][number] for name in cut}, number)
-        gradients = [old + new for old, new in zip(gradients, more_gradients, strict=True)]
-        return number + 1, gradients, sums + more_sums
-
-    start = (tf.constant(0), [tf.zeros_like(weight) for weight in weights], tf.zeros(len(SUMS)))
-    _, gradients, sums = tf.while_loop(
-        lambda number, *_: number < parts, add, start, parallel_iterations=1, maximum_iterations=parts
-    )
-    return gradients, sums
-
-
 def _next_batch(iterator, after: tf.Tensor) -> tuple[dict, tf.Tensor]:
-    """The next batch once `after` is there, and the seconds that it took to come."""
+    """The next batch, requested once `after` is computed, and the seconds until it arrived."""
     with tf.control_dependencies([after]):
         began = tf.timestamp()
     with tf.control_dependencies([began]):
@@ -249,18 +252,18 @@ def _next_batch(iterator, after: tf.Tensor) -> tuple[dict, tf.Tensor]:
         return batch, tf.cast(tf.timestamp() - began, tf.float32)
 
 
-def _update(strategy, optimizer, gradients, weights, finite):
-    """Applies gradients that are already summed over replicas, which `optimizer.apply` would sum again.
+def _update(strategy, optimizer, gradients, variables, finite):
+    """Applies gradients that are already summed over replicas; `optimizer.apply` would sum them again.
 
-    Nothing but the count of steps changes where the gradients are not finite.
+    If the step is not finite, only the number of steps changes.
     """
     learning_rate = optimizer.learning_rate
 
     def apply():
-        for weight, gradient in zip(weights, gradients, strict=True):
+        for variable, gradient in zip(variables, gradients, strict=True):
             strategy.extended.update(
-                weight,
-                lambda weight, gradient: optimizer.update_step(gradient, weight, learning_rate),
+                variable,
+                lambda variable, gradient: optimizer.update_step(gradient, variable, learning_rate),
                 args=(gradient,),
                 group=False,
             )
@@ -273,75 +276,54 @@ def _sum_replicas(strategy, value):
     return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
 
 
-def step_metrics(sums: dict) -> dict[str, float]:
-    """`pretraining_metrics` of the steps that were taken, if any, and what else is known of the steps.
-
-    Returns:
-      Also `gradient_norm`, the mean norm before clipping, and `skipped_steps`, how many were not finite.
-    """
-    sums = {name: float(value) for name, value in sums.items()}
-    skipped: dict[str, float] = {"skipped_steps": int(sums["skipped_steps"])}
-    if not sums["steps"]:
-        return skipped
-    return {**pretraining_metrics(sums), "gradient_norm": sums["gradient_norm"] / sums["steps"], **skipped}
+def _trust_ratios(optimizer: Lamb) -> dict[str, tf.Tensor]:
+    values = optimizer.trust_ratios()
+    return {"mean": tf.reduce_mean(values), "min": tf.reduce_min(values), "max": tf.reduce_max(values)}
 
 
-def make_trust_ratio_function(optimizer: keras.optimizers.Optimizer) -> Callable[[], dict[str, float]]:
-    """A function without arguments that gives LAMB's `trust_ratio_{mean,min,max}`; with AdamW nothing."""
-    if not isinstance(optimizer, Lamb):
-        return dict
-
-    @tf.function
-    def ratios():
-        values = optimizer.trust_ratios()
-        return tf.reduce_mean(values), tf.reduce_min(values), tf.reduce_max(values)
-
-    return lambda: {
-        f"trust_ratio_{name}": float(value)
-        for name, value in zip(("mean", "min", "max"), ratios(), strict=True)
-    }
-
-
-def make_eval_function(
-    model: AlbertPretrainer, strategy: tf.distribute.Strategy, *, parts_at_once: int = 1
-) -> Callable:
-    """A function batch -> sums over all replicas, with dropout off.
+class EvalStep:
+    """Computes the sums of a batch over all replicas, without dropout: `sums = step(batch)`.
 
     Args:
-      model: built under `strategy.scope()`.
-      strategy: its replicas share every batch.
-      parts_at_once: parts that a batch is cut into, if it divides evenly, see cores.py; for one replica.
+      model: created under `strategy.scope()`.
+      strategy: the replicas that share every batch.
+      parallel_parts: parts of a batch that are computed in parallel if it divides evenly, see
+        `split_batch_over_cores`; more than 1 only for a single replica.
     """
 
-    def sums_of_part(batch):
-        sums = pretraining_sums(model(batch, training=False), batch)
-        return tf.stack([sums[name] for name in SUMS])
+    def __init__(self, model: AlbertPretrainer, strategy: tf.distribute.Strategy, *, parallel_parts: int = 1):
+        self._model, self._strategy, self._parallel_parts = model, strategy, parallel_parts
+        self._sums_of_part: Callable = self._sums
+        if parallel_parts > 1:  # not with several replicas: it would capture the variables of one
+            self._sums_of_part = _not_inlined(self._sums)
+        self._step = tf.function(self._all_replicas)
 
-    if parts_at_once > 1:  # traced once for all parts; of several replicas it would capture one's variables
-        sums_of_part = tf.function(sums_of_part, experimental_attributes={"_noinline": True})
+    def __call__(self, batch) -> dict[str, tf.Tensor]:
+        """`pretraining_sums` of a distributed batch."""
+        return self._step(batch)
 
-    def replica_step(batch):
-        return _sum_of_parts(lambda part, _: sums_of_part(part), batch, parts_at_once)
+    def metrics(self, batches: Iterable, max_steps: int | None = None) -> dict[str, float]:
+        """Means over the examples of at most `max_steps` batches.
 
-    @tf.function
-    def eval_step(batch):
-        sums = _sum_replicas(strategy, strategy.run(replica_step, args=(batch,)))
+        Returns:
+          `pretraining_metrics`, with names prefixed by `eval_`, and `eval_examples`, the number of examples.
+        """
+        totals = dict.fromkeys(SUMS, 0.0)
+        for step, batch in enumerate(batches):
+            if step == max_steps:
+                break
+            sums = self(batch)
+            totals = {name: totals[name] + float(sums[name]) for name in SUMS}
+        metrics = {f"eval_{name}": value for name, value in pretraining_metrics(totals).items()}
+        return {**metrics, "eval_examples": int(totals["examples"])}
+
+    def _all_replicas(self, batch):
+        sums = _sum_replicas(self._strategy, self._strategy.run(self._replica_sums, args=(batch,)))
         return dict(zip(SUMS, tf.unstack(sums), strict=True))
 
-    return eval_step
+    def _replica_sums(self, batch):
+        return _sum_of_parts(lambda part, _: self._sums_of_part(part), batch, self._parallel_parts)
 
-
-def evaluate(eval_step: Callable, batches: Iterable, max_steps: int | None = None) -> dict[str, float]:
-    """Means over the examples of at most `max_steps` batches.
-
-    Returns:
-      `pretraining_metrics` under names prefixed with `eval_`, and `eval_examples`, how many there were.
-    """
-    totals = dict.fromkeys(SUMS, 0.0)
-    for step, batch in enumerate(batches):
-        if step == max_steps:
-            break
-        sums = eval_step(batch)
-        totals = {name: totals[name] + float(sums[name]) for name in SUMS}
-    metrics = {f"eval_{name}": value for name, value in pretraining_metrics(totals).items()}
-    return {**metrics, "eval_examples": int(totals["examples"])}
+    def _sums(self, batch):
+        sums = pretraining_sums(self._model(batch, training=False), batch)
+        return tf.stack([sums[name] for name in SUMS])

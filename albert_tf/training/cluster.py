@@ -1,4 +1,4 @@
-"""TF_CONFIG: the processes that train together, and which of them this is."""
+"""TF_CONFIG: the processes that train together, and the place of this process among them."""
 
 import itertools
 import json
@@ -9,18 +9,18 @@ from data_prep.errors import InputError
 
 _EXAMPLE = (
     'for instance {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}, "task": {"type": "worker", '
-    '"index": 0}}, with another index for every process'
+    '"index": 0}}, with a different index in every process'
 )
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What TF_CONFIG says.
+    """The content of TF_CONFIG.
 
     Attributes:
-      jobs: HOST:PORT of all processes, by type: "worker", and one "chief" if there is one.
-      task_type: this process's.
-      task_index: its place in the list of its type.
+      jobs: HOST:PORT of all processes by type: "worker", and optionally one "chief".
+      task_type: the type of this process.
+      task_index: its index in the list of its type.
     """
 
     jobs: dict[str, list[str]]
@@ -34,7 +34,7 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of this one."""
+        """HOST:PORT of this process."""
         return self.jobs[self.task_type][self.task_index]
 
 
@@ -42,7 +42,7 @@ def read_cluster() -> Cluster | None:
     """TF_CONFIG from the environment, None if it is not set.
 
     Raises:
-      InputError: it is not JSON, or it is not of a cluster of workers that this process belongs to.
+      InputError: it is not JSON, or does not describe a cluster of workers with this process among them.
     """
     text = os.environ.get("TF_CONFIG", "").strip()
     if not text or text == "{}":
@@ -54,19 +54,19 @@ def read_cluster() -> Cluster | None:
     except KeyError as error:
         reason = f"it has no {error}"
     except (TypeError, AttributeError):
-        reason = "a part of it is of another type"
+        reason = "a part of it has the wrong type"
     except ValueError as error:
         reason = str(error)
     else:
         return cluster
     raise InputError(
-        f"TF_CONFIG must be JSON that names all workers and which of them this is, {_EXAMPLE}. Received {text}: "
-        f"{reason}."
+        f"TF_CONFIG must be JSON that lists all workers and the task of this process, {_EXAMPLE}. Received "
+        f"{text}: {reason}."
     )
 
 
 def needed_cluster() -> Cluster:
-    """`read_cluster`, where there must be one."""
+    """`read_cluster` for --strategy=multi_worker, which needs one."""
     cluster = read_cluster()
     if cluster is None:
         raise InputError(
@@ -80,7 +80,7 @@ def _check(cluster: Cluster) -> None:
     number = len(cluster.jobs[cluster.task_type])
     others = set(cluster.jobs) - {"worker", "chief"}
     if others:
-        raise ValueError(f"it has a {min(others)!r}, where only workers and a chief train")
+        raise ValueError(f"it has a {min(others)!r}, but only workers and a chief can train")
     if type(cluster.task_index) is not int or not 0 <= cluster.task_index < number:
         raise ValueError(
             f"index {cluster.task_index!r} is not one of the {number} of type {cluster.task_type!r}"
@@ -91,7 +91,7 @@ def _check(cluster: Cluster) -> None:
 
 
 def other_than_one_machine(num_devices: int, other: str) -> InputError:
-    """What is wrong with --num_devices beside a flag `other` that asks for something else."""
+    """The error for --num_devices together with a flag `other` that chooses other devices."""
     return InputError(
-        f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; leave one out."
+        f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; omit one."
     )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogFormatter
 
-from albert_tf.training.metrics_file import METRICS_FILE, read_metrics
+from albert_tf.training.run_files import METRICS_FILE, read_metrics
 from data_prep.errors import InputError
 from data_prep.files import written_aside
 

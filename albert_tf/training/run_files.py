@@ -1,4 +1,4 @@
-"""The names of the files in a run's folder; settings.json, written and compared."""
+"""The files in a run's folder. Imports no TensorFlow, so that `albert plot` starts at once."""
 
 import dataclasses
 import json
@@ -7,30 +7,41 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 
 CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
 MANIFEST_FILE = "data_manifest.json"
+METRICS_FILE = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 
 
 def settings_json(settings: Any) -> str:
-    """The text of the file, of a dataclass of flags."""
+    """The text of settings.json for a dataclass of flags."""
     return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
 
 
 def check_same_run(settings: Any, path: Path, fixed: Sequence[str]) -> None:
-    """Raises InputError where a flag has another value than the run was started with.
+    """Raises InputError if a flag that a run must keep differs from the value that the run started with.
 
     Args:
       settings: a dataclass of flags.
       path: the run's settings.json.
-      fixed: the flags that would make it another run.
+      fixed: the names of the flags that the run must keep.
     """
-    earlier = json.loads(path.read_text(encoding="utf-8"))
+    earlier = read_json_object(path)
     for name in fixed:
         if earlier.get(name) != getattr(settings, name):
             raise InputError(
-                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot go on with "
+                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot resume with "
                 f"{getattr(settings, name)}. Use the same value, or another --output_dir for a new run."
             )
+
+
+def read_metrics(run: Path) -> list[dict]:
+    """All complete lines of a run's metrics.jsonl, without a last line that a kill cut short."""
+    path = Path(run) / METRICS_FILE
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1]]  # after the last newline there is nothing or half a line

@@ -1,4 +1,4 @@
-"""Which devices to train on. The only place that names a device."""
+"""The devices to train on; no other module names a device."""
 
 import contextlib
 import sys
@@ -7,11 +7,14 @@ from typing import Protocol
 import tensorflow as tf
 
 from albert_tf.training.cluster import needed_cluster, other_than_one_machine, read_cluster
-from data_prep.errors import InputError
+from data_prep.errors import InputError, first_line
+
+# What TensorFlow raises in a worker when another one is gone.
+WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
 class DeviceSettings(Protocol):
-    """The flags that choose devices, of any program."""
+    """The flags of any program that choose devices."""
 
     @property
     def tpu(self) -> str | None: ...
@@ -24,11 +27,11 @@ class DeviceSettings(Protocol):
 
 
 def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
-    """The tf.distribute strategy that the flags ask for; the first thing that TensorFlow is asked to do.
+    """The tf.distribute strategy for the flags. Call it before anything else of TensorFlow.
 
     Args:
-      settings: for `tpu`, `strategy` and `num_devices`. `auto` is several workers if TF_CONFIG names
-        several, all devices of this machine if there are several, and otherwise one device.
+      settings: `auto` means several workers if TF_CONFIG lists several, all devices of this machine if there are
+        several, and otherwise one device.
 
     Raises:
       InputError: there is no such TPU, cluster, or number of devices.
@@ -49,14 +52,14 @@ def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
         return tf.distribute.MirroredStrategy(devices)
     if kind == "mirrored" and devices[0].startswith("CPU"):
         raise InputError(
-            "--strategy=mirrored needs several devices. Received one CPU and no GPU; --num_devices=2 makes two "
-            "devices of it, --strategy=one trains on it as it is."
+            "--strategy=mirrored needs several devices. Received one CPU and no GPU; use --num_devices=2 to "
+            "divide it into two devices, or --strategy=one."
         )
     return tf.distribute.MirroredStrategy(devices) if kind == "mirrored" else tf.distribute.get_strategy()
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes the run's folder; all do what it takes together with the others."""
+    """Whether this process writes the run's folder. With several workers, one is the chief."""
     if not has_workers(strategy):
         return True
     resolver = strategy.cluster_resolver
@@ -65,7 +68,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) -> None:
-    """Raises InputError with `message` in every worker if not all have the same value."""
+    """Raises InputError with `message` in every worker unless all have the same value."""
     if not has_workers(strategy):
         return
 
@@ -75,9 +78,9 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
 
     try:
         values = {int(value) for value in all_values(tf.constant(value, tf.int64))}
-    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError):
+    except WORKER_LOST:
         raise InputError(
-            "All workers must start together, but another one stopped. Look at what it said."
+            "All workers must start together, but another one stopped. Look at its output."
         ) from None
     if len(values) > 1:
         raise InputError(message)
@@ -99,13 +102,13 @@ def _devices_of_this_machine(num_devices: int | None) -> list[str]:
     if num_devices:
         cpu = tf.config.list_physical_devices("CPU")[0]
         parts = [tf.config.LogicalDeviceConfiguration()] * num_devices
-        with contextlib.suppress(RuntimeError):  # TensorFlow runs already; what there is now may be enough
+        with contextlib.suppress(RuntimeError):  # TensorFlow has started; its devices may be enough
             tf.config.set_logical_device_configuration(cpu, parts)
     cpus = len(tf.config.list_logical_devices("CPU"))
     if (num_devices or 0) > cpus:
         raise InputError(
-            f"--num_devices={num_devices} must be asked for before TensorFlow starts. It runs with {cpus} CPU "
-            "devices already; use a new process."
+            f"--num_devices={num_devices} must be set before TensorFlow starts. It has started with {cpus} CPU "
+            "devices; use a new process."
         )
     return [f"CPU:{number}" for number in range(num_devices or cpus)]
 
@@ -118,10 +121,9 @@ def _multi_worker_strategy() -> tf.distribute.Strategy:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (RuntimeError, tf.errors.OpError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"The worker {cluster.address} of TF_CONFIG could not join the others: {reason} Start one "
-            "process for each worker, on the machines and ports that it names."
+            f"The worker {cluster.address} of TF_CONFIG could not join the others: {first_line(error)} Start one "
+            "process for each worker, on the machines and ports listed there."
         ) from None
 
 
@@ -131,10 +133,9 @@ def _tpu_strategy(tpu: str) -> tf.distribute.Strategy:
         if tpu != "local":
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except Exception as error:  # the resolver raises anything from ValueError to googleapiclient's own
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    except Exception as error:  # the resolver raises many types, from ValueError to googleapiclient's
         raise InputError(
             f"`--tpu` must name a TPU that this machine can reach. Received {tpu!r}, which failed with: "
-            f"{reason} On a TPU VM use --tpu=local; without a TPU leave the flag out."
+            f"{first_line(error)} On a TPU VM use --tpu=local; without a TPU omit the flag."
         ) from None
     return tf.distribute.TPUStrategy(resolver)

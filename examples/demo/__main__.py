@@ -186,8 +186,8 @@ def say(number: int, title: str) -> None:
 
 def report_evaluation(paths: Paths) -> None:
     """Prints the last evaluation beside what knows nothing would reach, and draws the learning curve."""
-    from albert_tf.training.metrics_file import read_metrics
     from albert_tf.training.plot import plot_runs
+    from albert_tf.training.run_files import read_metrics
 
     last = [line for line in read_metrics(paths.run) if "eval_loss" in line][-1]
     baseline = most_frequent_share(paths.heldout)

@@ -16,7 +16,7 @@ import tensorflow as tf
 from albert_cli import cli
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.finetuning.trainer import best_evaluation
-from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.finetuning.files import CONFIG, write_checkpoint
 from tests.processes import ROOT, run_python
 
@@ -191,7 +191,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(finetuning_files, tmp_path):
     process.send_signal(signal.SIGTERM)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 143, error
-    assert "albert: told to end (SIGTERM): step " in error.splitlines()[-1]
+    assert "albert: received SIGTERM: step " in error.splitlines()[-1]
     assert cli.main(finetuning_files.flags(tmp_path / "run", **long)) == 0
     assert cli.main(finetuning_files.flags(tmp_path / "whole", **long)) == 0
     for ours, theirs in zip(

@@ -16,7 +16,7 @@ from albert_tf.lab.scales import TINY, shape
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.speed import StepSettings, measure_ratios
 from albert_tf.lab.subprocesses import ProgramRunner
-from albert_tf.training.metrics_file import read_metrics
+from albert_tf.training.run_files import read_metrics
 from data_prep.errors import InputError
 from tests.data_prep.conftest import write_story
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from albert_tf.model.activations import gelu_with_slope
 from albert_tf.model.formulas import LARGE, formulas_compiled_by
-from albert_tf.pretraining.formula_compiler import formula_compiler
+from albert_tf.pretraining.devices import formula_compiler
 from tests.reference import albert as reference
 
 

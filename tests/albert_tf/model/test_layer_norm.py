@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.model.formulas import LARGE, formulas_compiled_by
 from albert_tf.model.layer_norm import normalise
-from albert_tf.pretraining.formula_compiler import formula_compiler
+from albert_tf.pretraining.devices import formula_compiler
 
 
 @pytest.mark.parametrize("rows", [5, LARGE // 24 + 1])

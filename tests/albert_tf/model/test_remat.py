@@ -214,7 +214,7 @@ PROGRAM = """
 
     from albert_tf import AlbertConfig, AlbertPretrainer, Lamb
     from albert_tf.model.pretrainer import pretraining_metrics
-    from albert_tf.pretraining.steps import make_train_function, zero_sums
+    from albert_tf.pretraining.steps import TrainStep, zero_sums
     from tests.albert_tf.model.test_pretrainer import random_batch
 
     config = AlbertConfig(
@@ -229,7 +229,7 @@ PROGRAM = """
     batch = {**random_batch(config), "sentence_order_weights": np.ones(3, "float32")}
     dataset = tf.data.Dataset.from_tensors(batch).repeat()
     iterator = iter(strategy.distribute_datasets_from_function(lambda context: dataset))
-    train_steps = make_train_function(model, optimizer, strategy)
+    train_steps = TrainStep(model, optimizer, strategy)
     sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(5)]
     trace = [float(pretraining_metrics(of_step)["loss"]) for of_step in sums]
     weights = [variable.numpy().ravel().tolist() for variable in model.trainable_variables]

@@ -7,7 +7,7 @@ import tensorflow as tf
 from albert_tf.model.encoder import MASKED_SCORE
 from albert_tf.model.formulas import LARGE, formulas_compiled_by
 from albert_tf.model.softmax import attention_probabilities
-from albert_tf.pretraining.formula_compiler import formula_compiler
+from albert_tf.pretraining.devices import formula_compiler
 
 B, N, T = 2, 3, 16
 SCALE = 0.125

@@ -197,7 +197,7 @@ def test_a_run_starts_from_a_checkpoint_of_another_format(pretraining_files, tmp
     # With so small a learning rate the weights stay where they began.
     flags = {"num_train_steps": 1, "learning_rate": 1e-12, "init_checkpoint": tmp_path}
     assert cli.main(pretraining_files.flags(run, **flags)) == 0
-    assert f"{tmp_path} holds no sentence_order: fresh weights there" in " ".join(
+    assert f"{tmp_path} holds no sentence_order: using fresh weights" in " ".join(
         capfd.readouterr().err.split()
     )
     trained = weights_in_checkpoint(run)

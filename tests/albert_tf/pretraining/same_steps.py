@@ -16,7 +16,7 @@ from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDeca
 from albert_tf.model import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
 from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.pretraining.steps import evaluate, make_eval_function, make_train_function, zero_sums
+from albert_tf.pretraining.steps import EvalStep, TrainStep, zero_sums
 from albert_tf.training.strategy import make_strategy
 
 CONFIG = AlbertConfig(
@@ -59,7 +59,7 @@ def train(
     same_example=False,
     peak=0.02,
     large=formulas.LARGE,
-    parts_at_once=1,
+    parallel_parts=1,
     **step,
 ) -> dict:
     """Trains for some steps.
@@ -75,8 +75,8 @@ def train(
       same_example: every example is the first one, and a pair.
       peak: the learning rate's.
       large: from how many elements on formulas are compiled by themselves; this model's arrays have a few hundred.
-      parts_at_once: of training and evaluation.
-      step: more options of `make_train_function`.
+      parallel_parts: of training and evaluation.
+      step: more options of `TrainStep`.
     """
     data = examples()
     if same_example:
@@ -95,7 +95,7 @@ def train(
 
     replicas = strategy.num_replicas_in_sync
     iterator = iter(strategy.distribute_datasets_from_function(batches))
-    train_steps = make_train_function(model, optimizer, strategy, parts_at_once=parts_at_once, **step)
+    train_steps = TrainStep(model, optimizer, strategy, parallel_parts=parallel_parts, **step)
     with mock.patch.object(formulas, "LARGE", large):
         sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
     dataset = strategy.distribute_datasets_from_function(
@@ -105,7 +105,7 @@ def train(
         "trace": [float(pretraining_metrics(one)["loss"]) for one in sums],
         "correct": [float(one["sentence_order_correct"]) for one in sums],
         "weights": np.concatenate([v.numpy().ravel() for v in model.trainable_variables]).tolist(),
-        "evaluation": evaluate(make_eval_function(model, strategy, parts_at_once=parts_at_once), dataset),
+        "evaluation": EvalStep(model, strategy, parallel_parts=parallel_parts).metrics(dataset),
         "dtypes": sorted({variable.dtype for variable in (*model.trainable_variables, *optimizer.variables)}),
     }
 

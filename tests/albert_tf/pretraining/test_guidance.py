@@ -1,20 +1,18 @@
-import dataclasses
 from collections import Counter
 
 import pytest
 
-from albert_tf.pretraining.guidance import learning_rate, learning_rate_line, warnings
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.guidance import learning_rate_line, warnings
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings, resolve
 from data_prep.examples.manifest import ExampleCounts, Manifest, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings
 
-SETTINGS = PretrainingSettings(
-    "data", "config", "run", do_train=True, max_seq_length=512, max_predictions_per_seq=77
-)
+
+def changed(**flags) -> ResolvedSettings:
+    return resolve(PretrainingSettings("data", "config", "run", do_train=True, **flags), 512, 77)
 
 
-def changed(**flags) -> PretrainingSettings:
-    return dataclasses.replace(SETTINGS, **flags)
+SETTINGS = changed()
 
 
 def manifest_of(documents: int = 1, **flags) -> Manifest:
@@ -35,24 +33,24 @@ def manifest_of(documents: int = 1, **flags) -> Manifest:
     ],
 )
 def test_learning_rate(flags, rate):
-    assert learning_rate(changed(**flags)) == pytest.approx(rate)
+    assert changed(**flags).learning_rate == pytest.approx(rate)
 
 
-def test_the_reason_is_said():
+def test_the_line_explains_the_default_rate():
     assert learning_rate_line(changed(train_batch_size=64)) == (
         "learning rate 0.00022 = the paper's 0.00176 for batches of 4096, times sqrt(64 / 4096); "
         "--learning_rate sets another"
     )
 
 
-def test_the_papers_run_is_not_warned_of():
+def test_no_warnings_for_the_papers_run():
     """125,000 steps of 4096 on what 16 GB of text, gone through ten times, makes."""
     assert warnings(SETTINGS, 90_000_000, None) == []
 
 
 def test_few_predictions():
     (line,) = warnings(changed(max_predictions_per_seq=20), 90_000_000, None)
-    assert "20 predictions are at most 3.9% of 512 tokens, where 15% were to be masked" in line
+    assert "20 predictions are at most 3.9% of 512 tokens, but 15% should be masked" in line
     assert "26% of the predictions fit" in line
     assert line.endswith("--max_predictions_per_seq=77")
     # The original's T=128, P=20, and files that were to have fewer.
@@ -66,12 +64,12 @@ def test_few_documents():
     flags = {"train_batch_size": 100, "num_train_steps": 1000, "num_warmup_steps": 10}
     (line,) = warnings(changed(**flags), 2000, manifest)
     assert "this run reads the 2,000 examples 50 times" in line
-    assert "each of the 3 documents 2,000" in line
+    assert "each of 3 documents 2,000 times" in line
     assert not warnings(changed(**flags), 2000, None)  # 50 times are not many
     (line,) = warnings(changed(**flags), 200, None)
-    assert "this run reads the 200 examples 500 times; the paper's" in line
+    assert "this run reads the 200 examples 500 times; the paper's run" in line
 
 
 def test_long_warmup():
     (line,) = warnings(changed(num_train_steps=100, num_warmup_steps=100), 90_000_000, None)
-    assert "the warm-up of 100 steps is not over when training ends after 100" in line
+    assert "the warm-up of 100 steps is not shorter than the training of 100" in line

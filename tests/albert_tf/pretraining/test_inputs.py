@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.inputs import PretrainingInputs
-from albert_tf.pretraining.run_folder import open_run
+from albert_tf.pretraining.run_folder import write_run_folder
 from albert_tf.pretraining.settings import PretrainingSettings
 
 
@@ -33,5 +33,5 @@ def test_the_run_keeps_the_vocabulary_by_its_kind(tmp_path):
     settings = PretrainingSettings("train", "config", str(tmp_path / "run"), do_train=True)
     for name, kept in (("30k.model", "spm.model"), ("chinese.txt", "vocab.txt")):
         (tmp_path / name).write_text(name)
-        run = open_run(settings, AlbertConfig(), tmp_path / name, None)
+        run = write_run_folder(settings, AlbertConfig(), tmp_path / name, None)
         assert (run / kept).read_text() == name

@@ -10,12 +10,7 @@ import tensorflow as tf
 
 from albert_tf import AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.pretraining.steps import (
-    make_train_function,
-    make_trust_ratio_function,
-    step_metrics,
-    zero_sums,
-)
+from albert_tf.pretraining.steps import TrainStep, step_metrics, zero_sums
 from albert_tf.training.strategy import make_strategy
 from tests.albert_tf.pretraining.same_steps import CONFIG, B, examples
 from tests.processes import run_python
@@ -37,7 +32,7 @@ def train(strategy, poison: float = np.inf, **options) -> dict:
         return dataset.batch(context.get_per_replica_batch_size(B), drop_remainder=True)
 
     iterator = iter(strategy.distribute_datasets_from_function(batches))
-    step = make_train_function(model, optimizer, strategy, **options)
+    step = TrainStep(model, optimizer, strategy, **options)
     variables = [v for v in (*model.trainable_variables, *optimizer.variables) if "iteration" not in v.path]
     states, iterations, sums = [], [], zero_sums()
     for _ in range(6):
@@ -49,7 +44,7 @@ def train(strategy, poison: float = np.inf, **options) -> dict:
         "iterations": iterations,
         "metrics": step_metrics(sums),
         "sums": {name: float(value) for name, value in sums.items()},
-        "trust_ratios": make_trust_ratio_function(optimizer)(),
+        "trust_ratios": step.trust_ratios(),
     }
 
 

@@ -55,9 +55,9 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
 @pytest.mark.parametrize(
     "options",
     [
-        {"parts_at_once": 2},
-        pytest.param({"parts_at_once": 4, "accumulation_steps": 2}, marks=pytest.mark.slow),
-        pytest.param({"parts_at_once": 3}, marks=pytest.mark.slow),
+        {"parallel_parts": 2},
+        pytest.param({"parallel_parts": 4, "accumulation_steps": 2}, marks=pytest.mark.slow),
+        pytest.param({"parallel_parts": 3}, marks=pytest.mark.slow),
     ],
 )
 def test_parts_at_the_same_time_equal_the_batch(one, options):
@@ -188,7 +188,7 @@ def test_micro_batches_do_not_share_dropout_masks(jit_compile):
 
 
 def test_parts_at_the_same_time_do_not_share_dropout_masks():
-    assert_masks_differ(train(tf.distribute.get_strategy(), parts_at_once=B, **SAME_EXAMPLE), B)
+    assert_masks_differ(train(tf.distribute.get_strategy(), parallel_parts=B, **SAME_EXAMPLE), B)
 
 
 @pytest.mark.slow

@@ -1,11 +1,10 @@
-"""Which devices the flags mean, and what is said where there are none."""
+"""The devices that the flags choose, and the errors when there are none."""
 
 import json
 
 import pytest
 import tensorflow as tf
 
-from albert_tf.pretraining.devices import check_batch, compiles, iterations_per_loop
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
@@ -25,36 +24,18 @@ def test_one_device(kind, monkeypatch):
     assert strategy.num_replicas_in_sync == 1
     assert is_chief(strategy)
     check_agreement(strategy, 1, "nobody to disagree with")
-    assert iterations_per_loop(settings(), strategy) is None
-    assert iterations_per_loop(settings(iterations_per_loop=7), strategy) == 7
-
-
-def test_xla_is_for_gpus():
-    strategy = tf.distribute.get_strategy()
-    assert compiles(settings(jit_compile="on"), strategy)
-    assert not compiles(settings(jit_compile="off"), strategy)
-    assert compiles(settings(), strategy) == bool(tf.config.list_logical_devices("GPU"))
 
 
 def test_devices_after_tensorflow_has_started():
     there = len(tf.config.list_logical_devices("CPU"))
-    with pytest.raises(InputError, match=r"must be asked for before TensorFlow starts\. It runs with"):
+    with pytest.raises(InputError, match=r"must be set before TensorFlow starts\. It has started with"):
         make_strategy(settings(strategy="mirrored", num_devices=there + 1))
-
-
-def test_a_batch_that_cannot_be_shared():
-    strategy = tf.distribute.get_strategy()
-    check_batch(settings(train_batch_size=12, gradient_accumulation_steps=4), strategy)
-    with pytest.raises(InputError, match="Received 14, which is not by 1 x 4; 12 would do"):
-        check_batch(settings(train_batch_size=14, gradient_accumulation_steps=4), strategy)
-    with pytest.raises(InputError, match="4 would do"):
-        check_batch(settings(train_batch_size=2, gradient_accumulation_steps=4), strategy)
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"tpu": "local", "strategy": "one"}, "--tpu and --strategy are two ways to choose devices"),
+        ({"tpu": "local", "strategy": "one"}, "--tpu and --strategy cannot be combined"),
         ({"tpu": "local", "num_devices": 2}, "Received 2 with --tpu=local"),
         ({"strategy": "multi_worker", "num_devices": 2}, "Received 2 with --strategy=multi_worker"),
         ({"num_devices": 0}, "--num_devices must be at least 1"),
@@ -90,7 +71,7 @@ def test_tf_config(monkeypatch):
     ("value", "message"),
     [
         ("{", "Expecting property name"),
-        ("[]", "a part of it is of another type"),
+        ("[]", "a part of it has the wrong type"),
         ({"cluster": TWO}, "it has no 'task'"),
         ({"cluster": TWO, "task": {"type": "worker"}}, "it has no 'index'"),
         ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, "it has no 'chief'"),
@@ -98,7 +79,7 @@ def test_tf_config(monkeypatch):
         ({"cluster": TWO, "task": {"type": "worker", "index": "0"}}, "index '0' is not one of the 2"),
         ({"cluster": {**TWO, "ps": ["a:1"]}, "task": {"type": "worker", "index": 0}}, "it has a 'ps'"),
         ({"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}, "'a' is not HOST:PORT"),
-        ({"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}, "a part of it is of another type"),
+        ({"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}, "a part of it has the wrong type"),
     ],
 )
 def test_a_tf_config_that_is_wrong(monkeypatch, value, message):

@@ -1,13 +1,19 @@
-"""What a run tells: metrics.jsonl, TensorBoard, and the progress bar."""
+"""An open run: its log, its progress bar, and what may interrupt it."""
 
+import contextlib
 import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from albert_tf.training.metrics_file import METRICS_FILE, read_metrics
+from albert_tf.training.interruptions import Preemption, as_input_errors
+from albert_tf.training.run_files import METRICS_FILE, read_metrics
+from albert_tf.training.strategy import is_chief
 from data_prep.files import write_text
 
 TENSORBOARD = "tensorboard"
@@ -18,13 +24,15 @@ class RunLog:
 
     Args:
       run: the run's folder.
-      start_step: where the run starts or goes on; what an interrupted run had logged after it is dropped,
-        since these steps are taken again.
+      start_step: the step that the run starts or resumes at. Later lines, from an interrupted run, are
+        dropped, since their steps are taken again.
     """
 
     def __init__(self, run: Path, start_step: int):
         self._path = run / METRICS_FILE
-        _drop_after(self._path, start_step)
+        if self._path.exists():
+            kept = [line for line in read_metrics(run) if line["step"] <= start_step]
+            write_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
         self._events = tf.summary.create_file_writer(str(run / TENSORBOARD))
 
     def write(self, step: int, values: dict[str, float]) -> None:
@@ -37,18 +45,12 @@ class RunLog:
         self._events.flush()
 
 
-def _drop_after(path: Path, step: int) -> None:
-    if path.exists():
-        kept = [line for line in read_metrics(path.parent) if line["step"] <= step]
-        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-
-
 class TrainingProgress:
-    """A progress bar on a terminal, a line a logged step elsewhere.
+    """A progress bar on a terminal, otherwise one line per logged step.
 
     Args:
-      num_train_steps: where the bar ends.
-      start_step: where it starts.
+      num_train_steps: the end of the bar.
+      start_step: its start.
     """
 
     def __init__(self, num_train_steps: int, start_step: int):
@@ -110,3 +112,48 @@ def _clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+@dataclass(frozen=True)
+class RunSession:
+    """What belongs to an open run, in pretraining and in fine-tuning.
+
+    Attributes:
+      folder: the run's folder.
+      log: metrics.jsonl and TensorBoard.
+      progress: the progress bar.
+      preemption: whether the process received SIGTERM.
+    """
+
+    folder: Path
+    log: RunLog
+    progress: TrainingProgress
+    preemption: Preemption
+
+    def record_step(self, step: int, values: dict[str, float], seconds_left: float) -> None:
+        """Logs and shows the figures of a training step."""
+        self.log.write(step, values)
+        self.progress.update(step, values, seconds_left)
+
+    def record_evaluation(self, step: int, metrics: dict[str, float]) -> None:
+        """Logs and shows the metrics of an evaluation."""
+        self.log.write(step, metrics)
+        self.progress.say_evaluation(step, metrics)
+
+
+@contextlib.contextmanager
+def open_session(
+    folder: Path, strategy: tf.distribute.Strategy, num_train_steps: int, start_step: int
+) -> Iterator[RunSession]:
+    """Opens a run that resumes at `start_step`; a full disk and a lost worker become an InputError.
+
+    The chief worker alone writes to the run's folder; the others log to a temporary folder.
+    """
+    with (
+        as_input_errors(folder),
+        contextlib.ExitStack() as stack,
+        TrainingProgress(num_train_steps, start_step) as progress,
+        Preemption(strategy) as preemption,
+    ):
+        logged_to = folder if is_chief(strategy) else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        yield RunSession(folder, RunLog(logged_to, start_step), progress, preemption)

@@ -1,0 +1,111 @@
+"""What interrupts a run from outside: SIGTERM, a full disk, a lost worker."""
+
+import contextlib
+import errno
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import tensorflow as tf
+
+from albert_tf.training.checkpoint_files import steps_in
+from albert_tf.training.run_files import CHECKPOINTS
+from albert_tf.training.strategy import WORKER_LOST, has_workers
+from data_prep.errors import InputError, Preempted, first_line
+
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DISK_FULL_MESSAGES = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+class Preemption:
+    """Inside this context SIGTERM, by which schedulers reclaim a machine, is recorded and ends nothing.
+
+    Args:
+      strategy: with several workers all stop if one of them receives SIGTERM, or the others would wait for it.
+
+    Attributes:
+      requested: whether this process received SIGTERM.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self.requested = False
+        self._count = _counter(strategy)
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():  # only it may handle signals
+            self._before = signal.signal(signal.SIGTERM, self._remember)
+        return self
+
+    def __exit__(self, *_):
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._before)
+
+    def agreed(self) -> bool:
+        """Whether any worker received SIGTERM. All workers must call this together."""
+        return self.requested if self._count is None else self._count(self.requested) > 0
+
+    def stop(self, step: int) -> Preempted:
+        """The exception to raise once the checkpoint of `step` is saved. All workers must call this together."""
+        self.agreed()
+        return Preempted(
+            f"received SIGTERM: step {step} is saved, and the same command resumes the run from there"
+        )
+
+    def watched(self, batches: Iterable, step: int) -> Iterator:
+        """Evaluation batches. With one worker SIGTERM ends them, since the checkpoint of `step` is saved."""
+        for batch in batches:
+            if self.requested and self._count is None:
+                raise self.stop(step)
+            yield batch
+
+    def _remember(self, *_) -> None:
+        self.requested = True
+
+
+def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
+    """A function that counts in how many workers its argument is true; None for a single process."""
+    if not has_workers(strategy):
+        return None
+
+    @tf.function
+    def count(value):
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: value + 0), axis=None)
+
+    return lambda value: int(count(tf.constant(int(value))))
+
+
+@contextlib.contextmanager
+def as_input_errors(run: Path) -> Iterator[None]:
+    """Turns a full disk and a lost worker into an InputError.
+
+    Args:
+      run: the run's folder; the message names its last checkpoint.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        raise _disk_full(run, str(error.strerror)) from None
+    except WORKER_LOST as error:
+        raise InputError(
+            f"Another worker stopped, so this one stops too: {first_line(error)} Start all workers again with the "
+            f"same command; {_state(run)}."
+        ) from None
+    except tf.errors.OpError as error:
+        message = next((words for words in _DISK_FULL_MESSAGES if words in error.message), None)
+        if message is None:
+            raise
+        raise _disk_full(run, message) from None
+
+
+def _disk_full(run: Path, reason: str) -> InputError:
+    return InputError(
+        f"The disk of {run} is full: {reason}. Free some space and use the same command again; {_state(run)}."
+    )
+
+
+def _state(run: Path) -> str:
+    steps = steps_in(run / CHECKPOINTS)
+    return f"the run resumes at step {steps[0]}" if steps else "there is no checkpoint yet"
