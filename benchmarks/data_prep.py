@@ -33,7 +33,8 @@ from data_prep.examples.segments import segment_pairs
 from data_prep.examples.settings import PrepareSettings
 from data_prep.files import write_text
 from data_prep.prepare.parts import INDEX, Part, merge_shard
-from data_prep.text.documents import expand_files, read_documents
+from data_prep.text.documents import read_documents
+from data_prep.text.sources import expand_files
 from data_prep.tfrecord.records import framed, read_records
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 

@@ -19,7 +19,7 @@ import cyclopts
 import sentencepiece
 from cyclopts import Parameter
 
-from data_prep.text.documents import expand_files
+from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import normalize
 

@@ -19,7 +19,7 @@ from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.lab.text import link_files, split_files
 from benchmarks import program
 from data_prep.files import write_text
-from data_prep.text.documents import expand_files
+from data_prep.text.sources import expand_files
 
 OBJECTIVES = ("sop", "nsp", "none")
 

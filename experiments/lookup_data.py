@@ -29,7 +29,8 @@ from albert_tf.lab.text import split_files
 from benchmarks import program
 from data_prep.errors import InputError
 from data_prep.files import new_folder, write_text
-from data_prep.text.documents import expand_files, read_documents
+from data_prep.text.documents import read_documents
+from data_prep.text.sources import expand_files
 
 # Fewest and most words that come first, and as many that were among them as were not.
 SHORT, LONG = (3, 9, 3), (20, 59, 12)

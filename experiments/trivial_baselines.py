@@ -20,7 +20,7 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
-from data_prep.text.sentences import split_paragraph
+from data_prep.text.documents import split_sentences
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def shared_words(example: TextExample) -> float:
 
 def first_sentence(example: QuestionExample, language: str = "en") -> str:
     """Of the context."""
-    return next(iter(split_paragraph(" ".join(example.context.split()), language)), "")
+    return next(iter(split_sentences(" ".join(example.context.split()), language)), "")
 
 
 def _groups(examples: Sequence[ChoiceExample]) -> list[str] | None:

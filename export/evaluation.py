@@ -21,7 +21,7 @@ from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
-from data_prep.text.documents import expand_files
+from data_prep.text.sources import expand_files
 from export.portable import Runner, to_hub_names
 
 _BATCH = 8

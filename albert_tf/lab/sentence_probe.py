@@ -102,7 +102,7 @@ def cls_vectors(
 
     from data_prep.reading.dataset import pretraining_dataset
     from data_prep.reading.example_files import ExampleFiles
-    from data_prep.text.documents import expand_files
+    from data_prep.text.sources import expand_files
 
     batches = pretraining_dataset(
         ExampleFiles.read(expand_files(files)), batch_size=_BATCH, shuffle_seed=shuffle_seed, repeat=False

@@ -13,7 +13,7 @@ from albert_tf.lab.variants import Objective
 from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, file_sha256
 from data_prep.examples.settings import PrepareSettings, check_settings
-from data_prep.text.documents import expand_files
+from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary_training import VocabularySettings
 
 Part = Literal["train", "part", "heldout"]

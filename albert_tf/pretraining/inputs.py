@@ -9,7 +9,7 @@ from albert_tf.pretraining.settings import PretrainingSettings, resolve
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
-from data_prep.text.documents import expand_files
+from data_prep.text.sources import expand_files
 
 
 class PretrainingInputs:

@@ -12,7 +12,7 @@ from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
 from data_prep.inspection.settings import InspectSettings
 from data_prep.inspection.verification import check_values, missing_shards, verify_file
-from data_prep.text.documents import expand_files
+from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, load_tokenizer
 
 _EXAMPLES = 3  # shown where nothing else is asked for

@@ -49,9 +49,8 @@ from data_prep.prepare.beam_files import (
 )
 from data_prep.prepare.beam_shards import write_shard, write_slice
 from data_prep.prepare.progress import PrepareProgress
-from data_prep.text.documents import Document, read_documents
+from data_prep.text.documents import Document, cut_documents, read_documents
 from data_prep.text.sources import COMPRESSIONS
-from data_prep.text.stretches import cut_documents
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Vocabulary
 

@@ -11,8 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
 from data_prep.examples.settings import shard_names
-from data_prep.text.documents import expand_files
-from data_prep.text.sources import STANDARD_INPUT
+from data_prep.text.sources import STANDARD_INPUT, expand_files
 from data_prep.text.tfds_rows import is_tfds
 
 

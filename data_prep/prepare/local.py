@@ -39,8 +39,14 @@ from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import unfinished_folder
 from data_prep.prepare.workers import Workers, available_cores
-from data_prep.text.documents import Document, expand_files, input_size, read_documents
-from data_prep.text.stretches import MAX_DOCUMENT_CHARACTERS, cut_documents, text_stretches
+from data_prep.text.documents import (
+    MAX_DOCUMENT_CHARACTERS,
+    Document,
+    cut_documents,
+    read_documents,
+    text_stretches,
+)
+from data_prep.text.sources import expand_files, input_size
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, first_line
 from data_prep.text.sources import COMPRESSIONS, UnpackedFile, check_input
 from data_prep.text.tfds_rows import is_tfds, read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
@@ -24,8 +24,8 @@ class Row(NamedTuple):
 
     Attributes:
       text: any number of paragraphs; may be empty.
-      source: where it is, for messages: "wiki.jsonl, line 12".
-      position: how many bytes of the input file were used up when it was read.
+      source: its place, for messages: "wiki.jsonl, line 12".
+      position: bytes of the input file read so far.
     """
 
     text: str
@@ -34,10 +34,10 @@ class Row(NamedTuple):
 
 
 def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
-    """What reads the rows of an input, by its name; None for text files.
+    """The reader for an input, chosen by its name; None for text files.
 
-    The names: *.jsonl and *.ndjson, *.tfrecord and *.tfrecords (also with -00000-of-00005 behind), *.parquet,
-    each of the first two also with .gz, .bz2, .xz or .zst behind; tfds:NAME/CONFIG:SPLIT.
+    The names: *.jsonl and *.ndjson, *.tfrecord and *.tfrecords (also followed by -00000-of-00005), each also
+    followed by .gz, .bz2, .xz or .zst; *.parquet; tfds:NAME/CONFIG:SPLIT.
 
     >>> rows_reader(Path("wiki.jsonl.gz"))
     <function _read_json_lines>
@@ -59,10 +59,10 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
             if line.isspace():
                 continue
             try:
-                # The byte order mark of Windows editors is none of JSON's.
+                # JSON does not allow the byte-order mark of Windows editors.
                 row = json.loads(line.strip().removeprefix(b"\xef\xbb\xbf" if number == 1 else b""))
             except (ValueError, RecursionError) as error:
-                reason = str(error).replace(": line 1 column", " column")  # it is told one line only
+                reason = str(error).replace(": line 1 column", " column")  # it parses one line
                 raise InputError(
                     f"Every line of a .jsonl file must be a JSON object. {source} is not: {reason}."
                 ) from None
@@ -108,13 +108,13 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
                 for text in batch.column(0).to_pylist():
                     done += 1
                     source = f"{path}, row {done}"
-                    # A table does not say which bytes a row took; their share of the file has to do.
+                    # A table does not reveal the size of a row; assume that all have the same.
                     yield Row(_as_text(text, text_field, source), source, size * done // total)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")
+        reason = first_line(error).rstrip(".")
         raise InputError(
-            f"{path} is not a whole Parquet file: it cannot be read after row {done} ({reason}). "
-            "Make or copy it again."
+            f"{path} is not a complete Parquet file: it cannot be read after row {done} ({reason}). "
+            "Copy or make it again."
         ) from None
 
 
@@ -139,7 +139,7 @@ def _read_tfds(path: Path, text_field: str) -> Iterator[Row]:
 
 
 def _as_text(value: Any, text_field: str, source: str) -> str:
-    """A field's value as text that has a UTF-8 form; a missing value is an empty text."""
+    """A field's value as text that UTF-8 can encode; a missing value becomes an empty text."""
     if value is None:
         return ""
     if isinstance(value, bytes):
@@ -152,7 +152,7 @@ def _as_text(value: Any, text_field: str, source: str) -> str:
             ) from None
     if not isinstance(value, str):
         raise InputError(f"`{text_field}` must be text. In {source} it is a {type(value).__name__}.")
-    # Half of an escaped pair such as "\\ud83d" is legal JSON and no text; editors show U+FFFD for it.
+    # Half of an escaped pair such as "\\ud83d" is legal JSON but not text; editors show U+FFFD for it.
     return _SURROGATE.sub("\ufffd", value)
 
 

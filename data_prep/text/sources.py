@@ -1,12 +1,14 @@
-"""Inputs to bytes: files as they are, compressed ones unpacked on the way, and standard input.
+"""Flags to inputs, and inputs to bytes: plain and compressed files, and standard input.
 
-path --UnpackedFile--> lines or blocks of bytes, and how far in the file they were
+patterns --expand_files--> paths --UnpackedFile--> lines or blocks of bytes, and the position in the file
 """
 
 import bz2
+import glob
 import gzip
 import io
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,25 +17,58 @@ from types import ModuleType
 from typing import Any
 
 from data_prep.errors import InputError
+from data_prep.text.tfds_rows import is_tfds
 
 STANDARD_INPUT = Path("-")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _BLOCK = 1 << 17  # bytes
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+def expand_files(patterns: str) -> list[Path]:
+    """The inputs given by a flag such as `--input_file`.
+
+    Args:
+      patterns: paths and globs, separated by commas: "books/*.txt,extra.jsonl.gz"; also "-" and
+        "tfds:NAME/CONFIG:SPLIT".
+
+    Returns:
+      Each input once, in the order of the patterns and sorted within each pattern.
+
+    Raises:
+      InputError: a pattern matches nothing, or names a folder or a remote file.
+
+    >>> expand_files("books/*.txt")
+    [PosixPath('books/emma.txt'), PosixPath('books/ulysses.txt')]
+    """
+    # The name of a file may contain commas and brackets.
+    parts = [patterns] if Path(patterns).is_file() else [part.strip() for part in patterns.split(",")]
+    files: dict[Path, None] = {}
+    for part in filter(None, parts):
+        files.update(dict.fromkeys(_matches(part)))
+    if not files:
+        raise InputError("At least one input file must be named. Received an empty list.")
+    return list(files)
+
+
+def input_size(path: Path) -> int:
+    """Bytes of an input, the sum of its documents' `num_bytes`; 0 if unknown before reading."""
+    return path.stat().st_size if path.is_file() else 0
 
 
 class UnpackedFile:
-    """The bytes of an input from its beginning to its end; no more than a block of them is in memory.
+    """Reads the bytes of an input, decompressed, with no more than a block in memory.
 
     Args:
-      path: a file, `-` for standard input, or a pipe. What ends in .gz, .bz2, .xz or .zst is unpacked.
-      suffix: one of those four for a file that is packed and not named so.
+      path: a file, `-` for standard input, or a pipe. Names in .gz, .bz2, .xz and .zst are decompressed.
+      suffix: one of those four, for a compressed file with another name.
 
     Attributes:
       name: for messages.
-      offset: how many unpacked bytes were given out so far.
+      offset: decompressed bytes read so far.
 
     Raises:
-      InputError: there is no such file, it cannot be read, is empty or damaged; names the file and the byte.
+      InputError: the file is missing, unreadable, empty or damaged; names the file and the byte.
 
     >>> with UnpackedFile(Path("emma.txt.gz")) as file:
     ...     lines = list(file)
@@ -57,7 +92,7 @@ class UnpackedFile:
             self._raw.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Lines, each with its line feed; only \\n ends one."""
+        """Lines with their line feeds; only \\n ends a line."""
         while line := self._taken(self._file.readline):
             yield line
         if not self.offset:
@@ -69,7 +104,7 @@ class UnpackedFile:
 
     @property
     def position(self) -> int:
-        """How many bytes of the file itself, packed as it is, were used so far."""
+        """Bytes of the file, compressed if it is, read so far."""
         return self._raw.tell() if self._suffix else self.offset
 
     def _taken(self, read, *arguments) -> bytes:
@@ -78,7 +113,7 @@ class UnpackedFile:
         except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
             raise self._damaged(error) from None
         except Exception as error:
-            # zstd's error can only be named where that package is there.
+            # zstd's error class exists only if the package is installed.
             if type(error).__name__ != "ZstdError":
                 raise
             raise self._damaged(error) from None
@@ -89,18 +124,14 @@ class UnpackedFile:
         if not self._suffix:
             return InputError(f"{self.name} cannot be read after byte {self.offset}: {error}.")
         return InputError(
-            f"{self.name} is not a whole {self._suffix} file: it is damaged or cut off at or before byte "
+            f"{self.name} is not a complete {self._suffix} file: it is damaged or cut off at or before byte "
             f"{self.position}, after {self.offset} bytes of text ({str(error).rstrip('.')}). "
-            "Make or copy it again."
+            "Copy or make it again."
         )
 
 
 def check_input(path: Path) -> None:
-    """Checks that there is something to open.
-
-    Raises:
-      InputError: `path` is a folder or does not exist.
-    """
+    """Raises InputError if `path` is a folder or does not exist."""
     if path.is_dir():
         raise InputError(f"Input files must be text files. {path} is a folder; write {path}/* for its files.")
     if path != STANDARD_INPUT and not path.exists():
@@ -122,11 +153,11 @@ def _opened(path: Path) -> Any:
 
 
 def _unpacker(suffix: str) -> Callable[[Any], Any]:
-    """What turns an open file into one of unpacked bytes."""
+    """The function that turns an open file into one of decompressed bytes."""
     if not suffix:
         return lambda raw: raw
     module = _zstd() if suffix == ".zst" else {".gz": gzip, ".bz2": bz2, ".xz": lzma}[suffix]
-    # With a buffer around it a line costs no call of Python code.
+    # Buffered, so that reading a line runs no Python code.
     return lambda raw: io.BufferedReader(module.open(raw, "rb"), _BLOCK)
 
 
@@ -142,3 +173,28 @@ def _zstd() -> ModuleType:
                 "Install it with `pip install 'albert-tf[zstd]'`, or unpack the files with `zstd -d`."
             ) from None
     return zstd
+
+
+def _matches(pattern: str) -> list[Path]:
+    if is_tfds(pattern) or Path(pattern) == STANDARD_INPUT:
+        return [Path(pattern)]
+    if _REMOTE.match(pattern):
+        raise InputError(
+            f"Input files must be on this machine. Received {pattern}; copy it here or mount the bucket."
+        )
+    # A path that exists is not a pattern. (Path.glob accepts no absolute patterns.)
+    found = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
+    matches = [Path(name) for name in found if not Path(name).is_dir()]
+    if not matches:
+        raise InputError(_no_match(pattern))
+    return matches
+
+
+def _no_match(pattern: str) -> str:
+    if Path(pattern).is_dir():
+        return (
+            f"Input files must be files. {pattern} is a folder; write {pattern.rstrip('/')}/* for its files."
+        )
+    if glob.has_magic(pattern):
+        return f"No file matches {pattern!r}. Check the path and the pattern."
+    return f"There is no input file {pattern}."

@@ -1,6 +1,6 @@
-"""Texts of a dataset that tensorflow-datasets knows, written tfds:NAME/CONFIG:SPLIT.
+"""Texts of a dataset of tensorflow-datasets, written tfds:NAME/CONFIG:SPLIT.
 
-That package loads TensorFlow by itself when it reads; this module, like everything below the model, does not.
+That package imports TensorFlow when it reads; this module does not.
 """
 
 import re
@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, first_line
 
 # The version in NAME/CONFIG:1.0.0 begins with a digit, and no split does.
 _NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?):(?P<split>[^\d:].*)")
 
 
 def is_tfds(name: str | Path) -> bool:
-    """Whether a name is one of a dataset, and not of a file."""
+    """Whether a name refers to a dataset and not to a file."""
     return str(name).startswith("tfds:")
 
 
 def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
     """The texts of one split, in the order of its files.
 
-    A dataset that is not in tensorflow-datasets' folder yet (TFDS_DATA_DIR, or ~/tensorflow_datasets) is
-    downloaded and prepared there.
+    Downloads and prepares the dataset unless it is in tensorflow-datasets' folder (TFDS_DATA_DIR, or
+    ~/tensorflow_datasets).
 
     Args:
       name: "tfds:wikipedia/20230601.en:train"; a version ("tfds:glue/sst2:2.0.0:train") and slices
@@ -34,7 +34,7 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
       UTF-8 text.
 
     Raises:
-      InputError: no such dataset, configuration, split or text feature, or it cannot be downloaded.
+      InputError: there is no such dataset, configuration, split or text feature, or it cannot be downloaded.
 
     >>> list(read_tfds("tfds:glue/sst2:validation[:1]", "sentence"))
     [b"it 's a charming and often affecting journey . "]
@@ -47,20 +47,20 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
         )
     tfds, builder = open_tfds(matched["dataset"])
     _check_text(tfds, builder, text_field, name)
-    # Only the text: no image is decoded on the way.
+    # Decodes nothing but the text, such as images.
     decoders = tfds.decode.PartialDecoding({text_field: True})
     for example in tfds_examples(tfds, builder, matched["split"], decoders):
         yield example[text_field]
 
 
 def open_tfds(dataset: str) -> tuple[Any, Any]:
-    """The package tensorflow-datasets and its builder of a dataset, downloaded and prepared where it is not yet.
+    """The package tensorflow-datasets and its builder of a dataset, which it downloads and prepares if necessary.
 
     Args:
       dataset: "glue/sst2" or "glue/sst2:2.0.0".
 
     Raises:
-      InputError: the package or the dataset is not there, or it cannot be downloaded.
+      InputError: the package is missing, or the dataset is unknown or cannot be downloaded.
     """
     try:
         import tensorflow_datasets as tfds
@@ -76,19 +76,19 @@ def tfds_examples(tfds: Any, builder: Any, split: str, decoders: Any = None) -> 
     """The examples of one split as NumPy values, in the order of its files.
 
     Raises:
-      InputError: no such split.
+      InputError: there is no such split.
     """
     try:
         dataset = builder.as_dataset(
             split=split,
             decoders=decoders,
-            # One file after the other, so that the order is always the same.
+            # One file after the other, so that the order is reproducible.
             read_config=tfds.ReadConfig(interleave_cycle_length=1),
         )
     except ValueError as error:
         raise InputError(
             f"The split must be one of {', '.join(builder.info.splits)}, or a slice of one. "
-            f"Received {split!r} ({_first_line(error)})."
+            f"Received {split!r} ({first_line(error).rstrip('.:')})."
         ) from None
     yield from tfds.as_numpy(dataset)
 
@@ -102,15 +102,17 @@ def _builder(tfds: Any, dataset: str) -> Any:
             "Check the name and TFDS_DATA_DIR."
         ) from None
     except (ValueError, AssertionError, KeyError) as error:
-        raise InputError(f"tensorflow-datasets cannot load {dataset!r}: {_first_line(error)}") from None
+        raise InputError(
+            f"tensorflow-datasets cannot load {dataset!r}: {first_line(error).rstrip('.:')}"
+        ) from None
     if builder.info.splits:
         return builder
     try:
         builder.download_and_prepare()
     except Exception as error:
-        # Other people's code and servers: anything can be raised.
+        # The dataset's own code and servers may raise anything.
         raise InputError(
-            f"tensorflow-datasets could not download or prepare {dataset!r}: {_first_line(error)}"
+            f"tensorflow-datasets could not download or prepare {dataset!r}: {first_line(error).rstrip('.:')}"
         ) from None
     return builder
 
@@ -125,5 +127,5 @@ def _check_text(tfds: Any, builder: Any, text_field: str, name: str | Path) -> N
         )
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().split("\n")[0].rstrip(".:")
+def _reason(error: Exception) -> str:
+    return first_line(error).rstrip(".:")

@@ -15,7 +15,8 @@ import sentencepiece
 
 from data_prep.errors import InputError
 from data_prep.files import write_text, written_aside
-from data_prep.text.documents import InputFormat, expand_files, read_documents
+from data_prep.text.documents import InputFormat, read_documents
+from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS, normalize
 from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from data_prep.errors import InputError
 from data_prep.files import written_aside
-from data_prep.text.documents import Document, paragraphs, read_text
-from data_prep.text.sentences import split_paragraph
+from data_prep.text.documents import Document, read_paragraphs, split_sentences
 
 _TEXT_SUFFIXES = (".txt", ".md")
 _LONG = 40  # characters; shorter sentences ("Returns: A tensor.") are common phrases
@@ -100,8 +99,8 @@ def read_user_text(
     for file in _text_files(Path(path)):
         piece: list[str] = []
         number = 1
-        for paragraph in paragraphs(read_text(file)):
-            piece += split_paragraph(paragraph, language)
+        for paragraph in read_paragraphs(file):
+            piece += split_sentences(paragraph, language)
             if len(piece) >= sentences_per_document:
                 yield Document(tuple(piece), f"{file}, piece {number}")
                 piece, number = [], number + 1

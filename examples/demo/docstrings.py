@@ -18,8 +18,7 @@ from pathlib import Path
 from rich.progress import track
 
 from data_prep.errors import InputError
-from data_prep.text.documents import Document
-from data_prep.text.sentences import split_paragraph
+from data_prep.text.documents import Document, split_sentences
 from examples.demo.corpus import Corpus, write_corpus
 
 STANDARD_LIBRARY = "stdlib"
@@ -105,7 +104,7 @@ def sentences_of(docstring: list[str]) -> list[str]:
     >>> sentences_of(["Adds. Twice.", "Args: x: The first. y: The second."])
     ['Adds.', 'Twice.', 'Args: x: The first. y: The second.']
     """
-    pieces = ([p] if _LIST.match(p) else split_paragraph(p) for p in docstring)
+    pieces = ([p] if _LIST.match(p) else split_sentences(p) for p in docstring)
     return [piece for paragraph in pieces for piece in paragraph if is_prose(piece)]
 
 

@@ -94,7 +94,9 @@ def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_pat
     (tmp_path / "latin.txt").write_bytes(b"One sentence.\nCaf\xe9.\n")
     (tmp_path / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00cut")
     settings = settings_for(texts, model_file, tmp_path / "out", input_file=f"{texts}/*.txt,{tmp_path}/*.*")
-    with pytest.raises(InputError, match=r"cut.txt.gz is not a whole .gz file.*latin.txt has the byte 0xe9"):
+    with pytest.raises(
+        InputError, match=r"cut.txt.gz is not a complete .gz file.*latin.txt has the byte 0xe9"
+    ):
         on_beam(settings)
     assert not (tmp_path / "out").exists()
 

@@ -17,9 +17,8 @@ from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare import local
 from data_prep.prepare.local import prepare
-from data_prep.text import stretches
-from data_prep.text.documents import Document
-from data_prep.text.stretches import cut_document, text_stretches
+from data_prep.text import documents as text_documents
+from data_prep.text.documents import Document, cut_document, text_stretches
 from tests.data_prep.conftest import write_story
 
 ROOT = Path(__file__).parents[3]
@@ -241,7 +240,7 @@ def test_a_long_document_is_cut_between_sentences():
 
 
 def test_stretches_end_where_the_text_says(monkeypatch):
-    monkeypatch.setattr(stretches, "MAX_DOCUMENT_CHARACTERS", 20)
+    monkeypatch.setattr(text_documents, "MAX_DOCUMENT_CHARACTERS", 20)
     documents = [Document(("x" * 9,) * n) for n in (1, 2, 5, 1)]
     sizes = [[len(d.sentences) for d in stretch] for stretch in text_stretches(documents, 30)]
     assert sizes == [[1, 2, 2], [2, 1, 1]]
@@ -282,7 +281,7 @@ def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path,
     assert main(["prepare", *flags]) == 2
     message = capsys.readouterr().err
     assert (
-        f"{tmp_path}/part1.txt.gz is not a whole .gz file: it is damaged or cut off at or before byte"
+        f"{tmp_path}/part1.txt.gz is not a complete .gz file: it is damaged or cut off at or before byte"
         in message
     )
     assert list((folder(settings) / ".train.tfrecord.scratch").glob("0*.json"))

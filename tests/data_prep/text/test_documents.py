@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
-from data_prep.text.documents import expand_files, paragraphs, read_documents
-from data_prep.text.sentences import split_paragraph
+from data_prep.text.documents import read_documents, split_paragraphs, split_sentences
+from data_prep.text.sources import expand_files
 
 
 def read(tmp_path, raw: bytes, input_format="lines"):
@@ -63,7 +63,7 @@ def test_prose_joins_wrapped_lines_and_keeps_headings(tmp_path):
 
 
 def test_headings_need_their_space():
-    assert list(paragraphs("#hashtag\nand more\n\n# \n\n***")) == ["#hashtag and more"]
+    assert list(split_paragraphs(["#hashtag", "and more", "", "# ", "", "***"])) == ["#hashtag and more"]
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_headings_need_their_space():
     ],
 )
 def test_sentences(language, text, expected):
-    assert split_paragraph(text, language) == expected
+    assert split_sentences(text, language) == expected
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_splitting_loses_nothing(text):
-    for paragraph in paragraphs(text):
-        sentences = split_paragraph(paragraph)
+    for paragraph in split_paragraphs(text.split("\n")):
+        sentences = split_sentences(paragraph)
         assert all(sentences)
         assert "".join("".join(sentences).split()) == "".join(paragraph.split())
 
@@ -109,7 +109,7 @@ def test_bad_arguments(tmp_path):
     with pytest.raises(InputError, match="`input_format` must be"):
         list(read_documents([tmp_path], "poems"))
     with pytest.raises(InputError, match="`language` must be"):
-        split_paragraph("One.", "../en")
+        split_sentences("One.", "../en")
 
 
 def test_expand_files(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.text.documents import expand_files, input_size, read_documents
+from data_prep.text.documents import read_documents
+from data_prep.text.sources import expand_files, input_size
 
 TEXTS = ["# Emma\n\nShe was handsome. And clever,\nand rich.\n\nShe lived.", "", "Zwei: schön."]
 SENTENCES = [("Emma", "She was handsome.", "And clever, and rich.", "She lived."), ("Zwei: schön.",)]
@@ -166,7 +167,7 @@ def test_bad_parquet(tmp_path):
     whole = (tmp_path / "a.parquet").read_bytes()
     for raw in (whole[:-20], b"", b"Plain text." * 9):
         (tmp_path / "b.parquet").write_bytes(raw)
-        with pytest.raises(InputError, match="b.parquet is not a whole Parquet file.*after row 0"):
+        with pytest.raises(InputError, match="b.parquet is not a complete Parquet file.*after row 0"):
             list(read_documents([tmp_path / "b.parquet"]))
     with pytest.raises(InputError, match="no input file"):
         list(read_documents([tmp_path / "none.parquet"]))

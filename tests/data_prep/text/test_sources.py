@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.text.documents import MAX_SENTENCES, expand_files, input_size, read_documents
-from data_prep.text.sources import UnpackedFile
+from data_prep.text.documents import MAX_SENTENCES, read_documents
+from data_prep.text.sources import UnpackedFile, expand_files, input_size
 
 
 def packed(suffix: str, raw: bytes) -> bytes:
@@ -61,7 +61,7 @@ def test_damaged_files_are_named_with_the_byte(tmp_path, suffix):
         path.write_bytes(damaged)
         documents = read_documents([tmp_path / "fine.txt", path])
         assert next(documents).sentences == ("One.", "Two.")
-        message = rf"text\.txt\{suffix} is not a whole \{suffix} file.* before byte \d+, after \d+ bytes"
+        message = rf"text\.txt\{suffix} is not a complete \{suffix} file.* before byte \d+, after \d+ bytes"
         with pytest.raises(InputError, match=message):
             list(documents)
 
@@ -70,7 +70,7 @@ def test_a_flipped_bit_is_found(tmp_path):
     whole = bytearray(gzip.compress(incompressible(5000)))
     whole[len(whole) // 2] ^= 0x10
     (tmp_path / "a.gz").write_bytes(whole)
-    with pytest.raises(InputError, match=r"a\.gz is not a whole .* byte \d+"):
+    with pytest.raises(InputError, match=r"a\.gz is not a complete .* byte \d+"):
         list(read_documents([tmp_path / "a.gz"]))
 
 

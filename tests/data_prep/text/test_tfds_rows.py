@@ -3,7 +3,8 @@ import sys
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.text.documents import expand_files, read_documents
+from data_prep.text.documents import read_documents
+from data_prep.text.sources import expand_files
 from data_prep.text.tfds_rows import read_tfds
 
 tfds = pytest.importorskip("tensorflow_datasets", reason="no tensorflow-datasets")

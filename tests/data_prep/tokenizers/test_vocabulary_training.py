@@ -212,11 +212,11 @@ def test_the_command(tmp_path, story, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "raw", "message"),
     [
-        ("a.txt.gz", gzip.compress(b"One sentence.\n" * 5000)[:-9], "a.txt.gz is not a whole .gz file"),
+        ("a.txt.gz", gzip.compress(b"One sentence.\n" * 5000)[:-9], "a.txt.gz is not a complete .gz file"),
         ("a.txt", b"One.\nTw\xff.\n", "must be UTF-8"),
         ("a.jsonl", b'{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl, line 2 has no 'text', only: txt"),
         ("a.tfrecord", b"no records", "no record at byte 0"),
-        ("a.parquet", b"no table", "not a whole Parquet file"),
+        ("a.parquet", b"no table", "not a complete Parquet file"),
         ("a.txt", b"", "is empty"),
     ],
 )
