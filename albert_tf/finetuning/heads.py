@@ -4,8 +4,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.encoder import dense, dropout, gather_positions, initializer
-from albert_tf.model.layer_norm import layer_norm
+from albert_tf.model.layers import dense, dropout, gather_positions, layer_norm
 
 IMPOSSIBLE = -1e30  # the logit of a token that cannot be an answer's; float32 only
 
@@ -97,11 +96,13 @@ class ConditionalSpanHead(keras.layers.Layer):
         self.start = LinearHead(1, config, seeds, name="start", dtype=dtype)
         # Two halves of one layer on [token, start]: a token's half is the same for all starts.
         self.end_token = dense(H, config, seeds, name="end_token", dtype=dtype)
-        self.end_start = _without_bias(H, config, seeds, name="end_start", dtype=dtype)
+        self.end_start = dense(H, config, seeds, name="end_start", dtype=dtype, use_bias=False)
         self.layer_norm = layer_norm(config, dtype=dtype)
         self.end = LinearHead(1, config, seeds, name="end", dtype=dtype)
         self.answerable = dense(H, config, seeds, name="answerable", dtype=dtype, activation="tanh")
-        self.answerable_output = _without_bias(1, config, seeds, name="answerable_output", dtype=dtype)
+        self.answerable_output = dense(
+            1, config, seeds, name="answerable_output", dtype=dtype, use_bias=False
+        )
 
     def build(self, input_shape=None):
         H = self.hidden_size
@@ -164,9 +165,3 @@ def _best(logits, k: int):
     padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, k)]
     best, where = ops.top_k(ops.pad(log_probs, padding, constant_values=IMPOSSIBLE), k)
     return best, ops.cast(where, "int32")
-
-
-def _without_bias(units: int, config: AlbertConfig, seeds, *, name: str, dtype) -> keras.layers.Dense:
-    return keras.layers.Dense(
-        units, use_bias=False, kernel_initializer=initializer(config, seeds), name=name, dtype=dtype
-    )

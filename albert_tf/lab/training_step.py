@@ -14,7 +14,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.peer_processes import open_replies, serve_steps
-from albert_tf.model.remat import Remat
+from albert_tf.model.execution import Remat
 
 _LEARNING_RATE = 1e-4
 

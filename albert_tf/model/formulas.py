@@ -1,8 +1,13 @@
-"""Formulas over arrays that a compiler may make one pass over memory of."""
+"""Gelu, LayerNorm and the softmax of attention, each with a gradient of its own that keeps little memory.
+
+On CPUs TensorFlow passes over memory once for every operation of a formula. A training step may therefore have the
+formulas compiled, each by itself (`formulas_compiled_by`).
+"""
 
 import contextlib
 import contextvars
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterator
 
@@ -10,7 +15,7 @@ from keras import ops
 
 # How many numbers a compiled sum adds at a time.
 SUMMANDS = 8
-# Elements of an array from which on a call of a compiled formula costs less than the passes that it saves.
+# Arrays with at least this many elements are compiled: below, the call costs more than the saved passes.
 LARGE = 1 << 16
 
 _compiler: contextvars.ContextVar[Callable | None] = contextvars.ContextVar("compiler", default=None)
@@ -18,10 +23,10 @@ _compiler: contextvars.ContextVar[Callable | None] = contextvars.ContextVar("com
 
 @contextlib.contextmanager
 def formulas_compiled_by(compiler: Callable | None) -> Iterator[None]:
-    """What is computed inside has its formulas compiled one by one.
+    """Compiles the formulas used inside the block, one by one.
 
     Args:
-      compiler: of a function of arrays makes a faster one with the same values; None: nothing is compiled.
+      compiler: turns a function of arrays into a faster one with the same values; None compiles nothing.
     """
     token = _compiler.set(compiler)
     try:
@@ -31,12 +36,12 @@ def formulas_compiled_by(compiler: Callable | None) -> Iterator[None]:
 
 
 def in_one_pass(formula: Callable) -> Callable:
-    """The same function, compiled inside `formulas_compiled_by` if its first argument is large, of a known shape.
+    """Decorates a formula so that `formulas_compiled_by` compiles it if its first argument is large.
 
-    Shapes that differ from batch to batch are left alone, since each of them would be compiled.
+    Arrays of unknown shape are not compiled, because every new shape would be compiled again.
 
     Args:
-      formula: elementwise operations and sums of arrays; no variables, no random numbers. Arguments that are no
+      formula: elementwise operations and sums of arrays; no variables, no random numbers. Arguments that are not
         arrays are constants. It has no gradient when compiled: wrap it in `keras.ops.custom_gradient`.
     """
 
@@ -48,20 +53,118 @@ def in_one_pass(formula: Callable) -> Callable:
     return function
 
 
-def summed(x, axis: int):
-    """The sums of a formula's array along an axis, which stays, of length 1.
+def _is_large(x) -> bool:
+    shape = ops.shape(x)
+    return all(isinstance(length, int) for length in shape) and math.prod(shape) >= LARGE
 
-    XLA for CPUs adds one number after the other. Blocks of the array added first are vectors to it.
+
+def sum_in_blocks(x, axis: int):
+    """The sums along an axis, which is kept with length 1.
+
+    XLA for CPUs adds one number after the other; if blocks of the array are added first, it adds vectors.
     """
     if _compiler.get() is not None and ops.shape(x)[axis] % SUMMANDS == 0:
         x = functools.reduce(operator.add, ops.split(x, SUMMANDS, axis))
     return ops.sum(x, axis, keepdims=True)
 
 
-def _is_large(x) -> bool:
-    size = 1
-    for length in ops.shape(x):
-        if not isinstance(length, int):
-            return False
-        size *= length
-    return size >= LARGE
+def _gradient_of_output(upstreams: tuple, upstream):
+    """The gradient of a function's only output: some backends pass it by position, others by name."""
+    return upstreams[0] if upstream is None else upstream
+
+
+@ops.custom_gradient
+def gelu_with_slope(x):
+    """The tanh form of gelu, which keeps only its slope for the backward pass.
+
+    Automatic differentiation would keep five arrays of this size and pass over them twice as often; in
+    bfloat16 it would also round after each operation.
+    """
+    value, slope = _gelu_and_slope(x)
+
+    def backward(*upstreams, upstream=None):
+        return _gradient_of_output(upstreams, upstream) * slope
+
+    return value, backward
+
+
+@in_one_pass
+def _gelu_and_slope(x):
+    wide = ops.cast(x, "float32")
+    root, square = math.sqrt(2 / math.pi), ops.square(wide)
+    gate = 0.5 * ops.tanh(wide * (root + 0.044715 * root * square)) + 0.5
+    value = wide * gate
+    slope = gate + value * (1.0 - gate) * (2 * root + 6 * 0.044715 * root * square)
+    return ops.cast(value, x.dtype), ops.cast(slope, x.dtype)
+
+
+def attention_probabilities(scores, mask_scores, scale: float, training: bool = False):
+    """softmax(scores * scale + mask_scores) over the last axis, in the dtype of `scores`.
+
+    Args:
+      scores: (B, N, P, T), products of queries with keys.
+      mask_scores: (B, 1, 1, T), added for the keys.
+      scale: 1 / sqrt(D).
+      training: whether to use a gradient formula in float32 that keeps only the probabilities. It has no gradient
+        for `mask_scores`.
+    """
+    if not training:
+        return ops.softmax(scores * scale + mask_scores)
+
+    @ops.custom_gradient
+    def with_gradient(scores, mask_scores):
+        probs = ops.softmax(scores * scale + mask_scores)
+
+        def backward(*upstreams, upstream=None):
+            dprobs = _gradient_of_output(upstreams, upstream)
+            return _score_gradient(dprobs, probs, scale), ops.zeros_like(mask_scores)
+
+        return probs, backward
+
+    return with_gradient(scores, mask_scores)
+
+
+@in_one_pass
+def _score_gradient(upstream, probs, scale: float):
+    dprobs, wide = ops.cast(upstream, "float32"), ops.cast(probs, "float32")
+    return ops.cast(wide * (dprobs - sum_in_blocks(dprobs * wide, 3)) * scale, upstream.dtype)
+
+
+def normalize_rows(x, gamma, beta, epsilon: float):
+    """LayerNorm of x (rows, width), computed in float32.
+
+    For the backward pass it keeps the normalized array, in the dtype of x, and one number a row, where automatic
+    differentiation would keep four float32 arrays.
+    """
+
+    @ops.custom_gradient
+    def with_gradient(x, gamma, beta):
+        y, normal, scale = _normalize(x, gamma, beta, epsilon)
+
+        def backward(*upstreams, upstream=None):
+            return _normalize_gradients(_gradient_of_output(upstreams, upstream), normal, scale, gamma)
+
+        return y, backward
+
+    # As values: a function with a gradient of its own must not read variables.
+    return with_gradient(x, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
+
+
+@in_one_pass
+def _normalize(x, gamma, beta, epsilon: float):
+    """LayerNorm of x, and what its gradients need: the normalized array and each row's scale (rows, 1)."""
+    centred, width = ops.cast(x, "float32"), ops.shape(x)[1]
+    centred = centred - sum_in_blocks(centred, 1) / width
+    scale = ops.rsqrt(sum_in_blocks(ops.square(centred), 1) / width + epsilon)
+    normal = centred * scale
+    return ops.cast(normal * gamma + beta, x.dtype), ops.cast(normal, x.dtype), scale
+
+
+@in_one_pass
+def _normalize_gradients(upstream, normal, scale, gamma):
+    """The gradients for x, gamma and beta."""
+    dy, normal = ops.cast(upstream, "float32"), ops.cast(normal, "float32")
+    dnormal, width = dy * gamma, ops.shape(normal)[1]
+    along = normal * (sum_in_blocks(dnormal * normal, 1) / width)
+    dx = (dnormal - sum_in_blocks(dnormal, 1) / width - along) * scale
+    return ops.cast(dx, upstream.dtype), sum_in_blocks(dy * normal, 0)[0], sum_in_blocks(dy, 0)[0]

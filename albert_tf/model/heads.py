@@ -4,9 +4,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.activations import activation
-from albert_tf.model.encoder import dense, gather_positions
-from albert_tf.model.layer_norm import layer_norm
+from albert_tf.model.layers import activation, dense, gather_positions, layer_norm
 
 
 class MaskedLMHead(keras.layers.Layer):

@@ -6,8 +6,8 @@ from keras import ops
 import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled with one of them
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.execution import Remat, remat_level
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
-from albert_tf.model.remat import Remat, remat_level
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

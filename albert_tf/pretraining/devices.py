@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.encoder import compiling_pays
+from albert_tf.model.execution import xla_is_faster
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.strategy import has_workers
@@ -100,7 +100,7 @@ def formula_compiler() -> Callable | None:
     Returns:
       None on accelerators, and without XLA for CPUs.
     """
-    return None if compiling_pays() or not compiles_for_cpus() else compile_formula
+    return None if xla_is_faster() or not compiles_for_cpus() else compile_formula
 
 
 @functools.cache

@@ -1,10 +1,23 @@
-"""Formulas are compiled where that is asked for and pays, and have the same values then."""
+"""Each formula against NumPy or float64, compiled and not; and which formulas are compiled."""
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
-from albert_tf.model.formulas import LARGE, SUMMANDS, formulas_compiled_by, in_one_pass, summed
+from albert_tf.model.formulas import (
+    LARGE,
+    SUMMANDS,
+    attention_probabilities,
+    formulas_compiled_by,
+    gelu_with_slope,
+    in_one_pass,
+    normalize_rows,
+    sum_in_blocks,
+)
+from albert_tf.model.layers import MASKED_SCORE
+from albert_tf.pretraining.devices import formula_compiler
+from tests.reference import albert as reference
 
 
 @in_one_pass
@@ -14,7 +27,7 @@ def centred(x, by: float):
 
 
 class Compiler:
-    """Compiles nothing, but keeps what it was given."""
+    """Compiles nothing, but keeps the names of the formulas that it was given."""
 
     def __init__(self):
         self.given = []
@@ -33,19 +46,19 @@ def compiled(x) -> list[str]:
     return compiler.given
 
 
-def test_large_arrays_are_compiled_and_no_others():
+def test_only_large_arrays_are_compiled():
     assert compiled(np.zeros((LARGE // 64, 64), "float32")) == ["centred"]
     assert compiled(np.zeros((LARGE // 64 - 1, 64), "float32")) == []
 
 
-def test_an_inner_scope_can_ask_for_none():
+def test_an_inner_scope_can_compile_nothing():
     outer = Compiler()
     with formulas_compiled_by(outer), formulas_compiled_by(None):
         centred(np.zeros((LARGE, 1), "float32"), 2.0)
     assert outer.given == []
 
 
-def test_the_scope_ends_with_an_error():
+def test_an_error_ends_the_scope():
     outer = Compiler()
     with pytest.raises(KeyError), formulas_compiled_by(outer):
         raise KeyError
@@ -56,8 +69,88 @@ def test_the_scope_ends_with_an_error():
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("length", [SUMMANDS - 1, SUMMANDS, 3 * SUMMANDS])
 def test_sums(axis, length):
-    """With a compiler and without one, of lengths that blocks divide and that they do not."""
+    """With and without a compiler, of lengths that are and are not a multiple of a block."""
     x = np.random.default_rng(0).normal(size=[length if n == axis else 5 for n in range(3)])
     for compiler in (None, Compiler()):
         with formulas_compiled_by(compiler):
-            np.testing.assert_allclose(summed(x, axis), x.sum(axis=axis, keepdims=True), rtol=1e-6)
+            np.testing.assert_allclose(sum_in_blocks(x, axis), x.sum(axis=axis, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1001, LARGE + 1])
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])
+def test_gelu_with_slope(dtype, error, size):
+    x = tf.cast(tf.linspace(-6.0, 6.0, size), dtype)
+    exact = np.asarray(x, "float64")
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with formulas_compiled_by(formula_compiler()):
+            value = gelu_with_slope(x)
+    slope = (reference.gelu_tanh(exact + 1e-6) - reference.gelu_tanh(exact - 1e-6)) / 2e-6
+    np.testing.assert_allclose(
+        np.asarray(value, "float64"), reference.gelu_tanh(exact), rtol=error, atol=error
+    )
+    found = tape.gradient(value, x, 2 * tf.ones_like(x))
+    np.testing.assert_allclose(np.asarray(found, "float64"), 2 * slope, rtol=error, atol=error)
+
+
+B, N, T = 2, 3, 16
+SCALE = 0.125
+
+
+@pytest.mark.parametrize("P", [4, LARGE // (B * N * T) + 1])
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-6), ("bfloat16", 1e-2)])
+def test_attention_probabilities_and_their_gradient(dtype, error, P):
+    """Against NumPy, in float64; compiled if the array is large."""
+    rng = np.random.default_rng(0)
+    scores, upstream = (tf.cast(rng.normal(0, 9, (B, N, P, T)), dtype) for _ in range(2))
+    mask = np.zeros((B, 1, 1, T))
+    mask[0, ..., 5:] = MASKED_SCORE
+    with formulas_compiled_by(formula_compiler()), tf.GradientTape() as tape:
+        tape.watch(scores)
+        probs = attention_probabilities(scores, tf.cast(mask, dtype), SCALE, training=True)
+        gradient = tape.gradient(probs, scores, upstream)
+
+    exact_scores, dprobs = (np.asarray(array, "float64") for array in (scores, upstream))
+    exact = reference.softmax(exact_scores * SCALE + mask)
+    exact_gradient = exact * (dprobs - (dprobs * exact).sum(-1, keepdims=True)) * SCALE
+    assert probs.dtype == gradient.dtype == dtype
+    np.testing.assert_allclose(np.asarray(probs, "float64"), exact, atol=error)
+    np.testing.assert_allclose(np.asarray(gradient, "float64"), exact_gradient, atol=5 * error)
+    np.testing.assert_array_equal(np.asarray(gradient, "float64")[0, ..., 5:], 0)
+
+
+def test_attention_probabilities_are_the_same_in_inference():
+    scores = tf.random.stateless_normal((B, N, T, T), [0, 1])
+    mask = tf.zeros((B, 1, 1, T))
+    training, inference = (
+        attention_probabilities(scores, mask, SCALE, training) for training in (True, False)
+    )
+    np.testing.assert_array_equal(training, inference)
+
+
+@pytest.mark.parametrize("rows", [5, LARGE // 24 + 1])
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 3e-2)])
+def test_normalize_rows_and_its_gradients(dtype, error, rows):
+    """Against automatic differentiation in float64."""
+    rng = np.random.default_rng(0)
+    x, dy = (tf.cast(rng.normal(2, 3, (rows, 24)), dtype) for _ in range(2))
+    gamma, beta = (tf.constant(rng.normal(size=24), "float32") for _ in range(2))
+
+    def value_and_gradients(function, arrays, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(arrays)
+            value = function(*arrays, 1e-12)
+        return value, *tape.gradient(value, arrays, upstream)
+
+    def plain(x, gamma, beta, epsilon):
+        mean, variance = tf.nn.moments(x, -1, keepdims=True)
+        return (x - mean) * tf.math.rsqrt(variance + epsilon) * gamma + beta
+
+    with formulas_compiled_by(formula_compiler()):
+        found = value_and_gradients(normalize_rows, (x, gamma, beta), dy)
+    exact = value_and_gradients(
+        plain, tuple(tf.cast(array, "float64") for array in (x, gamma, beta)), tf.cast(dy, "float64")
+    )
+    for one, other in zip(found, exact, strict=True):
+        scale = np.abs(other).max()  # gradients of gamma and beta are sums over the rows
+        np.testing.assert_allclose(np.asarray(one, "float64"), other, rtol=error, atol=error * scale)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.execution import equal_stretches
 from albert_tf.model.pretrainer import AlbertPretrainer
 from tests.albert_tf.model.test_remat import gradients, with_dropout
 
@@ -36,7 +37,8 @@ def test_gradients_with_dropout_are_the_same(tiny_config, changes, remat, jit_co
 def test_only_equal_layers_are_looped_over(tiny_config):
     def stretches(**changes):
         config = with_dropout(tiny_config, num_hidden_layers=6, **changes)
-        return AlbertEncoder(config)._stretches(rolled=True)
+        encoder = AlbertEncoder(config)
+        return equal_stretches([encoder.blocks(layer) for layer in range(6)])
 
     assert stretches() == [range(5), range(5, 6)]
     assert stretches(num_hidden_groups=2) == [range(3), range(3, 5), range(5, 6)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.padding import Unpadding, dropped, restored, zero_padded
+from albert_tf.model.padding import Unpadding, remove_padding, restore_padding, restore_zero_padding
 from tests.albert_tf.model.test_encoder import VARIANTS, make_encoder, random_inputs
 
 MASK = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]])  # the last row's tokens cannot be told apart
@@ -19,24 +19,24 @@ TOKENS = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1]], bool)
 def test_which_places_are_tokens():
     x = tf.reshape(tf.range(9.0), (9, 1))
     unpadding = Unpadding(tf.constant(MASK))
-    short = dropped(x, unpadding)
+    short = remove_padding(x, unpadding)
     np.testing.assert_array_equal(short[:, 0], [0, 1, 3, 4, 6, 7, 8])
-    np.testing.assert_array_equal(restored(short, unpadding)[:, 0], [0, 1, 1, 3, 4, 4, 6, 7, 8])
-    np.testing.assert_array_equal(zero_padded(short, unpadding)[:, 0], [0, 1, 0, 3, 4, 0, 6, 7, 8])
+    np.testing.assert_array_equal(restore_padding(short, unpadding)[:, 0], [0, 1, 1, 3, 4, 4, 6, 7, 8])
+    np.testing.assert_array_equal(restore_zero_padding(short, unpadding)[:, 0], [0, 1, 0, 3, 4, 0, 6, 7, 8])
 
 
 def test_without_unpadding_nothing_changes():
     x = tf.ones((4, 2))
-    assert dropped(x, None) is restored(x, None) is zero_padded(x, None) is x
+    assert remove_padding(x, None) is restore_padding(x, None) is restore_zero_padding(x, None) is x
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=50)
-def test_zero_padded_undoes_dropped(B, T, random):
+def test_restoring_undoes_removing(B, T, random):
     mask = np.array([[random.randint(0, 1) for _ in range(T)] for _ in range(B)])
     x = np.arange(1.0, 1 + 2 * B * T).reshape(-1, 2)
     unpadding = Unpadding(tf.constant(mask))
-    back = np.asarray(zero_padded(dropped(tf.constant(x), unpadding), unpadding))
+    back = np.asarray(restore_zero_padding(remove_padding(tf.constant(x), unpadding), unpadding))
     kept = back.any(axis=1)
     np.testing.assert_array_equal(back[kept], x[kept])
     assert (kept.reshape(B, T) >= mask.astype(bool)).all()

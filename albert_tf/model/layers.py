@@ -1,0 +1,201 @@
+"""The encoder's layers: embeddings, self-attention and feed-forward (paper, section 3.1).
+
+Dimensions: B batch, T tokens, E embedding, H hidden, N heads, D = H / N, F feed-forward, V vocabulary,
+P predictions, L layers. Between the embeddings and the output the activations stay flat, (B*T, H): a
+matrix product with bias and activation is then one fused kernel on CPUs.
+"""
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.model.formulas import attention_probabilities, gelu_with_slope, normalize_rows
+from albert_tf.model.padding import remove_padding, restore_padding
+
+# Added to the scores of masked keys, as in the original: large enough to vanish in the softmax, small
+# enough that a row in which every key is masked stays finite in any dtype.
+MASKED_SCORE = -10000.0
+
+
+def initializer(config: AlbertConfig, seeds) -> keras.initializers.Initializer:
+    """Truncated normal, the original's initializer of every matrix."""
+    return keras.initializers.TruncatedNormal(stddev=config.initializer_range, seed=seeds)
+
+
+def dense(units: int, config: AlbertConfig, seeds, **kwargs) -> keras.layers.Dense:
+    """A dense layer with the original's initializer and zero bias; `kwargs` go to `keras.layers.Dense`."""
+    return keras.layers.Dense(units, kernel_initializer=initializer(config, seeds), **kwargs)
+
+
+def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":
+    """LayerNorm under the name that excludes its parameters from weight decay and trust ratio."""
+    return LayerNorm(epsilon=config.layer_norm_epsilon, name="layer_norm", dtype=dtype)
+
+
+def activation(config: AlbertConfig, training: bool = False):
+    """The function that `hidden_act` names, from an array to an array of the same shape."""
+    return {
+        # Outside training, CPUs fuse this form with the matrix product and bias before it into one kernel.
+        "gelu": gelu_with_slope if training else lambda x: ops.gelu(x, approximate=True),
+        "gelu_erf": lambda x: ops.gelu(x, approximate=False),
+        "relu": ops.relu,
+    }[config.hidden_act]
+
+
+def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):
+    """Inverted dropout; the masks follow from the state of `seeds`, which checkpoints keep."""
+    return keras.random.dropout(x, rate, seed=seeds) if training and rate > 0 else x
+
+
+def gather_positions(sequence, positions):
+    """Vectors of `sequence` (B, T, H) at `positions` (B, P), flat: (B*P, H)."""
+    B, T, H = ops.shape(sequence)
+    first = ops.arange(B, dtype=positions.dtype) * T  # where each row starts in the flat sequence
+    flat = ops.reshape(positions + ops.expand_dims(first, 1), (-1,))
+    return ops.take(ops.reshape(sequence, (-1, H)), flat, axis=0)
+
+
+class LayerNorm(keras.layers.LayerNormalization):
+    """LayerNormalization of arrays (rows, width), with a gradient of its own in training."""
+
+    def call(self, x, training=False):
+        return normalize_rows(x, self.gamma, self.beta, self.epsilon) if training else super().call(x)
+
+
+class Embeddings(keras.layers.Layer):
+    """Word + token type + position at width E, then LayerNorm, dropout and projection to width H."""
+
+    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+        super().__init__(name="embeddings", **kwargs)
+        self.config, self.seeds = config, seeds
+        self.initializer = initializer(config, seeds)
+        self.layer_norm = layer_norm(config, dtype=self.dtype_policy)
+        self.projection = (
+            dense(config.hidden_size, config, seeds, name="embedding_projection", dtype=self.dtype_policy)
+            if config.embedding_size != config.hidden_size
+            else None
+        )
+
+    def build(self, input_shape=None):
+        config, E = self.config, self.config.embedding_size
+        self.word_embeddings = self._add_table("word_embeddings", config.vocab_size)
+        self.position_embeddings = self._add_table("position_embeddings", config.max_position_embeddings)
+        self.token_type_embeddings = self._add_table("token_type_embeddings", config.type_vocab_size)
+        self.layer_norm.build((None, E))
+        if self.projection is not None:
+            self.projection.build((None, E))
+
+    def _add_table(self, name: str, rows: int):
+        shape = (rows, self.config.embedding_size)
+        return self.add_weight(shape=shape, initializer=self.initializer, name=name)
+
+    def call(self, input_ids, token_type_ids, training=False):
+        T = ops.shape(input_ids)[1]
+        x = ops.take(self.word_embeddings, input_ids, axis=0)  # (B, T, E)
+        x = x + ops.take(self.token_type_embeddings, token_type_ids, axis=0)
+        x = x + ops.expand_dims(self.position_embeddings[:T], 0)
+        x = ops.reshape(x, (-1, self.config.embedding_size))  # (B*T, E)
+        x = dropout(self.layer_norm(x), self.config.hidden_dropout_prob, self.seeds, training)
+        return x if self.projection is None else self.projection(x)  # (B*T, H)
+
+
+class SelfAttention(keras.layers.Layer):
+    """Multi-head self-attention with its output projection, residual connection and LayerNorm.
+
+    Args:
+      remat: whether the backward pass recomputes the probabilities from queries and keys.
+
+    Call args:
+      x: (B*T, H), or (R, H) with `unpadding`.
+      mask_scores: (B, 1, 1, T), added to the scores.
+      positions: integers (B, P), the tokens whose output is wanted; None for all of `x`.
+      unpadding: where the tokens of `x` are, if its padding was removed. Padding is restored only for the products
+        of tokens with tokens, which need rows of equal length.
+
+    Returns:
+      As `x`, or (B*P, H) with `positions`.
+    """
+
+    def __init__(self, config: AlbertConfig, seeds, *, remat: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        self.config, self.seeds, self.remat = config, seeds, remat
+        H, dtype = config.hidden_size, self.dtype_policy
+        self.query = dense(H, config, seeds, name="query", dtype=dtype)
+        self.key = dense(H, config, seeds, name="key", dtype=dtype)
+        self.value = dense(H, config, seeds, name="value", dtype=dtype)
+        self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
+        self.layer_norm = layer_norm(config, dtype=dtype)
+
+    def build(self, input_shape=None):
+        for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
+            layer.build((None, self.config.hidden_size))
+
+    def call(self, x, mask_scores, positions=None, unpadding=None, training=False):
+        H, N = self.config.hidden_size, self.config.num_attention_heads
+        T, D = ops.shape(mask_scores)[-1], H // N
+        asking, P, asking_unpadding = x, T, unpadding  # from here on P is T if all outputs are wanted
+        if positions is not None:
+            sequence = ops.reshape(restore_padding(x, unpadding), (-1, T, H))
+            asking, P, asking_unpadding = gather_positions(sequence, positions), ops.shape(positions)[1], None
+
+        def split_heads(projected, length, axes):
+            return ops.transpose(ops.reshape(projected, (-1, length, N, D)), axes)
+
+        query = restore_padding(self.query(asking), asking_unpadding)
+        query = split_heads(query, P, (0, 2, 1, 3))  # (B, N, P, D)
+        key = split_heads(restore_padding(self.key(x), unpadding), T, (0, 2, 3, 1))  # (B, N, D, T)
+        value = split_heads(restore_padding(self.value(x), unpadding), T, (0, 2, 1, 3))  # (B, N, T, D)
+        attended = self._attend(query, key, value, mask_scores, training)  # (B, N, P, D)
+        context = ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (-1, H))  # (B*P, H)
+        output = self.output_dense(remove_padding(context, asking_unpadding))
+        output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
+        return self.layer_norm(asking + output)
+
+    def _attend(self, query, key, value, mask_scores, training):
+        rate, scale = self.config.attention_probs_dropout_prob, ops.shape(query)[-1] ** -0.5
+        # Drawn outside the function, so that recomputing it draws the same mask.
+        seed = self.seeds.next() if training and rate > 0 else None
+
+        def attend(query, key, value):
+            scores = ops.matmul(query, key)
+            probs = attention_probabilities(scores, mask_scores, scale, training)  # (B, N, P, T)
+            if seed is not None:
+                with keras.StatelessScope([(self.seeds.state, seed)]):
+                    probs = dropout(probs, rate, self.seeds, training)
+            return ops.matmul(probs, value)
+
+        return (keras.remat(attend) if self.remat and training else attend)(query, key, value)
+
+
+class FeedForward(keras.layers.Layer):
+    """H -> F -> H with residual connection and LayerNorm.
+
+    Args:
+      remat: whether the backward pass recomputes the activation function.
+    """
+
+    def __init__(self, config: AlbertConfig, seeds, *, remat: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        self.config, self.seeds, self.remat = config, seeds, remat
+        F, H, dtype = config.intermediate_size, config.hidden_size, self.dtype_policy
+        self.intermediate = dense(F, config, seeds, name="intermediate", dtype=dtype)
+        self.output_dense = dense(H, config, seeds, name="output", dtype=dtype)
+        self.layer_norm = layer_norm(config, dtype=dtype)
+
+    def build(self, input_shape=None):
+        self.intermediate.build((None, self.config.hidden_size))
+        self.output_dense.build((None, self.config.intermediate_size))
+        self.layer_norm.build((None, self.config.hidden_size))
+
+    def call(self, x, training=False):
+        function, hidden = activation(self.config, training), self.intermediate(x)  # (B*T, F)
+        if self.remat and training:
+            # Recomputed together with the product, whose gradient needs the activation's value. The product's
+            # variables are arguments, as the scope with their values is closed by the backward pass.
+            product = keras.remat(lambda x, kernel, bias: ops.add(ops.matmul(function(x), kernel), bias))
+            kernel, bias = self.output_dense.kernel, self.output_dense.bias
+            output = product(hidden, ops.convert_to_tensor(kernel), ops.convert_to_tensor(bias))
+        else:
+            output = self.output_dense(function(hidden))  # (B*T, H)
+        output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
+        return self.layer_norm(x + output)
