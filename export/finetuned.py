@@ -40,7 +40,9 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
         raise InputError(f"{path} is not a whole fine-tuned model: {str(error).splitlines()[0]}") from None
     assert isinstance(saved, classes)
     dtype = keras.dtype_policies.serialize(keras.config.dtype_policy())
-    model = type(saved).from_config({**saved.get_config(), "dtype": dtype})
+    config = saved.get_config()
+    encoder = {**config["encoder"], "dtype": dtype}
+    model = type(saved).from_config({**config, "encoder": encoder, "dtype": dtype})
     model.set_weights(saved.get_weights())
     vocabulary = saved.preprocessor.vocabulary if saved.preprocessor else None
     weights = {v.path.removeprefix(f"{saved.encoder.name}/"): np.asarray(v) for v in saved.weights}

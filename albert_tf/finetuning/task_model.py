@@ -220,13 +220,10 @@ class TaskModel(keras.Model):
 
     @classmethod
     def from_config(cls, config):
-        config = dict(config)
-        dtype = keras.dtype_policies.deserialize(config.pop("dtype"))
-        described = dict(config.pop("encoder"))
-        shape = AlbertConfig.from_dict(described.pop("config"))
-        encoder = AlbertEncoder(shape, **described, dtype=dtype)
-        preprocessor = keras.saving.deserialize_keras_object(config.pop("preprocessor"))
-        return cls(encoder, preprocessor=preprocessor, **config)
+        # Files from before an encoder stored its own dtype have only the task model's.
+        encoder = AlbertEncoder.from_config({"dtype": config["dtype"], **config["encoder"]})
+        preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
+        return cls(**{**config, "encoder": encoder, "preprocessor": preprocessor})
 
 
 def _with_value_by_rows(loss, rows):
@@ -255,7 +252,7 @@ def _check_fit(preprocessor: Preprocessor, config: AlbertConfig) -> None:
 def with_dropout(encoder: AlbertEncoder, rate: float) -> AlbertEncoder:
     """The same encoder with another dropout, on hidden values and on attention probabilities."""
     config = dataclasses.replace(encoder.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
-    changed = AlbertEncoder(**{**encoder.get_config(), "config": config}, dtype=encoder.dtype_policy)
+    changed = AlbertEncoder.from_config({**encoder.get_config(), "config": config.to_dict()})
     changed.set_weights(encoder.get_weights())
     return changed
 

@@ -142,8 +142,9 @@ class AlbertEncoder(keras.Model):
             "scan_layers": self.scan_layers,
             "unpad": self.unpad,
             "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod
     def from_config(cls, config):
-        return cls(AlbertConfig.from_dict(config.pop("config")), **config)
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})

@@ -82,11 +82,12 @@ class AlbertPretrainer(keras.Model):
             "remat": self.remat,
             "scan_layers": self.scan_layers,
             "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod
     def from_config(cls, config):
-        return cls(AlbertConfig.from_dict(config.pop("config")), **config)
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
 
 
 # The names of `pretraining_sums`, in their order.

@@ -1,0 +1,295 @@
+"""One tiny case of every layer, head, model and optimizer, for the checks in test_conformance.py.
+
+Run as a program for what needs a process of its own, it writes the results of all cases to a file:
+
+    python -m tests.conformance.cases mirrored OUT.npz                   # two replicas, half a batch each
+    KERAS_BACKEND=jax python -m tests.conformance.cases one OUT.npz
+"""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+from keras import ops
+
+from albert_tf import AdamW, AlbertEncoder, AlbertPretrainer, Lamb, WarmupPolynomialDecay
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning import (
+    MultipleChoice,
+    QuestionAnswering,
+    TextClassifier,
+    TextRegressor,
+    TokenClassifier,
+)
+from albert_tf.finetuning.heads import ConditionalSpanHead, LinearHead, SpanHead
+from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
+from albert_tf.model.layers import MASKED_SCORE, Embeddings, FeedForward, SelfAttention, layer_norm
+
+B, T, P, C = 4, 8, 3, 2  # B divides evenly between two replicas; C options
+SHAPE = {
+    "vocab_size": 50,
+    "embedding_size": 10,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "intermediate_size": 36,
+    "max_position_embeddings": 16,
+}
+H, V, E = SHAPE["hidden_size"], SHAPE["vocab_size"], SHAPE["embedding_size"]
+CONFIG = AlbertConfig(**SHAPE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer or a model with an input.
+
+    Attributes:
+      make: builds it in a dtype policy, given by name.
+      inputs: arrays whose first axis is the batch: arguments of a layer, the dict of a model.
+      constants: further arguments.
+      has_fixed_shapes: whether shapes inside do not depend on values, as XLA needs it.
+    """
+
+    make: Callable[[str], Any]
+    inputs: dict[str, np.ndarray]
+    constants: dict[str, Any] = field(default_factory=dict)
+    has_fixed_shapes: bool = True
+
+    def build(self, dtype: str = "float32"):
+        """A fresh one with random weights, the same on every backend."""
+        layer = self.make(dtype)
+        if not layer.built:
+            layer.build((None, H))
+        rng = np.random.default_rng(1)
+        for weight in layer.trainable_variables:
+            weight.assign(rng.normal(float("gamma" in weight.path), 0.3, weight.shape))
+        return layer
+
+    def arguments(self, layer, inputs: dict, training: bool) -> tuple[tuple, dict]:
+        """What to call it with."""
+        has_training = "training" in inspect.signature(layer.call).parameters
+        keywords = {**self.constants, **({"training": training} if has_training else {})}
+        return ((inputs,), keywords) if isinstance(layer, keras.Model) else ((), {**inputs, **keywords})
+
+    def outputs(self, layer, inputs: dict | None = None) -> list:
+        """Its outputs outside training, as a flat list."""
+        args, keywords = self.arguments(layer, self.inputs if inputs is None else inputs, False)
+        return keras.tree.flatten(layer(*args, **keywords))
+
+    def gradients(self, layer, inputs: dict | None = None) -> list:
+        """Gradients in training of `loss_of` by all weights."""
+        args, keywords = self.arguments(layer, self.inputs if inputs is None else inputs, True)
+        if keras.backend.backend() == "jax":
+            import jax
+
+            def loss(trainable, others):
+                return loss_of(layer.stateless_call(trainable, others, *args, **keywords)[0])
+
+            variables = (layer.trainable_variables, layer.non_trainable_variables)
+            return jax.jit(jax.grad(loss))(*([variable.value for variable in kind] for kind in variables))
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            loss = loss_of(layer(*args, **keywords))
+        weights = [variable.value for variable in layer.trainable_variables]
+        gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
+        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+def loss_of(outputs):
+    """A sum over all outputs that are not masked, with a gradient that differs from place to place."""
+    total = 0.0
+    for output in keras.tree.flatten(outputs):
+        wide = ops.cast(output, "float32")
+        total = total + ops.sum(ops.sin(3.0 * ops.where(ops.abs(wide) < 1e9, wide, 0.0)))
+    return total
+
+
+def is_float(array) -> bool:
+    """Whether an output has gradients and rounding errors."""
+    return keras.backend.is_float_dtype(keras.backend.standardize_dtype(array.dtype))
+
+
+def _config(**changes) -> AlbertConfig:
+    return AlbertConfig(**{**SHAPE, **changes})
+
+
+def _encoder(dtype: str, changes: dict | None = None, **options) -> AlbertEncoder:
+    return AlbertEncoder(_config(**(changes or {})), seed=3, dtype=dtype, **options)
+
+
+def _layer(layer_class, *args, dtype: str, **options):
+    return layer_class(*args, CONFIG, keras.random.SeedGenerator(3), dtype=dtype, **options)
+
+
+def _of(layer_class, *args, **options) -> Callable[[str], Any]:
+    """Builds a layer or head of `CONFIG`."""
+    return lambda dtype: _layer(layer_class, *args, dtype=dtype, **options)
+
+
+def _on_encoder(model_class, *args, **options) -> Callable[[str], Any]:
+    """Builds a task model."""
+    return lambda dtype: model_class(_encoder(dtype), *args, seed=4, **options)
+
+
+_RNG = np.random.default_rng(0)
+_TOKENS = _RNG.normal(size=(B, T, H)).astype("float32")
+_FLAT, _POOLED = _TOKENS.reshape(-1, H), _TOKENS[:, 0]
+_MASK = (np.arange(T) < np.array([T, T - 3, 2, T])[:, None]).astype("int32")
+_MASK_SCORES = ((1.0 - _MASK) * MASKED_SCORE).astype("float32").reshape(B, 1, 1, T)
+_TABLE = _RNG.normal(size=(V, E)).astype("float32")
+_POSITIONS = _RNG.integers(0, T, (B, P)).astype("int32")
+_IDS = {
+    "input_ids": _RNG.integers(0, V, (B, T)).astype("int32"),
+    "token_type_ids": _RNG.integers(0, 2, (B, T)).astype("int32"),
+}
+_INPUTS = {**_IDS, "input_mask": _MASK}
+_CHOICES = {name: np.repeat(array[:, None], C, axis=1) for name, array in _INPUTS.items()}
+_STARTS = np.array([1, 2, 0, 3], "int32")
+_CANNOT_ANSWER = 1 - _MASK
+_ALL_OPTIONS = {"remat": "activations", "scan_layers": True}
+_PRETRAINING = {**_INPUTS, "masked_lm_positions": _POSITIONS}
+
+LAYERS = {
+    "LayerNorm": Case(lambda dtype: layer_norm(CONFIG, dtype=dtype), {"x": _FLAT}),
+    "Embeddings": Case(_of(Embeddings), _IDS),
+    "SelfAttention": Case(_of(SelfAttention), {"x": _FLAT, "mask_scores": _MASK_SCORES}),
+    "SelfAttention, remat": Case(_of(SelfAttention, remat=True), {"x": _FLAT, "mask_scores": _MASK_SCORES}),
+    "FeedForward": Case(_of(FeedForward), {"x": _FLAT}),
+    "FeedForward, remat": Case(_of(FeedForward, remat=True), {"x": _FLAT}),
+    "MaskedLMHead": Case(
+        _of(MaskedLMHead),
+        {"sequence_output": _TOKENS, "masked_lm_positions": _POSITIONS},
+        {"word_embeddings": _TABLE},
+    ),
+    "SentenceOrderHead": Case(_of(SentenceOrderHead), {"pooled_output": _POOLED}),
+    "LinearHead": Case(_of(LinearHead, 5), {"vectors": _POOLED}),
+    "SpanHead": Case(_of(SpanHead), {"sequence_output": _TOKENS, "cannot_answer": _CANNOT_ANSWER}),
+    "ConditionalSpanHead": Case(
+        _of(ConditionalSpanHead, dropout_rate=0.0),
+        {"sequence_output": _TOKENS, "cannot_answer": _CANNOT_ANSWER, "start_positions": _STARTS},
+    ),
+}
+MODELS = {
+    "AlbertEncoder": Case(_encoder, _INPUTS),
+    "AlbertEncoder, nothing shared": Case(
+        partial(_encoder, changes={"parameter_sharing": "none"}, remat="layers"), _INPUTS
+    ),
+    "AlbertEncoder, groups": Case(
+        partial(_encoder, changes={"num_hidden_groups": 2, "inner_group_num": 2}, **_ALL_OPTIONS), _INPUTS
+    ),
+    "AlbertEncoder, unpad": Case(partial(_encoder, unpad=True), _INPUTS, has_fixed_shapes=False),
+    "AlbertPretrainer": Case(lambda dtype: AlbertPretrainer(CONFIG, seed=3, dtype=dtype), _PRETRAINING),
+    "AlbertPretrainer, all options": Case(
+        lambda dtype: AlbertPretrainer(CONFIG, seed=3, dtype=dtype, name="other", **_ALL_OPTIONS),
+        _PRETRAINING,
+    ),
+    "TextClassifier": Case(_on_encoder(TextClassifier, ("a", "b"), classifier_dropout=0.0), _INPUTS),
+    "TextRegressor": Case(_on_encoder(TextRegressor, classifier_dropout=0.0), _INPUTS),
+    "TokenClassifier": Case(_on_encoder(TokenClassifier, ("a", "b"), classifier_dropout=0.0), _INPUTS),
+    "MultipleChoice": Case(_on_encoder(MultipleChoice, classifier_dropout=0.0), _CHOICES),
+    "QuestionAnswering": Case(_on_encoder(QuestionAnswering, classifier_dropout=0.0), _INPUTS),
+    "QuestionAnswering, answerable": Case(
+        _on_encoder(QuestionAnswering, answerable=True, beam=2, classifier_dropout=0.0),
+        {**_INPUTS, "start_positions": _STARTS},
+    ),
+}
+CASES = {**LAYERS, **MODELS}
+OPTIMIZERS = {
+    kind.__name__: partial(
+        kind,
+        WarmupPolynomialDecay(0.5, 10, 2),
+        beta_1=0.8,
+        beta_2=0.99,
+        epsilon=1e-5,
+        exclude="bias",
+        weight_decay_rate=0.3,
+        global_clipnorm=1.0,
+    )
+    for kind in (AdamW, Lamb)
+}
+
+
+def make_variables() -> list[keras.Variable]:
+    """A matrix and a bias for an optimizer."""
+    rng = np.random.default_rng(2)
+    shapes = {"kernel": (5, 3), "bias": (3,)}
+    return [keras.Variable(rng.normal(size=shape), name=name) for name, shape in shapes.items()]
+
+
+def optimizer_steps(optimizer, variables, replicas: int = 1) -> None:
+    """Takes three steps with gradients that the replicas share evenly."""
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        gradients = [rng.normal(size=variable.shape).astype("float32") for variable in variables]
+        optimizer.apply([ops.convert_to_tensor(gradient / replicas) for gradient in gradients], variables)
+
+
+def results() -> dict[str, np.ndarray]:
+    """Outputs and gradients of all cases and the weights after an optimizer's steps, by name."""
+    found = {}
+    for name, case in CASES.items():
+        layer = case.build()
+        found |= _named(name, "output", case.outputs(layer)) | _named(name, "gradient", case.gradients(layer))
+    for name, make in OPTIMIZERS.items():
+        variables = make_variables()
+        optimizer_steps(make(), variables)
+        found |= _named(name, "weight", variables)
+    return found
+
+
+def results_on_two_replicas() -> dict[str, np.ndarray]:
+    """The same, each replica computing half of each batch: outputs put together, gradients added."""
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    found = {}
+    for name, case in CASES.items():
+        with strategy.scope():
+            layer = case.build()
+
+        def half(context, inputs=case.inputs):
+            number = context.replica_id_in_sync_group
+            return {key: tf.constant(np.split(array, 2)[number]) for key, array in inputs.items()}
+
+        @tf.function
+        def step(inputs, case=case, layer=layer):
+            return strategy.run(
+                lambda half: (case.outputs(layer, half), case.gradients(layer, half)), (inputs,)
+            )
+
+        outputs, gradients = step(strategy.experimental_distribute_values_from_function(half))
+        halves = [map(np.asarray, strategy.experimental_local_results(output)) for output in outputs]
+        found |= _named(name, "output", [np.concatenate(list(pair)) for pair in halves])
+        pairs = [strategy.experimental_local_results(gradient) for gradient in gradients]
+        found |= _named(name, "gradient", [np.asarray(one) + np.asarray(other) for one, other in pairs])
+    for name, make in OPTIMIZERS.items():
+        with strategy.scope():
+            variables, optimizer = make_variables(), make()
+            optimizer.build(variables)
+        tf.function(lambda: strategy.run(lambda: optimizer_steps(optimizer, variables, 2)))()  # noqa: B023
+        found |= _named(name, "weight", variables)
+    return found
+
+
+def _named(name: str, kind: str, arrays) -> dict[str, np.ndarray]:
+    return {f"{name}/{kind} {i}": np.asarray(ops.convert_to_numpy(array)) for i, array in enumerate(arrays)}
+
+
+def main(devices: str, out: str) -> None:
+    """Writes the results on "one" device or two "mirrored" ones."""
+    np.savez(out, **(results_on_two_replicas() if devices == "mirrored" else results()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

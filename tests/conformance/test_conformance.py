@@ -1,0 +1,204 @@
+"""What every layer, head, model and optimizer must be able to do; cases.py lists them."""
+
+import inspect
+import operator
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from tests.conformance.cases import (
+    CASES,
+    MODELS,
+    OPTIMIZERS,
+    is_float,
+    make_variables,
+    optimizer_steps,
+    results,
+)
+from tests.processes import run_together
+
+POLICIES = ("float32", "bfloat16", "mixed_bfloat16")
+EVERY_CASE = pytest.mark.parametrize("name", CASES)
+EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+EVERY_OPTIMIZER = pytest.mark.parametrize("name", OPTIMIZERS)
+EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
+
+
+def policies(layer) -> list[tuple[str, str]]:
+    """The dtype policy of a layer and of everything in it."""
+    return [(part.name, part.dtype_policy.name) for part in layer._flatten_layers()]
+
+
+def numpy(array) -> np.ndarray:
+    return np.asarray(ops.cast(array, "float32") if is_float(array) else array)
+
+
+@pytest.fixture
+def other_global_policy():
+    """Whatever is loaded must keep its own dtype policy."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float16")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+@EVERY_POLICY
+@EVERY_MODEL
+def test_config_round_trip(name, policy, other_global_policy):
+    model = MODELS[name].make(policy)
+    config = model.get_config()
+    again = type(model).from_config(model.get_config())
+    assert again.get_config() == config == model.get_config()
+    assert policies(again) == policies(model)
+    assert {part.dtype_policy.name for part in model._flatten_layers()} == {policy}
+    assert [(v.path, v.shape, v.dtype) for v in again.weights] == [
+        (v.path, v.shape, v.dtype) for v in model.weights
+    ]
+    options = set(inspect.signature(type(model)).parameters) - {"kwargs"}
+    if not getattr(model, "has_labels", True):
+        options -= {"labels"}
+    assert options | {"name", "dtype"} <= set(config)
+
+
+@EVERY_POLICY
+@EVERY_MODEL
+def test_save_and_load(name, policy, other_global_policy, tmp_path):
+    case = MODELS[name]
+    model = case.build(policy)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(loaded) is type(model)
+    assert loaded.get_config() == model.get_config()
+    assert policies(loaded) == policies(model)
+    for one, other in zip(case.outputs(loaded), case.outputs(model), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(numpy(one), numpy(other))
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+@EVERY_CASE
+def test_bfloat16(name, policy):
+    """Variables and results are in the policy's dtypes, and near those of float32."""
+    case = CASES[name]
+    exact, layer = case.build(), case.build(policy)
+    assert {part.dtype_policy.name for part in layer._flatten_layers()} == {policy}
+    variable_dtype = keras.DTypePolicy(policy).variable_dtype
+    assert {variable.dtype for variable in layer.trainable_variables} == {variable_dtype}
+    for one, other in zip(case.outputs(layer), case.outputs(exact), strict=True):
+        if is_float(other):
+            one, other = numpy(one), numpy(other)
+            seen = np.abs(other) < 1e9
+            assert np.isfinite(one).all()
+            np.testing.assert_allclose(one[seen], other[seen], atol=0.1 * np.abs(other[seen]).max())
+    expected = case.gradients(exact)
+    largest = max(np.linalg.norm(gradient) for gradient in expected)
+    for one, other in zip(case.gradients(layer), expected, strict=True):
+        assert one.dtype == variable_dtype
+        # The exact gradient of a key's bias is 0.
+        error = np.linalg.norm(numpy(one) - numpy(other))
+        assert error <= 0.3 * np.linalg.norm(other) + 0.03 * largest
+
+
+def assert_near(found: dict, expected: dict, name: str) -> None:
+    """Compares a case's results with those in this process."""
+    keys = [key for key in expected if key.startswith(f"{name}/")]
+    assert keys == [key for key in found if key.startswith(f"{name}/")]
+    for key in keys:
+        scale = np.abs(expected[key][np.abs(expected[key]) < 1e9]).max(initial=0.0)
+        np.testing.assert_allclose(found[key], expected[key], rtol=1e-4, atol=2e-5 * scale, err_msg=key)
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, np.ndarray]:
+    return results()
+
+
+@pytest.fixture(scope="module")
+def in_processes(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
+    """The results on two replicas and on the JAX backend; each takes one process for all cases."""
+    folder = tmp_path_factory.mktemp("conformance")
+    environments = {"mirrored": {}, "one": {"KERAS_BACKEND": "jax"}}
+    commands = [["-m", "tests.conformance.cases", kind, folder / f"{kind}.npz"] for kind in environments]
+    for finished in run_together(commands, list(environments.values()), timeout=500):
+        assert finished.returncode == 0, finished.stderr[-3000:]
+    return {kind: dict(np.load(folder / f"{kind}.npz")) for kind in environments}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CASES, *OPTIMIZERS])
+def test_two_replicas_equal_one(name, in_processes, expected):
+    assert_near(in_processes["mirrored"], expected, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CASES, *OPTIMIZERS])
+def test_jax_backend_equals_tensorflow(name, in_processes, expected):
+    assert_near(in_processes["one"], expected, name)
+
+
+@pytest.mark.slow
+@pytest.mark.xla
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.has_fixed_shapes])
+def test_xla(name, expected):
+    case = CASES[name]
+    layer = case.build()
+    outputs, gradients = tf.function(lambda: (case.outputs(layer), case.gradients(layer)), jit_compile=True)()
+    found = {f"{name}/output {i}": np.asarray(array) for i, array in enumerate(outputs)}
+    found |= {f"{name}/gradient {i}": np.asarray(array) for i, array in enumerate(gradients)}
+    assert_near(found, expected, name)
+
+
+@pytest.mark.slow
+@EVERY_MODEL
+def test_export(name, tmp_path):
+    case = MODELS[name]
+    model = case.build()
+    signature = {
+        key: tf.TensorSpec((None,) * array.ndim, array.dtype, name=key) for key, array in case.inputs.items()
+    }
+    model.export(tmp_path / "saved", input_signature=[signature], verbose=False)
+    served = tf.saved_model.load(tmp_path / "saved").serve(
+        {k: tf.constant(v) for k, v in case.inputs.items()}
+    )
+    for one, other in zip(keras.tree.flatten(served), case.outputs(model), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@EVERY_OPTIMIZER
+def test_config_round_trip_of_an_optimizer(name):
+    optimizer = OPTIMIZERS[name]()
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert type(again) is type(optimizer)
+    assert again.get_config() == optimizer.get_config()
+    options = set(inspect.signature(type(optimizer)).parameters) - {"kwargs"}
+    assert options | {"global_clipnorm"} <= set(optimizer.get_config())
+
+
+@EVERY_OPTIMIZER
+def test_save_and_load_of_an_optimizer(name, tmp_path):
+    """A compiled model goes on with the moments, the steps and the schedule that it had."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(OPTIMIZERS[name](), loss="mse", jit_compile=False)
+    x, y = np.ones((4, 3), "float32"), np.ones((4, 2), "float32")
+    model.fit(x, y, epochs=4, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    for one in (model, loaded):
+        one.fit(x, y, verbose=0)
+    for kind in ("weights", "optimizer.variables"):
+        for one, other in zip(*(operator.attrgetter(kind)(each) for each in (loaded, model)), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.xla
+@EVERY_OPTIMIZER
+def test_an_optimizer_with_xla(name, expected):
+    variables, optimizer = make_variables(), OPTIMIZERS[name]()
+    optimizer.build(variables)
+    tf.function(lambda: optimizer_steps(optimizer, variables), jit_compile=True)()
+    found = {f"{name}/weight {i}": variable.numpy() for i, variable in enumerate(variables)}
+    assert_near(found, expected, name)
