@@ -1,4 +1,4 @@
-"""ALBERT in TensorFlow and Keras 3. Names are imported on first use, so that `albert --help` is quick."""
+"""ALBERT in TensorFlow and Keras 3. Names are imported on first use, which keeps `albert --help` fast."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""The shape of a model: one frozen, validated record, and the sizes that the paper trained (Table 1)."""
+"""A model's configuration, and the configurations that the paper trained (Table 1)."""
 
 import dataclasses
 import difflib
@@ -26,7 +26,7 @@ _POSITIVE = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-# Keys of Google's released files that never had another working value; they say nothing about the model.
+# Keys of Google's released files with the only value that ever worked; they do not describe the model.
 _INERT = {
     "net_structure_type": 0,
     "gap_size": 0,
@@ -38,30 +38,30 @@ _INERT = {
 
 @dataclass(frozen=True)
 class AlbertConfig:
-    """Everything that fixes the parameters and the mathematics of an ALBERT (or, unshared, a BERT).
+    """Everything that determines the parameters and the computation of an ALBERT (or, unshared, a BERT).
 
     Attributes:
-      vocab_size: V, number of pieces.
+      vocab_size: V, the number of pieces.
       embedding_size: E, width of the factorized embeddings (paper, section 3.1).
-      hidden_size: H, width of the layers. Where E == H there is no projection between them.
-      num_hidden_layers: L, how many times a layer is applied.
-      num_hidden_groups: G, number of different layers when everything is shared; layer i uses group
+      hidden_size: H, width of the layers. If E == H there is no projection between the two.
+      num_hidden_layers: L, number of layers.
+      num_hidden_groups: G, number of different layers if everything is shared; layer i uses group
         floor(i * G / L).
       inner_group_num: blocks (attention + feed-forward) inside each layer.
       num_attention_heads: N; each head has H / N dimensions.
       intermediate_size: F, width of the feed-forward part.
       hidden_act: "gelu" is the tanh approximation that Google's checkpoints were trained with,
-        "gelu_erf" the exact form, "relu" what the Chinese checkpoints use.
+        "gelu_erf" is the exact form, and the Chinese checkpoints use "relu".
       hidden_dropout_prob: dropout on embeddings, attention output and feed-forward output.
       attention_probs_dropout_prob: dropout on attention probabilities.
       max_position_embeddings: longest sequence.
       type_vocab_size: number of token types (segments).
       initializer_range: standard deviation of the truncated normal initializer.
       layer_norm_epsilon: added to the variance in every LayerNorm.
-      parameter_sharing: which parts all layers have in common (paper, section 3.1 and Table 4).
+      parameter_sharing: which parts all layers share (paper, section 3.1 and Table 4).
 
     Raises:
-      InputError: a value is out of range or two values do not fit each other.
+      InputError: a value is out of range, or two values contradict each other.
     """
 
     vocab_size: int = 30000
@@ -165,7 +165,7 @@ class AlbertConfig:
         return cls.from_dict({**PRESETS[name], **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, under the names of the original `albert_config.json`."""
+        """All fields, named as in the original `albert_config.json`."""
         return dataclasses.asdict(self)
 
     def to_json_file(self, path: str | os.PathLike) -> None:
@@ -190,7 +190,7 @@ _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _UNSHARED = {"parameter_sharing": "none", **_DROPOUT}
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # Version 2 dropped dropout everywhere; xxlarge was trained without from the start.
+    # Version 2 removed dropout everywhere; xxlarge was trained without it from the start.
     "albert_base_v1": {**_BASE, **_DROPOUT},
     "albert_large_v1": {**_LARGE, **_DROPOUT},
     "albert_xlarge_v1": {**_XLARGE, **_DROPOUT},

@@ -1,8 +1,8 @@
-"""Floating-point operations of a training step by arithmetic, and what devices can do at best."""
+"""Floating-point operations of a training step, by arithmetic, and the peak throughput of devices."""
 
 from albert_tf.config import AlbertConfig
 
-# Dense bfloat16 (V100, T4: float16) matrix products, TFLOP/s a chip, as the makers state them: for TPUs
+# Dense bfloat16 (V100, T4: float16) matrix products, TFLOP/s a chip, as the manufacturers state them: for TPUs
 # https://cloud.google.com/tpu/docs/v5e and the pages beside it, for GPUs NVIDIA's data sheets (without sparsity).
 TPU_TFLOPS = {"v2": 45.0, "v3": 123.0, "v4": 275.0, "v5litepod": 197.0, "v5p": 459.0, "v6e": 918.0}
 GPU_TFLOPS = {
@@ -18,20 +18,20 @@ GPU_TFLOPS = {
     "V100": 125.0,
     "T4": 65.0,
 }
-_CORES_PER_CHIP = {"v2": 2, "v3": 2, "v4": 2, "v5p": 2}  # what the number in a TPU's type counts
+_CORES_PER_CHIP = {"v2": 2, "v3": 2, "v4": 2, "v5p": 2}  # the number in the type of these TPUs counts cores
 
 
 def training_flops(config: AlbertConfig, T: int, P: int) -> int:
-    """Operations of the matrix products that one example of pretraining needs, forward and backward.
+    """Operations in the matrix products of one pretraining example, forward and backward.
 
-    A product (m, k) x (k, n) counts 2 m k n, and the backward pass as two such products for each. Not counted:
-    everything elementwise, and what --remat computes a second time. The last layer counts what is read of it,
-    the first token and the P predictions.
+    A product (m, k) x (k, n) counts as 2 m k n, and the backward pass as two such products for each. Elementwise
+    operations and recomputation (--remat) are not counted. The last layer counts only for the positions that are
+    read: the first token and the P predictions.
 
     Args:
       config: the model.
-      T: tokens of an example.
-      P: predictions of an example.
+      T: tokens in an example.
+      P: predictions in an example.
     """
     E, H, F, V = config.embedding_size, config.hidden_size, config.intermediate_size, config.vocab_size
     blocks = config.num_hidden_layers * config.inner_group_num
@@ -42,13 +42,13 @@ def training_flops(config: AlbertConfig, T: int, P: int) -> int:
 
 
 def _block(H: int, F: int, T: int, wanted: int) -> int:
-    """Multiplications of an attention and a feed-forward part whose outputs at `wanted` of T tokens are read."""
+    """Multiplications of an attention and a feed-forward part of which `wanted` of T outputs are read."""
     key_value, query_output = 2 * T * H * H, 2 * wanted * H * H
     return key_value + query_output + 2 * wanted * T * H + 2 * wanted * H * F
 
 
 def tpu_peak(accelerator_type: str) -> float | None:
-    """FLOP/s of a whole slice, for instance of "v4-32" or "v5litepod-8"; None for a type that is not known."""
+    """Peak FLOP/s of a whole slice such as "v4-32" or "v5litepod-8"; None if the type is unknown."""
     generation, _, number = accelerator_type.partition("-")
     if generation not in TPU_TFLOPS or not number.isdigit():
         return None
@@ -56,7 +56,7 @@ def tpu_peak(accelerator_type: str) -> float | None:
 
 
 def gpu_peak(name: str) -> float | None:
-    """FLOP/s of one GPU by the name that its driver gives; None for one that is not in the table."""
+    """Peak FLOP/s of one GPU by the name that its driver reports; None if it is not in the table."""
     words = name.replace("-", " ").split()
     for model, tflops in GPU_TFLOPS.items():  # the longer names come first
         if all(word in words for word in model.split()):

@@ -26,36 +26,36 @@ class ParameterCount:
 
 
 def count_parameters(config: AlbertConfig) -> ParameterCount:
-    """Counts without building the model; the tests build small ones and compare."""
+    """Counts a model's parameters without building it."""
     V, E, H, F = config.vocab_size, config.embedding_size, config.hidden_size, config.intermediate_size
     norm = 2 * H
-    attention = 4 * _dense(H, H) + norm
-    ffn = _dense(H, F) + _dense(F, H) + norm
+    attention = 4 * _dense_parameters(H, H) + norm
+    ffn = _dense_parameters(H, F) + _dense_parameters(F, H) + norm
     attentions, ffns = distinct_layers(config)
     embeddings = (V + config.max_position_embeddings + config.type_vocab_size) * E + 2 * E
     return ParameterCount(
-        embeddings=embeddings + (_dense(E, H) if E != H else 0),
+        embeddings=embeddings + (_dense_parameters(E, H) if E != H else 0),
         layers=config.inner_group_num * (attentions * attention + ffns * ffn),
-        pooler=_dense(H, H),
-        heads=_dense(H, E) + 2 * E + V + _dense(H, 2),
+        pooler=_dense_parameters(H, H),
+        heads=_dense_parameters(H, E) + 2 * E + V + _dense_parameters(H, 2),
     )
 
 
 def distinct_layers(config: AlbertConfig) -> tuple[int, int]:
-    """How many different (attention, feed-forward) parts the layers use."""
+    """The numbers of different attention and feed-forward parts that the layers use."""
     L, G = config.num_hidden_layers, config.num_hidden_groups
     return {"all": (G, G), "attention": (1, L), "ffn": (L, 1), "none": (L, L)}[config.parameter_sharing]
 
 
-def _dense(inputs: int, outputs: int) -> int:
+def _dense_parameters(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs
 
 
 def counted_as_in_the_paper(config: AlbertConfig) -> int:
-    """Parameters with the pooler where a model shares any, without it where it shares nothing.
+    """Parameters with the pooler if the model shares any, and without it if it shares none.
 
-    No single rule gives all of the paper's figures: 108 and 334 for BERT come out only without the pooler, 12
-    and 18 for ALBERT only with it.
+    No single rule gives all of the paper's figures: 108M and 334M for BERT need the pooler left out, 12M and 18M
+    for ALBERT need it counted.
     """
     count = count_parameters(config)
     return count.encoder - (count.pooler if config.parameter_sharing == "none" else 0)

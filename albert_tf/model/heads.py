@@ -1,4 +1,4 @@
-"""The two pretraining heads: masked LM (tied to the word embeddings) and sentence order (section 3.1)."""
+"""The pretraining heads: masked LM, tied to the word embeddings, and sentence order (paper, section 3.1)."""
 
 import keras
 from keras import ops
@@ -10,11 +10,11 @@ from albert_tf.model.layers import activation, dense, gather_positions, layer_no
 class MaskedLMHead(keras.layers.Layer):
     """Logits over the vocabulary at the masked positions.
 
-    Gathers the P positions before anything else, since they are about 15% of the tokens.
+    Gathers the P positions first, since they are only about 15% of the tokens.
 
     Call args:
-      sequence_output: (B, T, H), or (B, P, H) if it holds the masked positions already.
-      masked_lm_positions: integers (B, P) in [0, T); None where `sequence_output` is (B, P, H).
+      sequence_output: (B, T, H), or (B, P, H) if it holds only the masked positions.
+      masked_lm_positions: integers (B, P) in [0, T); None if `sequence_output` is (B, P, H).
       word_embeddings: the encoder's table (V, E).
 
     Returns:
@@ -49,12 +49,12 @@ class MaskedLMHead(keras.layers.Layer):
         x = self.layer_norm(self.transform(x))  # (B*P, H) -> (B*P, E)
         table = ops.transpose(ops.cast(word_embeddings, self.compute_dtype))  # (E, V)
         logits = ops.matmul(x, table) + self.output_bias  # (B*P, V)
-        # The batch size is said because P may be 0, and then nothing else tells it.
+        # With the batch size, as P may be 0, from which -1 could not be inferred.
         return ops.reshape(logits, (ops.shape(sequence_output)[0], P, self.config.vocab_size))
 
 
 class SentenceOrderHead(keras.layers.Layer):
-    """Logits (B, 2) from `pooled_output` (B, H): 0 the segments are in order, 1 they are swapped."""
+    """Logits (B, 2) from `pooled_output` (B, H): 0 if the segments are in order, 1 if they are swapped."""
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
         super().__init__(**{"name": "sentence_order", **kwargs})

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled with one of them
+import albert_tf.optimizers  # noqa: F401  registers the optimizers that a saved model may have been compiled with
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.execution import Remat, remat_level
@@ -21,8 +21,8 @@ class AlbertPretrainer(keras.Model):
       scan_layers: as in `AlbertEncoder`: shorter compilation with XLA.
 
     Call args:
-      inputs: the encoder's dict of (B, T) arrays and `masked_lm_positions` (B, P); further keys, such as
-        the labels of a pretraining batch, are ignored.
+      inputs: the encoder's dict of (B, T) arrays with `masked_lm_positions` (B, P); other keys, such as the
+        labels of a pretraining batch, are ignored.
 
     Returns:
       A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
@@ -66,12 +66,12 @@ class AlbertPretrainer(keras.Model):
         }
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """The pretraining loss, so that Keras `fit` trains this model, on any backend.
+        """The pretraining loss of one batch, so that Keras `fit` trains this model on any backend.
 
             model.compile(Lamb(schedule, global_clipnorm=1.0))
             model.fit(batches)  # dicts of `pretraining_dataset`: the labels are among the inputs
 
-        `compile` needs no loss. The loss is that of each batch by itself.
+        `compile` needs no loss.
         """
         return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
 
@@ -135,17 +135,17 @@ def _weighted_sums(logits, labels, weights) -> tuple:
 
 
 def pretraining_metrics(sums: dict) -> dict:
-    """`pretraining_sums`, added over any number of batches, as means.
+    """Means from `pretraining_sums`, added over any number of batches.
 
-    The masked-LM mean divides by the weights + 1e-5, as the original does, so that a batch without
-    predictions has loss 0.
+    The masked-LM mean divides by the weights + 1e-5, as the original does, so a batch without predictions has
+    loss 0.
 
     Returns:
       A dict of scalars: `loss` (the sum of the two losses), `masked_lm_loss`, `masked_lm_accuracy`,
       `sentence_order_loss`, `sentence_order_accuracy`. Losses in nats.
     """
     predictions, pairs = sums["masked_lm_weight"] + 1e-5, sums["sentence_order_weight"]
-    pairs = pairs + 1e-12  # lost in rounding, but without pairs the means are 0
+    pairs = pairs + 1e-12  # vanishes in rounding; without pairs the means are 0
     masked_lm_loss = sums["masked_lm_loss"] / predictions
     sentence_order_loss = sums["sentence_order_loss"] / pairs
     return {

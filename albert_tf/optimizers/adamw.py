@@ -1,4 +1,4 @@
-"""AdamW as ALBERT and BERT use it: no bias correction, weight decay as part of the update."""
+"""AdamW as ALBERT and BERT use it: without bias correction, and with weight decay in the update."""
 
 import re
 
@@ -7,12 +7,12 @@ from keras import ops
 
 # The original clips the gradient to this global norm before every update.
 CLIP_NORM = 1.0
-# Parameters with these in their names get neither weight decay nor, in LAMB, a trust ratio.
+# Parameters whose names match get neither weight decay nor, in LAMB, a trust ratio.
 EXCLUDED = r"LayerNorm|layer_norm|bias"
 
 
-def dense(gradient, variable):
-    """The gradient as an array: TensorFlow's, of a table that is only looked up, is a list of rows."""
+def densify(gradient, variable):
+    """The gradient as an array of the variable's shape: TensorFlow gives that of a lookup as a list of rows."""
     return ops.add(ops.zeros_like(variable), gradient) if hasattr(gradient, "dense_shape") else gradient
 
 
@@ -38,12 +38,12 @@ class AdamW(keras.optimizers.Optimizer):
 
     Args:
       learning_rate: a float or a schedule.
-      weight_decay_rate: decay of parameters whose names do not match `exclude`.
-      beta_1: decay of the gradient's mean.
-      beta_2: decay of the squared gradient's mean.
+      weight_decay_rate: decay of parameters that `exclude` does not match.
+      beta_1: decay of the gradient's running mean.
+      beta_2: decay of the squared gradient's running mean.
       epsilon: added to the root of the squared gradient's mean.
-      exclude: regular expression over variable paths.
-      kwargs: of `keras.optimizers.Optimizer`, for instance `global_clipnorm=1.0`.
+      exclude: regular expression, searched in variable paths.
+      kwargs: for `keras.optimizers.Optimizer`, for instance `global_clipnorm=1.0`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class AdamW(keras.optimizers.Optimizer):
         m, v = self._m[index], self._v[index]
         new_weight, new_m, new_v = self.new_values(
             ops.convert_to_tensor(variable),
-            ops.cast(dense(gradient, variable), variable.dtype),
+            ops.cast(densify(gradient, variable), variable.dtype),
             ops.convert_to_tensor(m),
             ops.convert_to_tensor(v),
             ops.cast(learning_rate, variable.dtype),

@@ -9,7 +9,7 @@ from albert_tf.optimizers.adamw import AdamW, adamw_update, moments
 def lamb_update(weight, gradient, m, v, learning_rate, *, beta_1, beta_2, epsilon, weight_decay):
     """One step of the original's LAMBOptimizer for one array: AdamW's update scaled by |weight| / |update|.
 
-    There is no bias correction, the decay is inside the ratio, and the ratio is 1 where either norm is 0.
+    There is no bias correction, the decay is inside the ratio, and the ratio is 1 if either norm is 0.
 
     Returns:
       The new (weight, m, v), all of the shape of `weight`.
@@ -20,7 +20,7 @@ def lamb_update(weight, gradient, m, v, learning_rate, *, beta_1, beta_2, epsilo
 
 
 def trust_ratio(weight, update):
-    """|weight| / |update|, a scalar; 1 where either is 0."""
+    """|weight| / |update|, a scalar; 1 if either is 0."""
     weight_norm, update_norm = ops.norm(weight), ops.norm(update)
     both = ops.logical_and(weight_norm > 0, update_norm > 0)
     return ops.where(both, weight_norm / ops.where(both, update_norm, 1.0), 1.0)
@@ -30,7 +30,7 @@ def trust_ratio(weight, update):
 class Lamb(AdamW):
     """`lamb_update` as a Keras optimizer; excluded parameters take `adamw_update` without decay.
 
-    Not `keras.optimizers.Lamb`, which corrects bias, decays outside the ratio and excludes nothing.
+    It differs from `keras.optimizers.Lamb`, which corrects bias, decays outside the ratio and excludes nothing.
     """
 
     def __init__(self, learning_rate=0.00176, *, name: str = "lamb", **kwargs):
@@ -46,7 +46,7 @@ class Lamb(AdamW):
         )
 
     def trust_ratios(self):
-        """The ratio of each array that has one, from the present weights and moments: a vector, to watch."""
+        """The current trust ratios, a vector with one for each array that is not excluded, to monitor training."""
         return ops.stack(
             [
                 trust_ratio(weight, m / (ops.sqrt(v) + self.epsilon) + self.weight_decay_rate * weight)

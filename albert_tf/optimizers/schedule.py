@@ -8,15 +8,15 @@ from keras import ops
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     """The original's schedule (optimization.py).
 
-    During warm-up the rate is `learning_rate * step / num_warmup_steps`, so the first update has rate 0;
-    from then on `learning_rate * (1 - step / num_train_steps) ** power`: the decay counts from step 0, so
-    the rate drops a little where the two meet.
+    During warm-up the rate is `learning_rate * step / num_warmup_steps`, so the first update has rate 0; after
+    it, the rate is `learning_rate * (1 - step / num_train_steps) ** power`. Since the decay counts from step 0,
+    the rate drops a little at the end of the warm-up.
 
     Args:
-      learning_rate: the peak that warm-up heads for.
+      learning_rate: the rate that the warm-up rises to.
       num_train_steps: the step at which the rate is 0.
-      num_warmup_steps: length of the warm-up, 0 for none.
-      power: 1 is a straight line.
+      num_warmup_steps: length of the warm-up; 0 means none.
+      power: of the decay; 1 is linear.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from data_prep.errors import InputError
 from export.savedmodel import build_export
 from export.saving import replaced_folder
-from tests.albert_tf.model.test_pretrainer import random_batch
+from tests.albert_tf.model.test_pretrainer import pretraining_batch
 
 DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
 
@@ -46,7 +46,7 @@ def exported(tmp_path_factory):
         vocabulary=folder / "spm.model",
         do_lower_case=False,
     )
-    return model, random_batch(config), folder / "saved"
+    return model, pretraining_batch(config), folder / "saved"
 
 
 def hub_inputs(batch) -> dict:

@@ -24,7 +24,7 @@ VARIANTS = {
 
 
 def make_encoder(config, seed=3) -> AlbertEncoder:
-    """With every weight random: zero biases and unit gammas would hide a swapped or missing one."""
+    """An encoder with random weights: zero biases and unit gammas would hide a swapped or missing one."""
     encoder = AlbertEncoder(config, seed=seed)
     rng = np.random.default_rng(seed)
     for weight in encoder.trainable_variables:
@@ -79,18 +79,18 @@ def test_oracle_notices_swapped_query_and_key(tiny_config):
     assert np.abs(encoder(inputs)["sequence_output"][0] - layers[-1]).max() > 1e-2
 
 
-def test_padding_changes_nothing(tiny_config):
+def test_padding_does_not_change_the_outputs(tiny_config):
     encoder = make_encoder(tiny_config)
     inputs = random_inputs(tiny_config)
     inputs["input_mask"][:] = 1
     padded = {name: np.pad(array, ((0, 0), (0, 5))) for name, array in inputs.items()}
-    padded["input_ids"][:, T:] = 7  # whatever stands in the padding
+    padded["input_ids"][:, T:] = 7  # the ids in the padding do not matter
     short, long = encoder(inputs), encoder(padded)
     np.testing.assert_allclose(long["sequence_output"][:, :T], short["sequence_output"], atol=2e-6)
     np.testing.assert_allclose(long["pooled_output"], short["pooled_output"], atol=2e-6)
 
 
-def test_a_row_of_padding_stays_finite(tiny_config):
+def test_a_row_of_only_padding_is_finite(tiny_config):
     inputs = random_inputs(tiny_config)
     inputs["input_mask"][1] = 0
     for dtype in ("float32", "mixed_bfloat16"):
@@ -147,21 +147,11 @@ def test_initial_weights(tiny_config):
                 assert weight.std() == pytest.approx(0.0176, rel=0.05), path
 
 
-def test_too_long_is_refused(tiny_config):
+def test_too_long_sequences_are_refused(tiny_config):
     with pytest.raises(
         ValueError, match="must not be longer than `max_position_embeddings`. Received 17 and 16"
     ):
         AlbertEncoder(tiny_config)({"input_ids": np.zeros((1, 17), "int32")})
-
-
-def test_save_and_load(tiny_config, tmp_path):
-    encoder = make_encoder(tiny_config)
-    inputs = random_inputs(tiny_config)
-    expected = encoder(inputs)["sequence_output"]
-    encoder.save(tmp_path / "encoder.keras")
-    loaded = keras.saving.load_model(tmp_path / "encoder.keras")
-    assert loaded.config == tiny_config
-    np.testing.assert_array_equal(loaded(inputs)["sequence_output"], expected)
 
 
 @pytest.mark.parametrize("changes", [{}, VARIANTS["3 groups, 2 inner"]], ids=["all", "groups"])
@@ -196,7 +186,7 @@ def test_positions_and_intermediates_exclude_each_other(tiny_config):
 
 
 def test_training_without_dropout_computes_the_same(tiny_config):
-    """Training takes other ways through the activation; in evaluation they must not be seen."""
+    """Training uses other formulas; the outputs must not show it."""
     encoder, inputs = make_encoder(tiny_config), random_inputs(tiny_config)
     evaluating, training = encoder(inputs), encoder(inputs, training=True)
     for name, expected in evaluating.items():
@@ -204,7 +194,7 @@ def test_training_without_dropout_computes_the_same(tiny_config):
 
 
 def test_bfloat16_gradients_are_near_those_of_float32(tiny_config):
-    """Sums over twelve uses of a shared weight, in bfloat16 too, stay within its rounding."""
+    """Sums over twelve uses of a shared weight stay within the rounding of bfloat16."""
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), "num_hidden_layers": 12})
     inputs, found = random_inputs(config), []
     for policy in ("float32", "mixed_bfloat16"):

@@ -1,4 +1,4 @@
-"""Leaving padding out: what is computed is the same, and what is not computed is 0."""
+"""Without padding the tokens' outputs are the same, and the padding's are 0."""
 
 import keras
 import numpy as np
@@ -12,11 +12,10 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.padding import Unpadding, remove_padding, restore_padding, restore_zero_padding
 from tests.albert_tf.model.test_encoder import VARIANTS, make_encoder, random_inputs
 
-MASK = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]])  # the last row's tokens cannot be told apart
-TOKENS = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1]], bool)
+MASK = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]])  # the last row is masked entirely, so all its tokens count
 
 
-def test_which_places_are_tokens():
+def test_places_of_tokens():
     x = tf.reshape(tf.range(9.0), (9, 1))
     unpadding = Unpadding(tf.constant(MASK))
     short = remove_padding(x, unpadding)
@@ -44,7 +43,7 @@ def test_restoring_undoes_removing(B, T, random):
 
 
 def both_ways(encoder, inputs, **arguments) -> tuple[dict, dict]:
-    """The outputs with padding computed and with padding left out, through graphs of any shape."""
+    """The outputs with and without padding, the latter from a graph for any shape."""
     encoder.unpad = False
     padded = encoder(inputs, **arguments)
     encoder.unpad = True
@@ -68,7 +67,7 @@ def test_tokens_are_the_same_and_padding_is_zero(tiny_config, changes):
         assert (np.asarray(one)[~is_token] == 0).all()
 
 
-def test_rows_that_are_masked_whole_and_first_tokens_that_are_masked(tiny_config):
+def test_masked_rows_and_masked_first_tokens(tiny_config):
     inputs = random_inputs(tiny_config)
     inputs["input_mask"][1] = 0
     inputs["input_mask"][0, 0] = 0
@@ -84,8 +83,8 @@ def test_positions(tiny_config):
         np.testing.assert_allclose(unpadded[name], expected, atol=1e-5)
 
 
-def test_training_computes_padding(tiny_config):
-    """Its shapes are then fixed, and the dropout masks those of a model that does not leave padding out."""
+def test_training_keeps_padding(tiny_config):
+    """Shapes are then fixed, and dropout masks are those of a model that keeps padding."""
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), "hidden_dropout_prob": 0.5})
     inputs = random_inputs(config)
     one, other = (AlbertEncoder(config, seed=1, unpad=unpad) for unpad in (False, True))
@@ -98,8 +97,3 @@ def test_bfloat16(tiny_config):
     padded, unpadded = both_ways(encoder, random_inputs(tiny_config))
     one, other = (np.asarray(keras.ops.cast(each["pooled_output"], "float32")) for each in (padded, unpadded))
     np.testing.assert_allclose(one, other, atol=2e-2)
-
-
-def test_it_is_saved(tiny_config):
-    encoder = AlbertEncoder(tiny_config, unpad=True)
-    assert AlbertEncoder.from_config(encoder.get_config()).unpad

@@ -78,14 +78,6 @@ def test_schedule_without_warmup_starts_at_the_peak():
 
 
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
-def test_config_round_trip(optimizer):
-    ours = optimizer(WarmupPolynomialDecay(0.5, 10, 2), beta_1=0.8, exclude="bias", weight_decay_rate=0.3)
-    again = keras.optimizers.deserialize(keras.optimizers.serialize(ours))
-    assert again.get_config() == ours.get_config()
-    assert type(again) is optimizer
-
-
-@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
 def test_trains_through_fit(optimizer):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile(optimizer=optimizer(0.05, global_clipnorm=1.0), loss="mse", jit_compile=False)
@@ -97,8 +89,8 @@ def test_trains_through_fit(optimizer):
 
 
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
-def test_sparse_gradients_of_lookups_are_as_good_as_dense_ones(optimizer):
-    """All rows move, because of decay and moments, not only those that were looked up."""
+def test_sparse_gradients_of_lookups_equal_dense_ones(optimizer):
+    """Decay and moments move all rows, not only those that were looked up."""
     values, rows = np.array([[1.0, 2.0], [3.0, 4.0]], "float32"), np.array([2, 0])
     dense = np.zeros((4, 2), "float32")
     dense[rows] = values

@@ -1,0 +1,230 @@
+"""Recomputed activations and a loop over the layers change memory and compile time, but no result."""
+
+import json
+from collections import Counter
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_cli import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.execution import equal_stretches
+from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics, pretraining_sums
+from tests.albert_tf.model.test_pretrainer import pretraining_batch
+from tests.processes import run_together
+
+
+def with_dropout(config, **changes) -> AlbertConfig:
+    rates = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+    return AlbertConfig.from_dict({**config.to_dict(), **rates, **changes})
+
+
+def gradients(config, *, jit_compile: bool = False, steps: int = 2, **model_flags) -> list[np.ndarray]:
+    """Gradients of the loss by all weights, in the second of two steps, whose masks differ from the first's."""
+    model, batch = AlbertPretrainer(config, seed=3, **model_flags), pretraining_batch(config)
+
+    @tf.function(jit_compile=jit_compile)
+    def step():
+        with tf.GradientTape() as tape:
+            loss = pretraining_metrics(pretraining_sums(model(batch, training=True), batch))["loss"]
+        values = [variable.value for variable in model.trainable_variables]
+        return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, values)]
+
+    for _ in range(steps):
+        found = step()
+    return [gradient.numpy() for gradient in found]
+
+
+LEVELS = ("activations", "layers")
+SHARING = [{}, {"parameter_sharing": "none"}, {"num_hidden_groups": 2, "inner_group_num": 2}]
+
+
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.xla])]
+)
+@pytest.mark.parametrize("changes", SHARING, ids=["all", "none", "groups"])
+@pytest.mark.parametrize("remat", LEVELS)
+def test_remat_keeps_the_gradients_with_dropout(tiny_config, remat, changes, jit_compile):
+    config = with_dropout(tiny_config, **changes)
+    kept = gradients(config, remat=False, jit_compile=jit_compile)
+    recomputed = gradients(config, remat=remat, jit_compile=jit_compile)
+    assert max(np.abs(array).max() for array in kept) > 0.01
+    for one, other in zip(kept, recomputed, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("remat", LEVELS)
+def test_masks_differ_between_steps(tiny_config, remat):
+    """Otherwise the equality above would show nothing about masks."""
+    config = with_dropout(tiny_config)
+    one, two = (gradients(config, remat=remat, steps=steps)[0] for steps in (1, 2))
+    assert np.abs(one - two).max() > 1e-3
+
+
+def test_no_two_dropouts_share_a_seed(tiny_config, monkeypatch):
+    config = with_dropout(tiny_config, inner_group_num=2)
+    encoder, drawn = AlbertEncoder(config, seed=1), []
+
+    def dropout(x, rate, seed):
+        drawn.append(tuple(np.asarray(seed.next())))
+        return x
+
+    monkeypatch.setattr(keras.random, "dropout", dropout)
+    for _ in range(2):
+        encoder({"input_ids": np.zeros((1, 3), "int32")}, training=True)
+    assert len(set(drawn)) == len(drawn) == 2 * (1 + 4 * 2 * 3)
+
+
+@pytest.mark.parametrize("kind", [AlbertPretrainer, AlbertEncoder])
+def test_remat_without_a_level_means_layers(tiny_config, kind):
+    assert kind(tiny_config, remat=True).remat == "layers"
+    assert kind(tiny_config, remat=False).remat is False
+
+
+@pytest.mark.parametrize("kind", [AlbertPretrainer, AlbertEncoder])
+def test_unknown_levels_are_refused(tiny_config, kind):
+    with pytest.raises(ValueError, match="must be a bool, 'activations' or 'layers'. Received 'attention'"):
+        kind(tiny_config, remat="attention")
+
+
+def test_what_each_level_recomputes(tiny_config):
+    config, L = with_dropout(tiny_config, num_hidden_layers=3), 3
+
+    def count(remat) -> Counter:
+        model, batch = AlbertPretrainer(config, remat=remat), pretraining_batch(config)
+
+        @tf.function
+        def step():
+            with tf.GradientTape() as tape:
+                outputs = model.encoder(batch, training=True)["sequence_output"]
+            return tape.gradient(outputs, [variable.value for variable in model.encoder.trainable_variables])
+
+        return Counter(operation.type for operation in step.get_concrete_function().graph.get_operations())
+
+    kept, activations, layers = map(count, (False, *LEVELS))
+    for one in ("Softmax", "Tanh"):
+        assert activations[one] == layers[one] == kept[one] + L
+    # Of the recomputed products TensorFlow and XLA leave out those whose results nothing reads.
+    products = [
+        operations["BatchMatMulV2"] + operations["MatMul"] for operations in (kept, activations, layers)
+    ]
+    assert products == [products[0], products[0] + 3 * L, products[0] + 8 * L]
+
+
+def test_inference_recomputes_nothing(tiny_config):
+    def operations(remat) -> list[str]:
+        encoder = AlbertEncoder(tiny_config, remat=remat)
+        function = tf.function(lambda ids: encoder({"input_ids": ids})["sequence_output"])
+        graph = function.get_concrete_function(tf.TensorSpec((2, 8), tf.int32)).graph
+        return [operation.type for operation in graph.get_operations()]
+
+    assert operations("activations") == operations(False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "remat"),
+    [
+        ([], False),
+        (["--remat"], True),
+        (["--noremat"], False),
+        (["--remat=true"], True),
+        (["--remat=layers"], "layers"),
+        (["--remat=activations"], "activations"),
+        (["--remat", "--do_eval", "--eval_file=y"], True),
+    ],
+)
+def test_the_remat_flag(monkeypatch, flags, remat):
+    received = []
+    monkeypatch.setattr("albert_tf.pretraining.run.pretrain", received.append)
+    needed = ["--input_file=x", "--albert_config_file=x", "--output_dir=x", "--do_train"]
+    assert cli.main(["pretrain", *needed, *flags]) == 0
+    assert [settings.remat for settings in received] == [remat]
+
+
+def test_unknown_values_of_the_flag_are_refused(capfd):
+    needed = ["--input_file=x", "--albert_config_file=x", "--output_dir=x", "--do_train"]
+    assert cli.main(["pretrain", *needed, "--remat=attention"]) == 2
+    assert 'Choose from: "activations", "layers"' in capfd.readouterr().err
+
+
+GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "remat", "jit_compile"),
+    [
+        pytest.param({}, False, False, id="all"),
+        pytest.param({}, "layers", False, id="all-layers"),
+        pytest.param({}, "activations", False, id="all-activations"),
+        pytest.param(GROUPS, False, False, id="groups"),
+        pytest.param({}, "layers", True, id="all-layers-jit", marks=[pytest.mark.slow, pytest.mark.xla]),
+        pytest.param(
+            {}, "activations", True, id="all-activations-jit", marks=[pytest.mark.slow, pytest.mark.xla]
+        ),
+    ],
+)
+def test_a_loop_keeps_the_gradients_with_dropout(tiny_config, changes, remat, jit_compile):
+    config = with_dropout(tiny_config, num_hidden_layers=5, **changes)
+    one_by_one = gradients(config, jit_compile=jit_compile)
+    looped = gradients(config, jit_compile=jit_compile, scan_layers=True, remat=remat)
+    assert max(np.abs(array).max() for array in one_by_one) > 0.01
+    for one, other in zip(one_by_one, looped, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
+
+
+def test_only_equal_layers_form_a_loop(tiny_config):
+    def stretches(**changes):
+        config = with_dropout(tiny_config, num_hidden_layers=6, **changes)
+        encoder = AlbertEncoder(config)
+        return equal_stretches([encoder.blocks(layer) for layer in range(6)])
+
+    assert stretches() == [range(5), range(5, 6)]
+    assert stretches(num_hidden_groups=2) == [range(3), range(3, 5), range(5, 6)]
+    each = [range(layer, layer + 1) for layer in range(6)]
+    assert stretches(parameter_sharing="none") == each
+    assert stretches(parameter_sharing="ffn") == each
+
+
+def test_the_graph_does_not_grow_with_the_layers(tiny_config):
+    def operations(layers, **flags):
+        encoder = AlbertEncoder(with_dropout(tiny_config, num_hidden_layers=layers), **flags)
+        function = tf.function(lambda ids: encoder({"input_ids": ids}, training=True)["pooled_output"])
+        graph = function.get_concrete_function(tf.TensorSpec((2, 8), tf.int32)).graph
+        bodies = [
+            node for name in graph._functions for node in graph._get_function(name).graph.as_graph_def().node
+        ]
+        return len(graph.get_operations()) + len(bodies)
+
+    assert operations(12) > operations(4) + 100
+    assert operations(12, scan_layers=True) == operations(4, scan_layers=True)
+
+
+@pytest.mark.parametrize("wanted", ["all", "intermediates"])
+def test_a_loop_keeps_the_outputs(tiny_config, wanted):
+    config = with_dropout(tiny_config, num_hidden_layers=5)
+    ids = np.arange(12).reshape(2, 6) % config.vocab_size
+    flags = {"intermediates": True} if wanted == "intermediates" else {}
+    expected = AlbertEncoder(config, seed=1)({"input_ids": ids}, **flags)
+    found = AlbertEncoder(config, seed=1, scan_layers=True)({"input_ids": ids}, **flags)
+    tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), expected, found)
+
+
+@pytest.mark.slow
+def test_five_steps_on_two_devices():
+    """Two replicas with dropout take the same steps whatever is recomputed."""
+    flags = json.dumps({"strategy": "mirrored", "num_devices": 2})
+    options = {"steps": 5, "dropout": 0.1, "shape": {"attention_probs_dropout_prob": 0.1}}
+    commands = [
+        ["-m", "tests.albert_tf.pretraining.same_steps", flags, json.dumps({**options, "remat": remat})]
+        for remat in (False, *LEVELS)
+    ]
+    finished = run_together(commands, [{}] * len(commands), timeout=500)
+    assert [process.returncode for process in finished] == [0, 0, 0], finished[0].stderr
+    kept, *recomputed = (json.loads(process.stdout) for process in finished)
+    for result in recomputed:
+        assert result["trace"] == pytest.approx(kept["trace"], abs=1e-5)
+        assert result["weights"] == pytest.approx(kept["weights"], abs=1e-5)
+    assert len(set(kept["trace"])) == 5
