@@ -17,7 +17,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from albert_tf.evaluation.classification_metrics import main_metric
 from benchmarks import program
 from data_prep.errors import InputError
 from data_prep.files import write_text
@@ -203,11 +202,11 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
 
 def baseline(name: str, source: dict[str, str]) -> dict:
     """The metric of a task and what a trivial answer scores."""
-    task, metric = find_task(name), main_metric(name)
+    task = find_task(name)
     examples = read_examples(task, source.get("dev_file") or source["data_dir"], "dev", Problems())
     metrics = baseline_metrics(task, examples)
     chosen = metrics.get("first_sentence") or metrics.get("shared_words") or metrics
-    return {"metric": metric, "baseline": chosen[metric]}
+    return {"metric": task.main_metric, "baseline": chosen[task.main_metric]}
 
 
 def table(rows: dict[str, dict]) -> str:

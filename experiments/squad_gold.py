@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.evaluation.squad_text import exact
+from albert_tf.evaluation.squad_metrics import exact
 from benchmarks import program
 from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.reading import read_examples

@@ -65,15 +65,15 @@ def baseline_metrics(task: Task, examples: Sequence[Any], language: str = "en") 
         return _of_questions(task, examples, language)
     if task.kind == "multiple_choice":
         chosen = [longest_option(example) for example in examples]
-        return task_metrics(task.name, chosen, [example.label for example in examples], _groups(examples))
+        return task_metrics(task, chosen, [example.label for example in examples], _groups(examples))
     if task.kind == "regression":
         labels = [example.label for example in examples]
         ways = {"constant": [0.0] * len(labels), "shared_words": [shared_words(e) for e in examples]}
-        return {name: task_metrics(task.name, numbers, labels) for name, numbers in ways.items()}
+        return {name: task_metrics(task, numbers, labels) for name, numbers in ways.items()}
     if task.kind == "classification":
         labels = [example.label for example in examples]
         most_frequent = Counter(labels).most_common(1)[0][0]
-        return task_metrics(task.name, [most_frequent] * len(labels), labels)
+        return task_metrics(task, [most_frequent] * len(labels), labels)
     raise InputError(f"There is a baseline for every kind of task but one. Received {task.name}.")
 
 

@@ -75,13 +75,13 @@ def evaluate(
       null_odds: for SQuAD 2.0, null_odds.json; adds the best threshold and what it gives.
       na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
     """
-    from albert_tf.evaluation.judging import evaluate as evaluate_files
+    from albert_tf.evaluation.scores import score_predictions
     from data_prep.tasks.examples import Problems
 
     problems = Problems()
     odds = Path(null_odds) if null_odds else None
     try:
-        metrics = evaluate_files(
+        metrics = score_predictions(
             task, Path(predictions), Path(gold), problems, null_odds=odds, na_prob_thresh=na_prob_thresh
         )
     finally:
@@ -113,7 +113,7 @@ def ensemble(
       threshold: of SQuAD 2.0, null odds above which there is no answer. Default: the best by --gold, or 0.
       output_dir: where to write the ensemble's predictions.
     """
-    from albert_tf.evaluation.ensemble_report import report_runs
+    from albert_tf.evaluation.ensemble import report_runs
     from data_prep.tasks.task import find_task
 
     report = report_runs(

@@ -1,1 +1,1 @@
-"""Predictions and what they are worth: official metrics, the files of benchmarks, ensembles. Without Keras."""
+"""Evaluation without Keras: official metrics, files of predictions, ensembles."""

@@ -1,94 +1,83 @@
-"""The metrics of tasks with classes, numbers, choices and labelled words, by scikit-learn, scipy and seqeval."""
+"""The metrics of tasks with classes, numbers, options and labelled words, by scikit-learn, scipy and seqeval."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy import stats
 from sklearn import metrics
 
+from albert_tf.evaluation.run_predictions import Probabilities
 from data_prep.errors import InputError
-
-# What a best checkpoint is chosen by; accuracy for the rest.
-_MAIN = {
-    "cola": "matthews",
-    "ax": "matthews",
-    "sts-b": "pearson",
-    "regression": "pearson",
-    "token-classification": "f1",
-    "squad1.1": "f1",
-    "squad2.0": "f1",
-    "question-answering": "f1",
-}
+from data_prep.tasks.task import Task
 
 
-def main_metric(task_name: str) -> str:
-    """The name of the metric that decides which checkpoint is best; more is better in all of them."""
-    return _MAIN.get(task_name, "accuracy")
+def probabilities_metrics(task: Task, parts: Sequence[Probabilities]) -> dict[str, float]:
+    """The metrics over all parts together, such as both dev sets of MNLI; {} if labels are unknown."""
+    if any(part.labels is None for part in parts):
+        return {}
+    predictions = [prediction for part in parts for prediction in part.predictions()]
+    labels = [label for part in parts for label in part.labels or ()]
+    groups = [group for part in parts for group in part.groups or ()]
+    return task_metrics(task, predictions, labels, groups or None)
 
 
 def task_metrics(
-    task_name: str,
+    task: Task,
     predictions: Sequence[Any],
     labels: Sequence[Any],
     groups: Sequence[str] | None = None,
 ) -> dict[str, float]:
-    """The metrics of a task other than question answering, as fractions of 1.
+    """The metrics of any task but question answering, as fractions of 1.
 
     Args:
-      task_name: for instance "cola"; what is not known is taken for classification.
-      predictions: a class (a name or a number), a number in regression, an option's number in multiple choice; a
-        sequence of labels an example for token classification.
+      task: determines the metrics.
+      predictions: for each example a class (its name or number), a number in regression, an option in multiple
+        choice, or a sequence of labels in token classification.
       labels: likewise.
-      groups: of each example, as RACE's "middle" and "high" or MNLI's "m" and "mm"; adds accuracy_GROUP for each.
+      groups: of each example, such as RACE's "middle" and "high" or MNLI's "m" and "mm"; adds accuracy_GROUP.
 
     Returns:
-      accuracy for classes and choices, with f1 of class 1 for MRPC and QQP, matthews for CoLA and AX, and macro_f1
-      for own data; pearson and spearman for numbers; accuracy, precision, recall and f1 for labelled words.
+      The task's metrics, and accuracy except in regression. Token classification adds precision and recall.
 
     Raises:
-      InputError: token classification without seqeval.
+      InputError: seqeval is needed and not installed.
     """
     if len(predictions) != len(labels) or not len(labels):
         raise ValueError(
-            f"One prediction a label, and one or more. Received {len(predictions)} and {len(labels)}."
+            "There must be one prediction for each label, and at least one. "
+            f"Received {len(predictions)} and {len(labels)}."
         )
-    if task_name in ("sts-b", "regression"):
+    if task.kind == "regression":
         return {
             "pearson": _correlation(stats.pearsonr, predictions, labels),
             "spearman": _correlation(stats.spearmanr, predictions, labels),
         }
-    if task_name == "token-classification":
+    if task.kind == "token_classification":
         return words_metrics(predictions, labels)
     predicted, expected = [str(label) for label in predictions], [str(label) for label in labels]
-    result = {"accuracy": float(metrics.accuracy_score(expected, predicted))}
-    if task_name in ("mrpc", "qqp"):
-        result["f1"] = _f1_of_one(predicted, expected)
-    elif task_name == "classification":
-        result["macro_f1"] = _macro_f1(predicted, expected)
-    elif task_name in ("cola", "ax"):
-        one_class = len({*predicted, *expected}) == 1  # scikit-learn gives 0 too, with a warning
-        result["matthews"] = 0.0 if one_class else float(metrics.matthews_corrcoef(expected, predicted))
+    result = {name: _CLASS_METRICS[name](predicted, expected) for name in ("accuracy", *task.metrics)}
     for group in sorted(set(groups or ())):
-        of_group = [i for i, name in enumerate(groups or ()) if name == group]
-        right = sum(predicted[i] == expected[i] for i in of_group)
-        result[f"accuracy_{group}"] = right / len(of_group)
+        members = [i for i, name in enumerate(groups or ()) if name == group]
+        right = sum(predicted[i] == expected[i] for i in members)
+        result[f"accuracy_{group}"] = right / len(members)
     return result
 
 
 def words_metrics(predictions: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Accuracy of words' labels; precision, recall and F1 of whole entities as conlleval counts them.
+    """Accuracy of words' labels; precision, recall and F1 of whole entities, counted as conlleval does.
 
-    Labels without B- and I- (parts of speech, say) mark no entities: then the three are scikit-learn's macro
-    averages over labels.
+    Labels without B- and I- (such as parts of speech) mark no entities. Precision, recall and F1 are then
+    scikit-learn's macro averages over labels.
 
     Raises:
       InputError: there are entities, and seqeval is not installed.
     """
     expected = [label for sentence in labels for label in sentence]
     predicted = [label for sentence in predictions for label in sentence]
-    result = {"accuracy": float(metrics.accuracy_score(expected, predicted))}
+    result = {"accuracy": _accuracy(predicted, expected)}
     names = ("precision", "recall", "f1")
     if not has_entities(expected):
         precision, recall, _, _ = metrics.precision_recall_fscore_support(
@@ -110,7 +99,7 @@ def words_metrics(predictions: Sequence[Sequence[str]], labels: Sequence[Sequenc
 
 
 def has_entities(labels: Sequence[str]) -> bool:
-    """Whether labels are of the form B-PER, I-PER (or E-, S-, L-, U-) and O."""
+    """Whether labels have the form B-PER, I-PER (or E-, S-, L-, U-) and O."""
     return any(label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") for label in labels)
 
 
@@ -130,7 +119,12 @@ def import_seqeval() -> Any:
     return sequence_labeling
 
 
+def _accuracy(predicted: list[str], expected: list[str]) -> float:
+    return float(metrics.accuracy_score(expected, predicted))
+
+
 def _f1_of_one(predicted: list[str], expected: list[str]) -> float:
+    """F1 of class 1."""
     positive = [label == "1" for label in expected], [label == "1" for label in predicted]
     return float(metrics.f1_score(*positive, zero_division=0))
 
@@ -139,8 +133,19 @@ def _macro_f1(predicted: list[str], expected: list[str]) -> float:
     return float(metrics.f1_score(expected, predicted, average="macro", zero_division=0))
 
 
+def _matthews(predicted: list[str], expected: list[str]) -> float:
+    if len({*predicted, *expected}) == 1:  # scikit-learn gives 0 too, with a warning
+        return 0.0
+    return float(metrics.matthews_corrcoef(expected, predicted))
+
+
+_CLASS_METRICS: Mapping[str, Callable[[list[str], list[str]], float]] = MappingProxyType(
+    {"accuracy": _accuracy, "f1": _f1_of_one, "macro_f1": _macro_f1, "matthews": _matthews}
+)
+
+
 def _correlation(function: Any, predictions: Sequence[float], labels: Sequence[float]) -> float:
-    """0 where either side is constant, which has no correlation; not a number where a prediction is none."""
+    """0 if either side is constant, which has no correlation; NaN if a prediction is not finite."""
     x, y = np.asarray(predictions, np.float64), np.asarray(labels, np.float64)
     if not np.isfinite(x).all():
         return float("nan")

@@ -1,34 +1,174 @@
-"""Ensembles: the members' probabilities averaged, as for the paper's leaderboard rows (section 4.9)."""
+"""Ensembles: the mean of the members' probabilities, as in the paper's leaderboard rows (section 4.9).
+
+folders --read_probabilities, read_n_best--> members --average, average_answers--> ensemble --> metrics
+"""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from albert_tf.evaluation.probability_files import Probabilities
+from albert_tf.evaluation.classification_metrics import probabilities_metrics
+from albert_tf.evaluation.run_predictions import (
+    Probabilities,
+    keep_predictions,
+    n_best_file,
+    probabilities_file,
+    read_n_best,
+    read_probabilities,
+)
+from albert_tf.evaluation.squad_metrics import (
+    choose_threshold,
+    evaluate_squad1,
+    evaluate_squad2,
+    gold_answers,
+)
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
+from data_prep.files import read_json
+from data_prep.tasks.task import Task
+
+
+def report_runs(
+    task: Task,
+    runs: Sequence[Path],
+    role: str = "dev",
+    *,
+    gold: Path | None = None,
+    threshold: float | None = None,
+    output_dir: Path | None = None,
+) -> dict[str, Any]:
+    """The metrics of runs and of their ensemble.
+
+    Args:
+      task: the task they were trained on.
+      runs: their folders; a folder of seed_0, seed_1, ... stands for all of these.
+      role: "dev", or "test" to write predictions.
+      gold: SQuAD's JSON file, required for its metrics.
+      threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for F1 according to
+        `gold`, or 0.
+      output_dir: where to write the ensemble's predictions, in the files of a run; None writes nothing.
+
+    Returns:
+      {"members": {folder: metrics}, "ensemble": metrics}; metrics are empty if the labels are unknown.
+
+    Raises:
+      InputError: there is no run, one lacks predictions, or their examples differ.
+    """
+    splits = task.splits[role]
+    if not splits:
+        raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
+    is_question = task.kind == "question_answering"
+    kept_file = n_best_file if is_question else probabilities_file
+    folders = [folder for run in runs for folder in _members(run, kept_file(run, splits[0]))]
+    if not folders:
+        raise InputError("Name the folders of two runs or more, or of one with several seeds. Received none.")
+    if is_question:
+        return _question_report(task, folders, splits[0], gold, threshold, output_dir)
+    return _report(task, folders, splits, output_dir)
+
+
+def _members(run: Path, file: Path) -> list[Path]:
+    """The run itself if it has predictions, else its seeds."""
+    if file.exists():
+        return [run]
+    seeds = sorted(run.glob("seed_*"), key=lambda path: (len(path.name), path.name))
+    if not seeds:
+        raise InputError(
+            f"A member of an ensemble must have predictions. Received {run} without {file.name}; run it with "
+            "--do_eval or --do_predict first."
+        )
+    return seeds
+
+
+def _report(
+    task: Task, folders: Sequence[Path], splits: Sequence[str], output_dir: Path | None
+) -> dict[str, Any]:
+    members = {
+        str(folder): [read_probabilities(probabilities_file(folder, split)) for split in splits]
+        for folder in folders
+    }
+    ensemble = [average({name: parts[i] for name, parts in members.items()}) for i in range(len(splits))]
+    if output_dir is not None:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        for split, part in zip(splits, ensemble, strict=True):
+            keep_predictions(output_dir, split, task.kind, part, None)
+    return {
+        "members": {name: probabilities_metrics(task, parts) for name, parts in members.items()},
+        "ensemble": probabilities_metrics(task, ensemble),
+    }
+
+
+def _question_report(
+    task: Task,
+    folders: Sequence[Path],
+    split: str,
+    gold: Path | None,
+    threshold: float | None,
+    output_dir: Path | None,
+) -> dict[str, Any]:
+    members = {str(folder): read_n_best(folder, split) for folder in folders}
+    ensemble = average_answers(members)
+    answers = gold_answers(read_json(gold), str(gold)) if gold else None
+    if output_dir is not None:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        keep_predictions(output_dir, split, task.kind, ensemble, _threshold(answers, ensemble, threshold))
+    return {
+        "members": {
+            name: _question_metrics(task, answers, member, threshold) for name, member in members.items()
+        },
+        "ensemble": _question_metrics(task, answers, ensemble, threshold),
+    }
+
+
+def _threshold(
+    answers: Mapping[str, Sequence[str]] | None, predictions: SquadPredictions, threshold: float | None
+) -> float | None:
+    if threshold is not None or predictions.null_odds is None:
+        return threshold
+    return choose_threshold(answers, predictions.texts(), predictions.null_odds) if answers else 0.0
+
+
+def _question_metrics(
+    task: Task,
+    answers: Mapping[str, Sequence[str]] | None,
+    predictions: SquadPredictions,
+    threshold: float | None,
+) -> dict[str, float]:
+    if answers is None:
+        return {}
+    if not task.answerable:
+        return evaluate_squad1(answers, predictions.texts())
+    chosen = _threshold(answers, predictions, threshold)
+    if predictions.null_odds is None or chosen is None:
+        return evaluate_squad2(answers, predictions.texts())
+    metrics = evaluate_squad2(answers, predictions.texts(), predictions.null_odds, na_prob_thresh=chosen)
+    return {**metrics, "threshold": chosen}
 
 
 def average(members: Mapping[str, Probabilities]) -> Probabilities:
     """The mean of the members' probabilities, or of their numbers in regression.
 
     Args:
-      members: name -> predictions, all of the same examples.
+      members: name -> predictions for the same examples.
 
     Raises:
-      InputError: they are of other examples, classes or labels.
+      InputError: their examples, classes or labels differ.
     """
     (first_name, first), *others = members.items()
     for name, member in others:
         for what in ("classes", "ids", "labels"):
             if getattr(member, what) != getattr(first, what):
                 raise InputError(
-                    f"Members of an ensemble have the same {what}. Received {first_name} and {name}, whose {what} "
-                    "differ; were they trained on the same task and files?"
+                    f"Members of an ensemble must have the same {what}. Those of {first_name} and {name} differ; "
+                    "were they trained on the same task and files?"
                 )
         shapes = [(a.shape, b.shape) for a, b in zip(first.values, member.values, strict=True)]
         if any(a != b for a, b in shapes):
-            raise InputError(f"Members of an ensemble have the same words. Received {first_name} and {name}.")
+            raise InputError(
+                f"Members of an ensemble must have the same words. Those of {first_name} and {name} differ."
+            )
     values = tuple(
         np.mean(values, axis=0)
         for values in zip(*(member.values for member in members.values()), strict=True)
@@ -37,27 +177,28 @@ def average(members: Mapping[str, Probabilities]) -> Probabilities:
 
 
 def average_answers(members: Mapping[str, SquadPredictions]) -> SquadPredictions:
-    """The mean of each answer's probability over the members, 0 where a member does not have it among its n best.
+    """The mean of each answer's probability over the members; 0 for a member without it among its n best.
 
-    The odds against an answer are those of the members' mean probability.
+    The null odds are those of the members' mean probability of no answer.
 
     Args:
-      members: name -> predictions, all of the same questions.
+      members: name -> predictions for the same questions.
 
     Raises:
-      InputError: they are of other questions, or only some have null odds.
+      InputError: their questions differ, or only some have null odds.
     """
     (first_name, first), *others = members.items()
     for name, member in others:
         if member.n_best.keys() != first.n_best.keys():
             raise InputError(
-                f"Members of an ensemble answer the same questions. Received {first_name} with "
-                f"{len(first.n_best):,} and {name} with {len(member.n_best):,}, of which "
+                f"Members of an ensemble must answer the same questions. {first_name} answers "
+                f"{len(first.n_best):,} and {name} {len(member.n_best):,}, of which "
                 f"{len(first.n_best.keys() & member.n_best.keys()):,} are the same."
             )
         if (member.null_odds is None) != (first.null_odds is None):
             raise InputError(
-                f"All members of an ensemble have null odds, or none. Received {first_name} and {name}."
+                "All members of an ensemble must have null odds, or none. Only one of "
+                f"{first_name} and {name} has them."
             )
     predictions = list(members.values())
     n_best = {id_: _merged([member.n_best[id_] for member in predictions]) for id_ in first.n_best}
@@ -70,7 +211,7 @@ def average_answers(members: Mapping[str, SquadPredictions]) -> SquadPredictions
 
 
 def _merged(members: Sequence[Sequence[Answer]]) -> list[Answer]:
-    """The n best of all members' answers to one question, n being the longest list's length."""
+    """The n best of all members' answers to one question, n being the length of the longest list."""
     same: dict[str, list[Answer]] = {}
     for answers in members:
         for answer in answers:
@@ -89,7 +230,7 @@ def _merged(members: Sequence[Sequence[Answer]]) -> list[Answer]:
 
 
 def _mean_odds(odds: Sequence[float]) -> float:
-    """log(p / (1 - p)) of the mean p of probabilities whose log odds are given; for large ones too."""
+    """log(p / (1 - p)) for the mean p of the probabilities with the given log odds; stable for large odds."""
     odds_ = np.asarray(odds, np.float64)
     log_p, log_not_p = -np.logaddexp(0, -odds_), -np.logaddexp(0, odds_)
     return float(np.logaddexp.reduce(log_p) - np.logaddexp.reduce(log_not_p))

@@ -1,26 +1,54 @@
-"""SQuAD's official metrics, 1.1 and 2.0, under the official scripts' names; in percent.
+"""SQuAD's official metrics, 1.1 and 2.0, in percent, with the official scripts' names.
 
-Where the official scripts pass over a question without a prediction, with a line of text, this is an InputError.
+The official scripts print a line and skip a question without a prediction; here it is an InputError.
 """
 
+import re
+import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.evaluation.squad_text import exact, f1, normalize_answer
 from data_prep.errors import InputError
 
 NA_PROB_THRESH = 1.0  # the official script's default
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case, without ASCII punctuation, English articles and extra white space.
+
+    >>> normalize_answer("The  U.S. Army's")
+    'us armys'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
+
+
+def exact(prediction: str, answer: str) -> float:
+    """1.0 if both normalize to the same text, else 0.0."""
+    return float(normalize_answer(prediction) == normalize_answer(answer))
+
+
+def f1(prediction: str, answer: str) -> float:
+    """Harmonic mean of precision and recall over normalized words, each counted as often as it occurs."""
+    predicted, accepted = normalize_answer(prediction).split(), normalize_answer(answer).split()
+    common = (Counter(predicted) & Counter(accepted)).total()
+    if not common:
+        return 0.0
+    precision, recall = common / len(predicted), common / len(accepted)
+    return 2 * precision * recall / (precision + recall)
 
 
 def gold_answers(data: Any, source: str = "the gold file") -> dict[str, tuple[str, ...]]:
-    """The accepted answers of every question of a SQuAD JSON file; none where there is no answer.
+    """The accepted answers of every question of a SQuAD JSON file; () if a question has no answer.
 
     Args:
-      data: what the file holds, {"data": [{"paragraphs": [{"qas": [{"id", "answers": [{"text"}]}]}]}]}.
+      data: the file's content, {"data": [{"paragraphs": [{"qas": [{"id", "answers": [{"text"}]}]}]}]}.
       source: the file's name, for messages.
 
     Raises:
-      InputError: it has another shape, an id twice, or no question.
+      InputError: it has another form, an id twice, or no question.
     """
     try:
         questions = [
@@ -33,35 +61,35 @@ def gold_answers(data: Any, source: str = "the gold file") -> dict[str, tuple[st
     except (TypeError, KeyError) as error:
         missing = f" without {error}" if isinstance(error, KeyError) else ""
         raise InputError(
-            'SQuAD\'s gold answers are JSON: {"data": [{"paragraphs": [{"qas": [{"id", "answers"}]}]}]}. '
+            'SQuAD\'s gold answers must be {"data": [{"paragraphs": [{"qas": [{"id", "answers"}]}]}]}. '
             f"Received {source}{missing or ', which is not'}."
         ) from None
     if not answers or len(answers) < len(questions):
         raise InputError(
-            f"A gold file has questions, each with an id of its own. Received {source} with {len(questions):,} "
-            f"questions and {len(answers):,} ids."
+            "A gold file must have questions, each with an id of its own. "
+            f"Received {source} with {len(questions):,} questions and {len(answers):,} ids."
         )
     return answers
 
 
 def evaluate_squad1(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:
-    """Exact match and F1 of SQuAD 1.1, each against the best of a question's answers.
+    """Exact match and F1 of SQuAD 1.1, each for the best-matching answer of a question.
 
     Args:
-      answers: accepted answers of each id, at least one; `gold_answers` reads them.
+      answers: at least one accepted answer for each id, as from `gold_answers`.
       predictions: a text for each id.
 
     Returns:
       "exact_match" and "f1", in percent.
 
     Raises:
-      InputError: ids are missing or not known, or a question has no answer.
+      InputError: ids are missing or unknown, or a question has no answer.
     """
     check_ids(answers, predictions, "prediction")
     impossible = [id_ for id_, accepted in answers.items() if not accepted]
     if impossible:
         raise InputError(
-            "Every question of SQuAD 1.1 has an answer. Received "
+            "Every question of SQuAD 1.1 must have an answer. Received "
             f"{len(impossible):,} without one, first {impossible[0]}; is it SQuAD 2.0?"
         )
     pairs = [(predictions[id_], accepted) for id_, accepted in answers.items()]
@@ -83,18 +111,18 @@ def evaluate_squad2(
     """Exact match and F1 of SQuAD 2.0, over all, answerable and unanswerable questions.
 
     Args:
-      answers: accepted answers of each id, none if it has no answer.
+      answers: the accepted answers of each id; () if it has none.
       predictions: a text for each id, "" for no answer.
-      null_odds: how strongly a model says that there is no answer, on any scale. Adds what the best threshold on
-        them would give: best_exact, best_exact_thresh, best_f1, best_f1_thresh.
-      na_prob_thresh: predictions whose null odds are above it count as "", as in the official script. For
-        predictions whose threshold was applied before, give infinity.
+      null_odds: a model's belief that there is no answer, on any scale. Adds the scores at the best thresholds:
+        best_exact, best_exact_thresh, best_f1, best_f1_thresh.
+      na_prob_thresh: predictions with null odds above it count as "", as in the official script. Pass infinity for
+        predictions to which a threshold has been applied.
 
     Returns:
       exact, f1, total, HasAns_exact, HasAns_f1, HasAns_total and NoAns_...; exact and f1 in percent.
 
     Raises:
-      InputError: ids are missing or not known.
+      InputError: ids are missing or unknown.
     """
     check_ids(answers, predictions, "prediction")
     if null_odds is not None:
@@ -119,15 +147,15 @@ def evaluate_squad2(
 def choose_threshold(
     answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str], null_odds: Mapping[str, float]
 ) -> float:
-    """The null odds above which it is best for F1 to answer nothing.
+    """The threshold on the null odds with the best F1.
 
-    That is `best_f1_thresh`; but where answering nothing at all is best the official script says 0, and this says
-    less than all null odds.
+    It equals `best_f1_thresh`, except that if never answering is best, it is less than all null odds, where the
+    official script returns 0.
 
     Args:
       answers: as in `evaluate_squad2`.
-      predictions: the best text of each id, whatever the null odds.
-      null_odds: of each id.
+      predictions: the best text for each id, regardless of the null odds.
+      null_odds: for each id.
     """
     result = evaluate_squad2(answers, predictions, null_odds)
     if result["best_f1"] > 100.0 * sum(not accepted for accepted in answers.values()) / len(answers):
@@ -136,7 +164,7 @@ def choose_threshold(
 
 
 def _scores2(prediction: str, accepted: Sequence[str]) -> tuple[float, float]:
-    """Exact match and F1 of one question. To 2.0 a text of articles and punctuation alone is no answer."""
+    """Exact match and F1 of one question. In 2.0 a text of only articles and punctuation counts as no answer."""
     texts = [answer for answer in accepted if normalize_answer(answer)] or [""]
     exact_score = max(exact(prediction, text) for text in texts)
     if not normalize_answer(prediction) or texts == [""]:
@@ -160,8 +188,8 @@ def _best_threshold(
     scores: Mapping[str, float],
     null_odds: Mapping[str, float],
 ) -> tuple[float, float]:
-    """The best mean score, in percent, if questions with null odds up to a threshold keep their predictions."""
-    score = best = float(sum(not accepted for accepted in answers.values()))  # all without an answer
+    """The best mean score, in percent, and its threshold, up to which questions keep their predictions."""
+    score = best = float(sum(not accepted for accepted in answers.values()))  # never answering
     threshold = 0.0
     for id_ in sorted(null_odds, key=null_odds.__getitem__):
         score += scores[id_] if answers[id_] else -float(predictions[id_] != "")

@@ -1,6 +1,6 @@
-"""From a model's scores of windows to answers, cut out of the context by character offsets.
+"""A model's scores of windows as answers, cut out of the context by character offsets.
 
-scores of a window --spans--> Answers --of all windows of a question--> n best --odds against no answer--> text
+a window's scores --window_spans--> spans --best_answers, over a question's windows--> n best answers --> text
 """
 
 from collections import defaultdict
@@ -12,16 +12,16 @@ import numpy as np
 
 from data_prep.tasks.examples import QuestionExample
 
-_CANDIDATES = 5  # times n_best, of a window: texts that repeat go
+_CANDIDATES = 5  # spans of a window, times n_best: repeated texts are dropped later
 
 
 class QuestionWindow(Protocol):
-    """What is read of a window: T tokens of [CLS] question [SEP] a part of the context [SEP].
+    """A window of T tokens: [CLS] question [SEP] part of the context [SEP].
 
     Attributes:
-      example_id: the question's.
-      begins, ends: int (T,), the characters of the context that a token stands for, end excluded; -1 elsewhere.
-      is_max_context: bool (T,), whether no other window shows the token with more context on both sides.
+      example_id: the question's id.
+      begins, ends: int (T,), the characters of the context that a token covers, end excluded; -1 elsewhere.
+      is_max_context: bool (T,), whether no other window has more context on both sides of the token.
     """
 
     @property
@@ -39,10 +39,10 @@ class Answer:
     """One of a question's n best answers.
 
     Attributes:
-      text: as it stands in the context, without white space around.
-      answer_start: where, in characters.
+      text: as in the context, without surrounding white space.
+      answer_start: its first character in the context.
       probability: among the n best.
-      start_score, end_score: logits of the span head, log probabilities of the beam.
+      start_score, end_score: logits of the span head, or log probabilities of the beam.
     """
 
     text: str
@@ -54,25 +54,25 @@ class Answer:
 
 @dataclass(frozen=True)
 class SquadPredictions:
-    """What is predicted for each question's id.
+    """The predictions for each question's id.
 
     Attributes:
-      n_best: answers, best first; one or more.
-      null_odds: log odds that there is no answer; None of a model without answerability.
+      n_best: at least one answer, best first.
+      null_odds: log odds that there is no answer; None for a model without answerability.
     """
 
     n_best: dict[str, list[Answer]]
     null_odds: dict[str, float] | None = None
 
     def texts(self, threshold: float | None = None) -> dict[str, str]:
-        """The best answer of each question; "" where the null odds are above `threshold`, if one is given."""
+        """The best answer to each question; "" if its null odds are above `threshold`."""
         best = {id_: answers[0].text for id_, answers in self.n_best.items()}
         if threshold is None or self.null_odds is None:
             return best
         return {id_: "" if self.null_odds[id_] > threshold else text for id_, text in best.items()}
 
     def n_best_json(self) -> dict[str, list[dict[str, Any]]]:
-        """The n best as nbest_predictions.json has them."""
+        """The n best answers as the content of nbest_predictions.json."""
         return {id_: [asdict(answer) for answer in answers] for id_, answers in self.n_best.items()}
 
 
@@ -91,23 +91,25 @@ def predict_answers(
     n_best: int = 20,
     max_answer_length: int = 30,
 ) -> SquadPredictions:
-    """The answers that a model's scores of windows amount to.
+    """The answers that follow from a model's scores of windows.
 
     Args:
       examples: the questions.
-      windows: one or more of each question, in any order.
-      scores: what the model gives for each window. From the span head start_logits and end_logits (T,), or longer
-        with padding. From the beam start_top_log_probs (K,), start_top_index (K,), end_top_log_probs (K * J,)
-        and end_top_index (K * J,), J ends of each start one after the other, and answerable_logits (), positive
-        where the window has an answer.
+      windows: at least one for each question, in any order.
+      scores: the model's outputs for each window. The span head gives start_logits and end_logits (T,), longer if
+        padded. The beam gives start_top_log_probs (K,), start_top_index (K,), end_top_log_probs (K * J,) and
+        end_top_index (K * J,), the J ends of each start in a row, and answerable_logits (), positive if the window
+        has an answer.
       n_best: how many answers to keep.
       max_answer_length: in tokens.
 
     Raises:
-      ValueError: not one score a window, or a question without a window.
+      ValueError: the number of scores is not that of the windows, or a question has no window.
     """
     if len(windows) != len(scores):
-        raise ValueError(f"One score a window. Received {len(windows)} windows and {len(scores)} scores.")
+        raise ValueError(
+            f"Every window must have a score. Received {len(windows)} windows and {len(scores)} scores."
+        )
     of_question: dict[str, list[int]] = defaultdict(list)
     for i, window in enumerate(windows):
         of_question[window.example_id].append(i)
@@ -115,7 +117,7 @@ def predict_answers(
     for example in examples:
         rows = of_question[example.id]
         if not rows:
-            raise ValueError(f"Every question has a window. Received none of {example.id}.")
+            raise ValueError(f"Every question must have a window. Received none for {example.id}.")
         spans = [
             span
             for i in rows
@@ -123,7 +125,7 @@ def predict_answers(
         ]
         answers[example.id] = best_answers(example.context, spans, n_best)
         if "answerable_logits" in scores[rows[0]]:
-            # No answer is the answer only if no window has one.
+            # There is no answer only if no window has one.
             null_odds[example.id] = -max(float(scores[i]["answerable_logits"]) for i in rows)
     return SquadPredictions(answers, null_odds or None)
 
@@ -131,11 +133,11 @@ def predict_answers(
 def window_spans(
     window: QuestionWindow, scores: Mapping[str, np.ndarray], count: int, max_answer_length: int
 ) -> list[_Span]:
-    """The best `count` spans of a window that begin at a token with its most context."""
+    """The best `count` spans of a window that begin at a token with maximum context."""
     begins, ends = np.asarray(window.begins), np.asarray(window.ends)
     can_end = begins >= 0
     can_start = can_end & np.asarray(window.is_max_context, bool)
-    if "start_top_index" in scores:  # beside it, end_logits would be those of the right start, for the loss
+    if "start_top_index" in scores:  # end_logits are then those of the gold start, for the loss
         pairs = _pairs_of_beam(scores, can_start, can_end, max_answer_length)
     else:
         pairs = _pairs_of_logits(scores, can_start, can_end, count, max_answer_length)
@@ -152,14 +154,14 @@ def _pairs_of_logits(
     count: int,
     max_answer_length: int,
 ) -> tuple[np.ndarray, ...]:
-    """The best `count` of all starts with all ends in reach; arrays (count,) or less."""
+    """The best `count` of all pairs of a start and an end within reach; arrays (count,) or shorter."""
     T = len(can_start)
     starts = np.flatnonzero(can_start)
     start_logits = np.asarray(scores["start_logits"], np.float64)[:T]
     end_logits = np.where(can_end, np.asarray(scores["end_logits"], np.float64)[:T], -np.inf)
     padded = np.append(end_logits, np.full(max_answer_length, -np.inf))
-    of_start = np.lib.stride_tricks.sliding_window_view(padded, max_answer_length)[starts]
-    totals = (start_logits[starts, np.newaxis] + of_start).reshape(-1)
+    reachable = np.lib.stride_tricks.sliding_window_view(padded, max_answer_length)[starts]
+    totals = (start_logits[starts, np.newaxis] + reachable).reshape(-1)
     best = np.arange(len(totals))
     if count < len(totals):
         best = np.argpartition(-totals, count)[:count]
@@ -172,7 +174,7 @@ def _pairs_of_logits(
 def _pairs_of_beam(
     scores: Mapping[str, np.ndarray], can_start: np.ndarray, can_end: np.ndarray, max_answer_length: int
 ) -> tuple[np.ndarray, ...]:
-    """Every start of the beam with its own ends, where that is a span of the context; arrays (K * J,) or less."""
+    """Every start of the beam with its own ends if that is a span of the context; arrays (K * J,) or shorter."""
     end = np.asarray(scores["end_top_index"]).reshape(-1)
     J = len(end) // len(scores["start_top_index"])
     start = np.repeat(np.asarray(scores["start_top_index"]), J)
@@ -186,7 +188,7 @@ def _pairs_of_beam(
 
 
 def best_answers(context: str, spans: Sequence[_Span], n_best: int) -> list[Answer]:
-    """The best spans with different texts and their probabilities; an empty text if there is no span."""
+    """The best spans with distinct texts, and their probabilities; an empty text if there is no span."""
     found: dict[str, _Span] = {}
     for span in sorted(spans, key=lambda span: -(span.start_score + span.end_score)):
         text = context[span.begin : span.end].strip()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from albert_tf.evaluation.probability_files import Probabilities
+from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.finetuning.inference import Inference, by_row
 from albert_tf.finetuning.run_folder import find_seed_folder

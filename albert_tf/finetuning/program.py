@@ -8,6 +8,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from albert_tf.evaluation.classification_metrics import has_entities, import_seqeval
+from albert_tf.evaluation.run_predictions import keep_predictions
 from albert_tf.finetuning.construction import build_task_model, choose_vocabulary, make_preprocessor
 from albert_tf.finetuning.inference import Inference, by_row, mean_loss
 from albert_tf.finetuning.preprocessor import Preprocessor
@@ -25,7 +26,6 @@ from albert_tf.finetuning.task_data import (
 from albert_tf.finetuning.task_outputs import (
     EVEN_ODDS,
     Predictions,
-    keep_predictions,
     main_metric_of,
     metrics_of,
     predictions_of,
@@ -193,7 +193,7 @@ class FinetuningRun:
             if role == "dev":
                 threshold = metrics.get("best_f1_thresh", threshold)
             for split, of_split in zip(self.splits[role], predictions, strict=True):
-                keep_predictions(folder.path, self.task, split, of_split, threshold)
+                keep_predictions(folder.path, split.name, self.task.kind, of_split, threshold)
             if metrics:
                 results[role] = metrics
         folder.write_results(results)

@@ -2,31 +2,27 @@
 
 import string
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.evaluation.classification_metrics import main_metric, task_metrics
-from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
-from albert_tf.evaluation.squad_files import write_answers
+from albert_tf.evaluation.classification_metrics import probabilities_metrics
+from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
-from albert_tf.evaluation.submission import write_predictions
 from albert_tf.finetuning.task_data import Split
 from data_prep.tasks.examples import QuestionExample, WordsExample
-from data_prep.tasks.task import Task
+from data_prep.tasks.task import SPLIT_GROUPS, Task
 
 Predictions = Probabilities | SquadPredictions
 Rows = Sequence[Mapping[str, np.ndarray]]
-_GROUPS = {"dev_matched": "m", "dev_mismatched": "mm"}
 EVEN_ODDS = 0.0  # log odds above which a question counts as unanswerable, before a dev set says better
 
 
 def main_metric_of(task: Task) -> str:
     """The name of the metric that the best weights are chosen by; more is better."""
-    return "best_f1" if task.answerable else main_metric(task.name)
+    return "best_f1" if task.answerable else task.main_metric
 
 
 def predictions_of(
@@ -60,7 +56,7 @@ def predictions_of(
         right = _known(None if example.label is None else letters[example.label] for example in examples)
         of_race = tuple(example.group for example in examples)
         return Probabilities(ids, letters, values, right, of_race if all(of_race) else None)
-    group = _GROUPS.get(split.name)
+    group = SPLIT_GROUPS.get(split.name)
     groups = (group,) * len(ids) if group else None
     return Probabilities(ids, tuple(labels), values, _known(example.label for example in examples), groups)
 
@@ -69,36 +65,7 @@ def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predic
     """The task's metrics over all splits of a role, such as both dev sets of MNLI; none without known labels."""
     if task.kind == "question_answering":
         return _squad_metrics(task, splits, predictions)  # type: ignore[arg-type]
-    guesses: list[Any] = []
-    labels: list[Any] = []
-    groups: list[str] = []
-    for of_split in predictions:
-        assert isinstance(of_split, Probabilities)
-        if of_split.labels is None:
-            return {}
-        guesses += of_split.predictions()
-        labels += of_split.labels
-        groups += of_split.groups or ()
-    return task_metrics(task.name, guesses, labels, groups or None)
-
-
-def keep_predictions(
-    run: Path, task: Task, split: Split, predictions: Predictions, null_threshold: float = EVEN_ODDS
-) -> None:
-    """Writes what a run keeps of a split: for ensembles the probabilities or n best answers, and the predictions.
-
-    Args:
-      run: the folder of one seed.
-      task: says in which form.
-      split: its name is in the files' names.
-      predictions: of that split.
-      null_threshold: of SQuAD 2.0, null odds above which there is no answer.
-    """
-    if isinstance(predictions, Probabilities):
-        write_probabilities(probabilities_file(run, split.name), predictions)
-        write_predictions(run, f"{split.name}_predictions", task.kind, predictions)
-    else:
-        write_answers(run, split.name, predictions, null_threshold)
+    return probabilities_metrics(task, predictions)  # type: ignore[arg-type]
 
 
 def _squad_metrics(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.evaluation.averages import task_score
+from albert_tf.evaluation.scores import task_score
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.paper import TASKS
@@ -57,7 +57,7 @@ class Downstream:
         values = {name: spread["median"] for name, spread in metrics.items()}
         if task == "mnli":  # the paper's tables have only the matched part
             values = {"accuracy": values["accuracy_m"]}
-        return task_score(task, values)
+        return task_score(find_task(task), values)
 
     def _settings(self, task: str, run: Path, output: Path, seed: int) -> FinetuningSettings:
         data: dict[str, Any] = self.data_of(task) or {}

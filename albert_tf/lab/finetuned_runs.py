@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.evaluation.ensemble_report import WHOLE, report_runs
-from albert_tf.evaluation.probability_files import probabilities_file
+from albert_tf.evaluation.ensemble import report_runs
+from albert_tf.evaluation.run_predictions import probabilities_file
 from albert_tf.lab.named_paths import short_names, split_names
 from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
@@ -108,7 +108,7 @@ def task_report(
         raise InputError(
             f"The {role} set of {task.name} must have correct answers. Received runs that predicted one without."
         )
-    return TaskReport(task, role, _by_row(runs, metrics), report[WHOLE])
+    return TaskReport(task, role, _by_row(runs, metrics), report["ensemble"])
 
 
 def gold_of(runs: Sequence[FinetunedRun], given: Path | None) -> Path | None:

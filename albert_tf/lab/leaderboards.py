@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.evaluation.averages import GLUE_TASKS, glue_average, task_score
+from albert_tf.evaluation.scores import GLUE_TASKS, glue_average, task_score
 from albert_tf.lab import paper
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.finetuned_runs import FinetunedRun, TaskReport, gold_of, read_runs, task_report
 from albert_tf.lab.results import Column, ResultRow, Results
 from albert_tf.lab.tables import write_results
 from data_prep.errors import InputError
+from data_prep.tasks.task import TASKS
 
 ENSEMBLE = "ensemble"
 _KEPT_SETTINGS = (
@@ -30,7 +31,7 @@ _GLUE_TITLES = {"sst-2": "SST", "sts-b": "STS", "cola": "CoLA", "average": "Avg"
 _NUMBERS: dict[str, Callable[[Mapping[str, float]], dict[str, float]]] = {
     "cola": lambda metrics: {"cola": 100 * metrics["matthews"]},
     "sts-b": lambda metrics: {"sts-b": 100 * metrics["pearson"]},
-    "mnli": lambda metrics: {"mnli": task_score("mnli", metrics)},
+    "mnli": lambda metrics: {"mnli": task_score(TASKS["mnli"], metrics)},
     "squad1.1": lambda metrics: {"squad1_f1": metrics["f1"], "squad1_em": metrics["exact_match"]},
     "squad2.0": lambda metrics: {"squad2_f1": metrics["best_f1"], "squad2_em": metrics["best_exact"]},
 }

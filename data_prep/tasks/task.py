@@ -19,6 +19,8 @@ _MNLI_SPLITS = MappingProxyType(
         "test": ("test_matched", "test_mismatched"),
     }
 )
+# Which part of MNLI a split is, as in accuracy_m and accuracy_mm.
+SPLIT_GROUPS: Mapping[str, str] = MappingProxyType({"dev_matched": "m", "dev_mismatched": "mm"})
 _AX_SPLITS = MappingProxyType({"train": (), "dev": (), "test": ("test",)})
 _MNLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")

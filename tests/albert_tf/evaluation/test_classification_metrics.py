@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from albert_tf.evaluation.classification_metrics import main_metric, task_metrics
+from albert_tf.evaluation.classification_metrics import task_metrics
 from data_prep.errors import InputError
+from data_prep.tasks.task import find_task
 from tests.reference import classification
+
+
+def metrics_of(task, *arguments):
+    return task_metrics(find_task(task), *arguments)
 
 
 def pairs(values, min_size=1):
@@ -25,11 +30,11 @@ def test_accuracy_f1_and_matthews_of_two_classes(case):
     predictions, labels = case
     accuracy = sum(p == label for p, label in zip(*case, strict=True)) / len(labels)
     for task in ("sst-2", "qnli", "race", "mnli"):
-        assert task_metrics(task, predictions, labels) == pytest.approx({"accuracy": accuracy}, abs=1e-9)
+        assert metrics_of(task, predictions, labels) == pytest.approx({"accuracy": accuracy}, abs=1e-9)
     for task in ("mrpc", "qqp"):
         expected = {"accuracy": accuracy, "f1": classification.f1(predictions, labels, "1")}
-        assert task_metrics(task, predictions, labels) == pytest.approx(expected, abs=1e-9)
-    cola = task_metrics("cola", predictions, labels)
+        assert metrics_of(task, predictions, labels) == pytest.approx(expected, abs=1e-9)
+    cola = metrics_of("cola", predictions, labels)
     expected = {"accuracy": accuracy, "matthews": classification.matthews(predictions, labels)}
     assert cola == pytest.approx(expected, abs=1e-9)
     if len({*predictions, *labels}) > 1:  # else scikit-learn warns
@@ -39,13 +44,11 @@ def test_accuracy_f1_and_matthews_of_two_classes(case):
 @hypothesis.given(pairs(st.sampled_from(["entailment", "neutral", "contradiction"])))
 def test_matthews_and_macro_f1_of_three_classes(case):
     predictions, labels = case
-    received = task_metrics("ax", predictions, labels)["matthews"]
+    received = metrics_of("ax", predictions, labels)["matthews"]
     assert received == pytest.approx(classification.matthews(predictions, labels), abs=1e-9)
     present = set(predictions) | set(labels)
     macro_f1 = sum(classification.f1(predictions, labels, c) for c in present) / len(present)
-    assert task_metrics("classification", predictions, labels)["macro_f1"] == pytest.approx(
-        macro_f1, abs=1e-9
-    )
+    assert metrics_of("classification", predictions, labels)["macro_f1"] == pytest.approx(macro_f1, abs=1e-9)
 
 
 NUMBERS = st.integers(0, 500).map(lambda n: n / 100)
@@ -53,7 +56,7 @@ NUMBERS = st.integers(0, 500).map(lambda n: n / 100)
 
 @hypothesis.given(pairs(NUMBERS, min_size=2).filter(lambda case: min(len(set(side)) for side in case) > 1))
 def test_correlations(case):
-    received = task_metrics("sts-b", *case)
+    received = metrics_of("sts-b", *case)
     expected = {"pearson": classification.pearson(*case), "spearman": classification.spearman(*case)}
     assert received == pytest.approx(expected, abs=1e-9)
     assert received["pearson"] == pytest.approx(stats.pearsonr(*case).statistic, abs=1e-9)
@@ -61,14 +64,14 @@ def test_correlations(case):
 
 
 def test_what_is_constant_or_no_number_has_no_correlation():
-    assert task_metrics("sts-b", [2.5, 2.5], [1.0, 3.0]) == {"pearson": 0.0, "spearman": 0.0}
-    assert task_metrics("regression", [2.5], [1.0]) == {"pearson": 0.0, "spearman": 0.0}
-    assert all(math.isnan(value) for value in task_metrics("sts-b", [math.nan, 2.5], [1.0, 3.0]).values())
-    assert task_metrics("sts-b", [1e9, 1e9 + 1e-6], [1.0, 3.0])["pearson"] == pytest.approx(1.0)
+    assert metrics_of("sts-b", [2.5, 2.5], [1.0, 3.0]) == {"pearson": 0.0, "spearman": 0.0}
+    assert metrics_of("regression", [2.5], [1.0]) == {"pearson": 0.0, "spearman": 0.0}
+    assert all(math.isnan(value) for value in metrics_of("sts-b", [math.nan, 2.5], [1.0, 3.0]).values())
+    assert metrics_of("sts-b", [1e9, 1e9 + 1e-6], [1.0, 3.0])["pearson"] == pytest.approx(1.0)
 
 
 def test_groups():
-    received = task_metrics("race", [0, 1, 2, 3], [0, 1, 2, 0], ["middle", "middle", "high", "high"])
+    received = metrics_of("race", [0, 1, 2, 3], [0, 1, 2, 0], ["middle", "middle", "high", "high"])
     assert received == {"accuracy": 0.75, "accuracy_middle": 1.0, "accuracy_high": 0.5}
 
 
@@ -83,7 +86,7 @@ def test_entities(sentences):
     predictions = [[row[0] for row in sentence] for sentence in sentences]
     labels = [["B-PER"], *[[row[1] for row in sentence] for sentence in sentences]]
     predictions = [["O"], *predictions]
-    received = task_metrics("token-classification", predictions, labels)
+    received = metrics_of("token-classification", predictions, labels)
     precision, recall, f1 = classification.entity_scores(predictions, labels)
     flat = [
         p == label for a, b in zip(predictions, labels, strict=True) for p, label in zip(a, b, strict=True)
@@ -93,28 +96,28 @@ def test_entities(sentences):
 
 
 def test_parts_of_speech_are_no_entities():
-    received = task_metrics(
-        "token-classification", [["NOUN", "VERB"], ["NOUN"]], [["NOUN", "NOUN"], ["NOUN"]]
-    )
+    received = metrics_of("token-classification", [["NOUN", "VERB"], ["NOUN"]], [["NOUN", "NOUN"], ["NOUN"]])
     assert received == pytest.approx({"accuracy": 2 / 3, "precision": 0.5, "recall": 1 / 3, "f1": 0.4})
 
 
 def test_without_seqeval(monkeypatch):
     monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
     with pytest.raises(InputError, match=r"pip install 'albert-tf\[seqeval\]'"):
-        task_metrics("token-classification", [["B-PER"]], [["B-PER"]])
+        metrics_of("token-classification", [["B-PER"]], [["B-PER"]])
 
 
 def test_main_metric_is_one_of_the_metrics():
     for task in ("cola", "mrpc", "mnli", "ax", "race", "classification"):
-        assert main_metric(task) in task_metrics(task, ["0", "1"], ["0", "1"])
+        assert find_task(task).main_metric in metrics_of(task, ["0", "1"], ["0", "1"])
     for task in ("sts-b", "regression"):
-        assert main_metric(task) in task_metrics(task, [0.0, 1.0], [0.0, 1.0])
-    assert main_metric("token-classification") in task_metrics("token-classification", [["NOUN"]], [["NOUN"]])
+        assert find_task(task).main_metric in metrics_of(task, [0.0, 1.0], [0.0, 1.0])
+    assert find_task("token-classification").main_metric in metrics_of(
+        "token-classification", [["NOUN"]], [["NOUN"]]
+    )
 
 
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match="Received 1 and 2"):
-        task_metrics("cola", ["0"], ["0", "1"])
+        metrics_of("cola", ["0"], ["0", "1"])
     with pytest.raises(ValueError, match="Received 0 and 0"):
-        task_metrics("cola", [], [])
+        metrics_of("cola", [], [])

@@ -1,5 +1,6 @@
-"""The whole is the mean of its members."""
+"""An ensemble is the mean of its members; `albert ensemble` on the folders of runs."""
 
+import json
 import math
 
 import hypothesis
@@ -7,8 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from albert_cli import cli
 from albert_tf.evaluation.ensemble import average, average_answers
-from albert_tf.evaluation.probability_files import Probabilities
+from albert_tf.evaluation.run_predictions import (
+    Probabilities,
+    probabilities_file,
+    read_n_best,
+    read_probabilities,
+    write_answers,
+    write_probabilities,
+)
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
 
@@ -43,7 +52,7 @@ def test_numbers_and_words():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ids": ("a", "c")}, "the same ids. Received one and two"),
+        ({"ids": ("a", "c")}, "the same ids. Those of one and two differ"),
         ({"classes": ("1", "0")}, "the same classes"),
         ({"labels": ("0", "0")}, "the same labels"),
     ],
@@ -103,7 +112,163 @@ def test_huge_null_odds_stay_finite():
 
 def test_members_answer_the_same_questions():
     one = SquadPredictions({"q": answers(("x", 1.0)), "r": answers(("x", 1.0))})
-    with pytest.raises(InputError, match="one with 2 and two with 1, of which 1 are the same"):
+    with pytest.raises(InputError, match="one answers 2 and two 1, of which 1 are the same"):
         average_answers({"one": one, "two": SquadPredictions({"q": answers(("x", 1.0))})})
     with pytest.raises(InputError, match="null odds, or none"):
         average_answers({"one": one, "two": SquadPredictions(one.n_best, {"q": 0.0, "r": 0.0})})
+
+
+def ensemble(capfd, *arguments) -> tuple[int, dict, str]:
+    status = cli.main(["ensemble", *map(str, arguments)])
+    out, error = capfd.readouterr()
+    return status, json.loads(out) if out else {}, error
+
+
+def write_run(run, rows, *, split="dev", classes=("entailment", "not_entailment"), labels=None, groups=None):
+    run.mkdir(parents=True, exist_ok=True)
+    ids = tuple(str(i) for i in range(len(rows)))
+    values = tuple(map(np.array, rows))
+    write_probabilities(probabilities_file(run, split), Probabilities(ids, classes, values, labels, groups))
+
+
+LABELS = ("entailment", "not_entailment")
+
+
+@pytest.fixture
+def seeds(tmp_path):
+    """Three seeds of RTE, each of which is right on one of two examples, and which are right together."""
+    for i, rows in enumerate(([[0.9, 0.1], [0.6, 0.4]], [[0.4, 0.6], [0.1, 0.9]], [[0.9, 0.1], [0.6, 0.4]])):
+        write_run(tmp_path / "rte" / f"seed_{i}", rows, labels=LABELS)
+    return tmp_path / "rte"
+
+
+def test_seeds_and_folders(capfd, seeds):
+    status, report, _ = ensemble(capfd, seeds, "--task=rte")
+    names = [f"{seeds}/seed_{i}" for i in range(3)]
+    assert status == 0
+    assert report == {"members": {name: {"accuracy": 0.5} for name in names}, "ensemble": {"accuracy": 1.0}}
+    assert ensemble(capfd, *names, "--task=rte")[1] == report
+    assert list(ensemble(capfd, names[1], "--task=rte")[1]["members"]) == names[1:2]
+
+
+def test_predictions_are_written(capfd, seeds, tmp_path):
+    output = tmp_path / "runs" / "all"
+    assert ensemble(capfd, seeds, "--task=rte", f"--output_dir={output}")[0] == 0
+    whole = read_probabilities(probabilities_file(output, "dev"))
+    np.testing.assert_allclose(whole.values, [[2.2 / 3, 0.8 / 3], [1.3 / 3, 1.7 / 3]])
+    expected = "index\tprediction\n0\tentailment\n1\tnot_entailment\n"
+    assert (output / "dev_predictions.tsv").read_text() == expected
+    # An ensemble is a run like others: it can be a member, and its test set can be submitted.
+    _, report, _ = ensemble(capfd, output, "--task=rte")
+    assert report["members"] == {str(output): {"accuracy": 1.0}}
+
+
+def test_a_test_set_has_no_metrics(capfd, tmp_path):
+    for i in range(2):
+        write_run(tmp_path / f"{i}", [[0.9, 0.1]], split="test")
+    status, report, _ = ensemble(
+        capfd, tmp_path / "0", tmp_path / "1", "--task=rte", "--split=test", f"--output_dir={tmp_path}/all"
+    )
+    assert (status, report["ensemble"]) == (0, {})
+    assert (tmp_path / "all" / "test_predictions.tsv").exists()
+
+
+def test_metrics_of_groups(capfd, tmp_path):
+    classes = ("contradiction", "entailment", "neutral")
+    for i in range(2):
+        for split, label, group in (("dev_matched", "neutral", "m"), ("dev_mismatched", "entailment", "mm")):
+            write_run(
+                tmp_path / f"mnli{i}",
+                [[0.1, 0.2, 0.7]],
+                split=split,
+                classes=classes,
+                labels=(label,),
+                groups=(group,),
+            )
+        rows, letters = [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], tuple("ABCD")
+        write_run(tmp_path / f"race{i}", rows, classes=letters, labels=("D", "B"), groups=("middle", "high"))
+    _, mnli, _ = ensemble(capfd, tmp_path / "mnli0", tmp_path / "mnli1", "--task=mnli")
+    assert mnli["ensemble"] == {"accuracy": 0.5, "accuracy_m": 1.0, "accuracy_mm": 0.0}
+    _, race, _ = ensemble(capfd, tmp_path / "race0", tmp_path / "race1", "--task=race")
+    assert race["ensemble"] == {"accuracy": 0.5, "accuracy_high": 0.0, "accuracy_middle": 1.0}
+
+
+def squad_run(run, answers, null_odds=None):
+    run.mkdir()
+    n_best = {
+        id_: [Answer(text, 0, probability, 0.0, 0.0) for text, probability in found]
+        for id_, found in answers.items()
+    }
+    write_answers(run, "dev", SquadPredictions(n_best, null_odds))
+
+
+@pytest.fixture
+def gold(tmp_path):
+    qas = [{"id": "1", "answers": [{"text": "Denver"}]}, {"id": "2", "answers": []}]
+    path = tmp_path / "gold.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "", "qas": qas}]}]}))
+    return path
+
+
+def test_a_report_of_answers(capfd, tmp_path, gold):
+    squad_run(
+        tmp_path / "0", {"1": [("Denver", 0.6), ("Rome", 0.4)], "2": [("x", 1.0)]}, {"1": -1.0, "2": -2.0}
+    )
+    squad_run(
+        tmp_path / "1", {"1": [("Rome", 0.55), ("Denver", 0.45)], "2": [("x", 1.0)]}, {"1": 1.0, "2": 5.0}
+    )
+    arguments = [tmp_path / "0", tmp_path / "1", "--task=squad2.0"]
+    status, report, _ = ensemble(capfd, *arguments, f"--gold={gold}", f"--output_dir={tmp_path}/all")
+    assert status == 0
+    first, second = report["members"].values()
+    # The first is best where it answers nothing: its odds of the answerable question are the higher ones.
+    assert (first["exact"], first["best_exact"], first["HasAns_exact"]) == (50.0, 50.0, 0.0)
+    assert first["threshold"] < -2.0
+    assert (second["exact"], second["HasAns_exact"]) == (50.0, 0.0)
+    assert (report["ensemble"]["exact"], report["ensemble"]["f1"]) == (100.0, 100.0)
+    assert json.loads((tmp_path / "all" / "dev_predictions.json").read_text()) == {"1": "Denver", "2": ""}
+    whole = read_n_best(tmp_path / "all", "dev")
+    assert whole.null_odds == pytest.approx(
+        {"1": 0.0, "2": np.log(0.5562559) - np.log(1 - 0.5562559)}, abs=1e-5
+    )
+    status, report, _ = ensemble(capfd, *arguments, "--threshold=-9", f"--gold={gold}")
+    assert (report["ensemble"]["threshold"], report["ensemble"]["HasAns_exact"]) == (-9.0, 0.0)
+    status, report, _ = ensemble(capfd, *arguments)
+    assert (status, report["ensemble"]) == (0, {})
+
+
+def test_answers_of_squad1(capfd, tmp_path, gold):
+    gold.write_text(gold.read_text().replace('"answers": []', '"answers": [{"text": "x"}]'))
+    for name in ("0", "1"):
+        squad_run(tmp_path / name, {"1": [("Denver", 0.6), ("Rome", 0.4)], "2": [("y", 1.0)]})
+    status, report, _ = ensemble(capfd, tmp_path / "0", tmp_path / "1", "--task=squad1.1", f"--gold={gold}")
+    assert (status, report["ensemble"]) == (0, {"exact_match": 50.0, "f1": 50.0})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Received none"),
+        (["nowhere"], "Received nowhere without dev_probabilities.jsonl"),
+        (["rte", "other"], "the same ids"),
+        (["rte", "--split=test"], "There must be a file rte/seed_0/test_probabilities.jsonl"),
+    ],
+)
+def test_mistakes_are_a_sentence(capfd, seeds, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "other", [[0.9, 0.1]], labels=LABELS[:1])
+    status, _, error = ensemble(capfd, *arguments, "--task=rte", "--output_dir=all")
+    assert (status, error.count("\n")) == (2, 1)
+    assert message in error
+    assert not (tmp_path / "all").exists()
+
+
+def test_a_task_without_that_set(capfd, seeds):
+    assert "ax has no dev set" in ensemble(capfd, seeds, "--task=ax")[2]
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"1": [{"text": "x"}]}', '{"1": []}', '{"1": 3}', "{"])
+def test_n_best_answers_of_another_form(capfd, tmp_path, text):
+    (tmp_path / "dev_nbest_predictions.json").write_text(text)
+    status, _, error = ensemble(capfd, tmp_path, "--task=squad1.1")
+    assert (status, "dev_nbest_predictions.json" in error) == (2, True)

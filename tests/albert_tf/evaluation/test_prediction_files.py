@@ -1,32 +1,33 @@
-"""Files of predictions are read as benchmarks take them; anything else is told with its place."""
+"""Predictions in the forms of benchmarks; errors name the place of what is wrong."""
 
 import pytest
 
 from albert_tf.evaluation.prediction_files import (
     read_answers,
+    read_labels,
     read_letters,
     read_numbers,
     read_odds,
-    read_table,
-    write_table,
+    read_word_labels,
+    write_predictions,
 )
 from data_prep.errors import InputError
 from data_prep.files import write_json
 
 
 def test_tables_round_trip(tmp_path):
-    path = tmp_path / "RTE.tsv"
-    write_table(path, {"0": "entailment", "1": "not_entailment"})
+    path = write_predictions(tmp_path, "RTE", "classification", {"0": "entailment", "1": "not_entailment"})
+    assert path.name == "RTE.tsv"
     assert path.read_text() == "index\tprediction\n0\tentailment\n1\tnot_entailment\n"
-    assert read_table(path, ("entailment", "not_entailment")) == {"0": "entailment", "1": "not_entailment"}
-    write_table(path, {"0": 2.5, "1": -1 / 3})
+    assert read_labels(path, ("entailment", "not_entailment")) == {"0": "entailment", "1": "not_entailment"}
+    path = write_predictions(tmp_path, "STS-B", "regression", {"0": 2.5, "1": -1 / 3})
     assert read_numbers(path) == {"0": 2.5, "1": -1 / 3}
 
 
 def test_tables_of_windows(tmp_path):
     path = tmp_path / "RTE.tsv"
     path.write_bytes(b"\xef\xbb\xbfindex\tprediction\r\n0\tentailment\r\n")
-    assert read_table(path) == {"0": "entailment"}
+    assert read_labels(path) == {"0": "entailment"}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_wrong_tables(tmp_path, text, message):
     path = tmp_path / "x.tsv"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        read_table(path, ("0", "1"))
+        read_labels(path, ("0", "1"))
 
 
 @pytest.mark.parametrize("value", ["high", "nan", "inf", "", "1,5"])
@@ -73,7 +74,7 @@ def test_json_round_trip(tmp_path):
         (read_answers, "{", "must be JSON"),
         (read_answers, "[" * 100_000, "must be JSON"),
         (read_answers, "[]", "holds a list"),
-        (read_answers, '{"a": 1}', "must be a text. Received '1' for a in"),
+        (read_answers, '{"a": 1}', "must be a text. Received 1 for a in"),
         (read_answers, '{"a": null}', "must be a text"),
         (read_answers, '{"a": {"b": ""}}', "must be a text"),
         (read_answers, '{"a": "x", "b": "y", "a": "z"}', "1 ids twice, first a"),
@@ -103,8 +104,22 @@ def test_letters_end_with_the_options(tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(InputError, match="There must be a file"):
-            read_table(path)
+            read_labels(path)
     path = tmp_path / "x"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="UTF-8"):
         read_answers(path)
+
+
+def test_forms_of_other_benchmarks(tmp_path):
+    race = write_predictions(tmp_path, "race", "multiple_choice", {"x": "D", "y": "A"})
+    assert (race.name, race.read_text()) == ("race.json", '{\n  "x": "D",\n  "y": "A"\n}\n')
+    words = write_predictions(tmp_path, "words", "token_classification", {"0": ["B-PER", "O"]})
+    assert read_word_labels(words) == {"0": ["B-PER", "O"]}
+
+
+def test_mistakes_are_reported_once(tmp_path):
+    with pytest.raises(
+        InputError, match="^There must be a file [^:]*nowhere. Received: No such file or directory.$"
+    ):
+        read_answers(tmp_path / "nowhere")

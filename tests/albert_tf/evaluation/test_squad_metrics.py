@@ -10,9 +10,10 @@ from albert_tf.evaluation.squad_metrics import (
     choose_threshold,
     evaluate_squad1,
     evaluate_squad2,
+    f1,
     gold_answers,
+    normalize_answer,
 )
-from albert_tf.evaluation.squad_text import f1, normalize_answer
 from data_prep.errors import InputError
 from tests.reference import squad
 

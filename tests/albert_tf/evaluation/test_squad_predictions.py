@@ -128,7 +128,7 @@ def test_a_context_without_tokens_has_the_empty_answer():
 
 
 def test_every_question_needs_windows_and_every_window_scores():
-    with pytest.raises(ValueError, match="Received none of q"):
+    with pytest.raises(ValueError, match="Received none for q"):
         predict_answers([EXAMPLE], [], [])
     with pytest.raises(ValueError, match="Received 2 windows and 0 scores"):
         predict_answers([EXAMPLE], WINDOWS, [])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
-from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
-from albert_tf.evaluation.submission import GLUE_FILES, write_glue_zip, write_predictions
+from albert_tf.evaluation.prediction_files import GLUE_FILES
+from albert_tf.evaluation.run_predictions import Probabilities, probabilities_file, write_probabilities
+from albert_tf.evaluation.submission import write_glue_zip
 from data_prep.errors import InputError
 from data_prep.tasks.task import TASKS
 
@@ -16,12 +17,12 @@ from data_prep.tasks.task import TASKS
 def runs(tmp_path):
     """A run of every GLUE task that has predicted three test rows; AX by MNLI's."""
     folders = {}
-    for name, splits in GLUE_FILES.items():
+    for name in GLUE_FILES:
         folders[name] = tmp_path / ("mnli" if name == "ax" else name)
         folders[name].mkdir(exist_ok=True)
         classes = TASKS[name].labels
         values = np.eye(len(classes))[[0, 1, 1]] if classes else np.array([0.5, 4.25, 3.0])
-        for split in splits:
+        for split in TASKS[name].splits["test"]:
             probabilities = Probabilities(("0", "1", "2"), classes, tuple(values))
             write_probabilities(probabilities_file(folders[name], split), probabilities)
     return folders
@@ -49,7 +50,7 @@ def test_the_whole_benchmark(runs, tmp_path):
     assert path.read_bytes() == first
 
 
-def test_what_is_missing_is_told(runs, tmp_path, capfd):
+def test_missing_files_are_reported(runs, tmp_path, capfd):
     path = tmp_path / "glue.zip"
     assert cli.main(["submission", f"rte={runs['rte']}", f"mnli={runs['mnli']}", f"--output={path}"]) == 0
     out, error = capfd.readouterr()
@@ -66,7 +67,7 @@ def test_what_is_missing_is_told(runs, tmp_path, capfd):
         ([], "TASK=FOLDER. Received none"),
         (["runs/rte"], "TASK=FOLDER. Received runs/rte"),
         (["race=x"], "GLUE's tasks are cola"),
-        (["rte=nowhere"], "test_probabilities.jsonl. Received nowhere"),
+        (["rte=nowhere"], "There must be a file nowhere/test_probabilities.jsonl"),
     ],
 )
 def test_mistakes_leave_nothing(tmp_path, capfd, monkeypatch, arguments, message):
@@ -79,21 +80,3 @@ def test_mistakes_leave_nothing(tmp_path, capfd, monkeypatch, arguments, message
 def test_a_zip_in_no_folder(runs, tmp_path):
     with pytest.raises(InputError, match="--output must name a zip"):
         write_glue_zip(tmp_path / "nowhere" / "glue.zip", {"rte": runs["rte"]})
-
-
-def test_other_benchmarks(tmp_path):
-    values = tuple(np.eye(4)[[3, 0]])
-    race = write_predictions(
-        tmp_path, "race", "multiple_choice", Probabilities(("x", "y"), tuple("ABCD"), values)
-    )
-    assert race.read_text() == '{\n  "x": "D",\n  "y": "A"\n}\n'
-    words = Probabilities(("0",), ("B-PER", "O"), (np.array([[0.9, 0.1], [0.2, 0.8]]),))
-    path = write_predictions(tmp_path, "words", "token_classification", words)
-    assert path.name == "words.json"
-    assert '"B-PER"' in path.read_text()
-    assert (
-        write_predictions(
-            tmp_path, "own", "classification", Probabilities(("x", "y"), tuple("ABCD"), values)
-        ).name
-        == "own.tsv"
-    )

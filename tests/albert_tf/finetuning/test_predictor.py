@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from albert_cli import cli
-from albert_tf.evaluation.probability_files import read_probabilities
-from albert_tf.evaluation.squad_files import read_answers_of_run
+from albert_tf.evaluation.run_predictions import read_n_best, read_probabilities
 from albert_tf.finetuning.predictor import Predictor, predict_stream
 
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
@@ -92,7 +91,7 @@ def test_lines_are_answered_as_they_come(classifier):
             "Every line must be a JSON object, as the first one is. Received line 2",
         ),
         (b'{"text": "a"}\n[1]\n', "Every line must be a JSON object. Received line 2: '[1]'"),
-        (b'{"texts": "a"}\n', "A column for `text_a` must be there"),
+        (b'{"texts": "a"}\n', "A column for `text_a` is needed"),
         (b"caf\xe9\n", "Text must be UTF-8. Line 1"),
     ],
 )
@@ -144,7 +143,7 @@ def test_questions(finetuning_files, tmp_path, capfd, monkeypatch):
     assert answers == answered(capfd, monkeypatch, jsonl, f"--model_dir={run}")
     expected = json.loads((run / "seed_0" / "test_predictions.json").read_text())
     assert [answer["answer"] for answer in answers] == list(expected.values())
-    odds = read_answers_of_run(run / "seed_0", "test").null_odds
+    odds = read_n_best(run / "seed_0", "test").null_odds
     assert odds is not None
     assert [answer["null_odds"] for answer in answers] == pytest.approx(list(odds.values()), abs=1e-5)
     for answer, (_, context) in zip(answers, rows, strict=True):

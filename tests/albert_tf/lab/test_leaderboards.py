@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
-from albert_tf.evaluation.probability_files import Probabilities, probabilities_file, write_probabilities
-from albert_tf.evaluation.squad_files import write_answers
+from albert_tf.evaluation.run_predictions import (
+    Probabilities,
+    probabilities_file,
+    write_answers,
+    write_probabilities,
+)
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from albert_tf.lab.named_paths import seed_of
 from albert_tf.lab.results import Results
@@ -98,8 +102,9 @@ def test_metrics_are_the_papers(tmp_path):
             runs.append(write_run(tmp_path / task / f"seed_{seed}", task, [0.9, 0.9, 0.9, 0.4]))
     for seed in (0, 1):
         runs.append(write_run(tmp_path / "sts-b" / f"seed_{seed}", "sts-b", [0.0, 1.0, 4.0, 9.0]))
-        for split, right in (("dev_matched", [0.9, 0.9]), ("dev_mismatched", [0.9, 0.4])):
-            write_run(tmp_path / "mnli" / f"seed_{seed}", "mnli", right, split=split)
+        for split, right, group in (("dev_matched", [0.9, 0.9], "m"), ("dev_mismatched", [0.9, 0.4], "mm")):
+            folder = tmp_path / "mnli" / f"seed_{seed}"
+            write_run(folder, "mnli", right, split=split, groups=(group, group))
         runs.append(tmp_path / "mnli" / f"seed_{seed}")
     results = run_table("table9", tmp_path, *runs)
     whole = {name: round(value[0], 1) for name, value in results.row("ensemble").ours.items()}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.evaluation.squad_text import exact
+from albert_tf.evaluation.squad_metrics import exact
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.windows import gold_tokens, question_windows, tell_unreachable, window_features

@@ -1,11 +1,11 @@
-"""A run's probabilities read back as they were written."""
+"""A run's probabilities are read back as they were written."""
 
 import json
 
 import numpy as np
 import pytest
 
-from albert_tf.evaluation.probability_files import (
+from albert_tf.evaluation.run_predictions import (
     Probabilities,
     probabilities_file,
     read_probabilities,
@@ -69,7 +69,7 @@ GOOD = {"id": "0", "classes": ["0", "1"], "probabilities": [0.5, 0.5]}
         '{"id": "0", "score": NaN}',
     ],
 )
-def test_what_is_no_prediction_is_told_with_its_line(tmp_path, line):
+def test_malformed_lines_are_reported_with_their_number(tmp_path, line):
     path = tmp_path / "dev_probabilities.jsonl"
     path.write_text(f"{json.dumps(GOOD)}\n{line}\n", encoding="utf-8")
     with pytest.raises(InputError, match="dev_probabilities.jsonl, line 2"):
@@ -84,7 +84,7 @@ def test_files_that_are_not_there_empty_or_mixed(tmp_path):
     with pytest.raises(InputError, match="is empty"):
         read_probabilities(path)
     path.write_bytes(b"\xff\xfe\n")
-    with pytest.raises(InputError, match="no UTF-8"):
+    with pytest.raises(InputError, match="must be UTF-8"):
         read_probabilities(path)
     path.write_text(json.dumps(GOOD) + "\n" + json.dumps({**GOOD, "classes": ["0", "2"]}) + "\n")
     with pytest.raises(InputError, match="same classes"):

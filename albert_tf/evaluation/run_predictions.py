@@ -1,0 +1,193 @@
+"""The predictions that a fine-tuning run keeps for each split, so that ensembles and tables need no model.
+
+RUN/SPLIT_probabilities.jsonl has a line for each example: {"id": "7", "classes": ["0", "1"], "probabilities":
+[0.9, 0.1], "label": "0"}. In regression "score" replaces classes and probabilities; in token classification
+probabilities and label are lists with one element for each word. Question answering has instead
+RUN/SPLIT_nbest_predictions.json, and RUN/SPLIT_null_odds.json for SQuAD 2.0. RUN/SPLIT_predictions.tsv or .json
+has the predictions in the form that the task's benchmark takes.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert_tf.evaluation.prediction_files import read_odds, write_predictions
+from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
+from data_prep.errors import InputError
+from data_prep.files import read_json, read_text, write_json, write_text
+from data_prep.tasks.examples import shown
+from data_prep.tasks.task import Kind
+
+
+@dataclass(frozen=True)
+class Probabilities:
+    """A model's predictions for N examples.
+
+    Attributes:
+      ids: N ids of the examples.
+      classes: the names of the C classes, letters in multiple choice; () in regression.
+      values: N float arrays: probabilities (C,), or (W, C) for W words, or a number () in regression.
+      labels: N correct labels: the name of a class, the names for W words, or a number; None if unknown.
+      groups: N names such as "middle" and "high" in RACE; None without groups.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    values: tuple[np.ndarray, ...]
+    labels: tuple[Any, ...] | None = None
+    groups: tuple[str, ...] | None = None
+
+    def predictions(self) -> list[Any]:
+        """The most probable class of each example, or of each of its words; the number in regression."""
+        if not self.classes:
+            return [float(value) for value in self.values]
+        return [
+            self.classes[int(value.argmax())]
+            if value.ndim == 1
+            else [self.classes[i] for i in value.argmax(axis=-1)]
+            for value in self.values
+        ]
+
+    def by_id(self) -> dict[str, Any]:
+        """The predictions of each id."""
+        return dict(zip(self.ids, self.predictions(), strict=True))
+
+
+def keep_predictions(
+    run: Path, split: str, kind: Kind, predictions: Probabilities | SquadPredictions, threshold: float | None
+) -> None:
+    """Writes all files of a split.
+
+    Args:
+      run: an existing folder.
+      split: for the files' names.
+      kind: the task's.
+      predictions: of that split.
+      threshold: for SQuAD 2.0, the null odds above which there is no answer.
+    """
+    if isinstance(predictions, Probabilities):
+        write_probabilities(probabilities_file(run, split), predictions)
+        write_predictions(run, f"{split}_predictions", kind, predictions.by_id())
+    else:
+        write_answers(run, split, predictions, threshold)
+
+
+def probabilities_file(run: Path, split: str) -> Path:
+    """The file with a split's probabilities."""
+    return run / f"{split}_probabilities.jsonl"
+
+
+def write_probabilities(path: Path, probabilities: Probabilities) -> None:
+    """Writes probabilities as JSON Lines."""
+    labels = probabilities.labels or (None,) * len(probabilities.ids)
+    groups = probabilities.groups or (None,) * len(probabilities.ids)
+    lines = []
+    for id_, value, label, group in zip(probabilities.ids, probabilities.values, labels, groups, strict=True):
+        line: dict[str, Any] = {"id": id_}
+        if probabilities.classes:
+            line |= {"classes": probabilities.classes, "probabilities": np.asarray(value).tolist()}
+        else:
+            line["score"] = float(value)
+        if label is not None:
+            line["label"] = label
+        if group is not None:
+            line["group"] = group
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    write_text(path, "".join(lines))
+
+
+def read_probabilities(path: Path) -> Probabilities:
+    """The probabilities that `write_probabilities` wrote.
+
+    Raises:
+      InputError: the file is missing, truncated or of another form.
+    """
+    text = read_text(path)
+    if not text:
+        raise InputError(f"A run's predictions must have a line for each example. {path} is empty.")
+    lines = text.removesuffix("\n").split("\n")  # not splitlines: JSON may contain U+2028
+    rows = [_row(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+    classes = {row["classes"] for row in rows}
+    if len(classes) > 1:
+        raise InputError(
+            f"All lines of a run's predictions must have the same classes. Received {path}: {classes}."
+        )
+    return Probabilities(
+        tuple(row["id"] for row in rows),
+        classes.pop(),
+        tuple(row["value"] for row in rows),
+        _column(rows, "label"),
+        _column(rows, "group"),
+    )
+
+
+def _row(line: str, source: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        classes = tuple(row.get("classes", ()))
+        value = np.array(row["probabilities"] if classes else row["score"], np.float64)
+        if not np.isfinite(value).all() or value.shape[-1:] != ((len(classes),) if classes else ()):
+            raise ValueError
+        return {**row, "id": str(row["id"]), "classes": classes, "value": value}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise InputError(
+            "A line of a run's predictions must be JSON with id, and classes and probabilities or a score. "
+            f"Received {source}: {shown(line)}."
+        ) from None
+
+
+def _column(rows: Sequence[dict[str, Any]], name: str) -> tuple[Any, ...] | None:
+    values = tuple(row.get(name) for row in rows)
+    return None if None in values else values
+
+
+def n_best_file(run: Path, split: str) -> Path:
+    """The file with the n best answers to each of a split's questions."""
+    return run / f"{split}_nbest_predictions.json"
+
+
+def null_odds_file(run: Path, split: str) -> Path:
+    """The file with the log odds that a split's questions have no answer."""
+    return run / f"{split}_null_odds.json"
+
+
+def write_answers(
+    run: Path, split: str, predictions: SquadPredictions, threshold: float | None = None
+) -> None:
+    """Writes the n best answers, the null odds if there are any, and SQuAD's predictions.json.
+
+    Args:
+      run: an existing folder.
+      split: for the files' names.
+      predictions: answers and null odds.
+      threshold: the null odds above which predictions.json has "".
+    """
+    write_json(n_best_file(run, split), predictions.n_best_json())
+    if predictions.null_odds is not None:
+        write_json(null_odds_file(run, split), predictions.null_odds)
+    write_json(run / f"{split}_predictions.json", predictions.texts(threshold))
+
+
+def read_n_best(run: Path, split: str) -> SquadPredictions:
+    """The answers and null odds that `write_answers` wrote.
+
+    Raises:
+      InputError: the n best answers are missing or of another form.
+    """
+    path = n_best_file(run, split)
+    content = read_json(path)
+    try:
+        n_best = {id_: [Answer(**answer) for answer in answers] for id_, answers in content.items()}
+    except (TypeError, AttributeError) as error:
+        raise InputError(
+            "The n best answers of an id must be a list with text, answer_start, probability, start_score and "
+            f"end_score. Received {path}: {error}."
+        ) from None
+    if not n_best or not all(n_best.values()):
+        raise InputError(f"Every question must have an answer. Received {path}, in which some have none.")
+    odds = null_odds_file(run, split)
+    return SquadPredictions(n_best, read_odds(odds) if odds.exists() else None)

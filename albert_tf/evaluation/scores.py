@@ -1,0 +1,210 @@
+"""The metrics of files of predictions, for every task and without a model; a task's score and GLUE's average.
+
+predictions: GLUE's TSVs, SQuAD's predictions.json, RACE's letters by id, words' labels by id or in CoNLL's columns
+gold: what `data_prep.tasks` reads; for SQuAD the JSON file
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from albert_tf.evaluation.classification_metrics import task_metrics
+from albert_tf.evaluation.prediction_files import GLUE_FILES, read_answers, read_odds, read_predictions
+from albert_tf.evaluation.squad_metrics import (
+    NA_PROB_THRESH,
+    check_ids,
+    evaluate_squad1,
+    evaluate_squad2,
+    gold_answers,
+)
+from data_prep.errors import InputError
+from data_prep.files import read_json
+from data_prep.tasks.examples import (
+    ChoiceExample,
+    Example,
+    Problems,
+    QuestionExample,
+    TextExample,
+    WordsExample,
+)
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.tables import read_table
+from data_prep.tasks.task import SPLIT_GROUPS, TASKS, Task, find_task
+
+GLUE_TASKS = tuple(name for name in GLUE_FILES if name != "ax")
+
+
+def task_score(task: Task, metrics: Mapping[str, float]) -> float:
+    """A task's score in percent, as in the paper's tables: the mean of its metrics.
+
+    Both parts of MNLI count if their accuracies are given.
+
+    >>> task_score(find_task("squad1.1"), {"exact_match": 82.3, "f1": 89.3})
+    85.8
+    >>> task_score(find_task("sst-2"), {"accuracy": 0.903})
+    90.3
+    """
+    names = task.metrics
+    if "accuracy_m" in metrics and "accuracy_mm" in metrics:
+        names = ("accuracy_m", "accuracy_mm")
+    mean = sum(metrics[name] for name in names) / len(names)
+    return mean if task.kind == "question_answering" else 100.0 * mean
+
+
+def glue_average(results: Mapping[str, Mapping[str, float]]) -> float:
+    """GLUE's score in percent, as in the column Avg of the paper's Table 9; the diagnostic set does not count.
+
+    Args:
+      results: the metrics of each of GLUE_TASKS.
+    """
+    return sum(task_score(TASKS[name], results[name]) for name in GLUE_TASKS) / len(GLUE_TASKS)
+
+
+def score_predictions(
+    task_name: str,
+    predictions: Path,
+    gold: Path,
+    problems: Problems,
+    *,
+    null_odds: Path | None = None,
+    na_prob_thresh: float = NA_PROB_THRESH,
+) -> dict[str, Any]:
+    """The official metrics of a file of predictions.
+
+    Args:
+      task_name: one of the tasks; or "glue" for a folder with any of GLUE's files (CoLA.tsv and so on).
+      predictions: a file; for MNLI also a folder with MNLI-m.tsv and MNLI-mm.tsv.
+      gold: the file with the correct labels, or the folder of a download, whose dev set is used.
+      problems: collects unusable rows of `gold`.
+      null_odds: SQuAD 2.0's null_odds.json; adds the best threshold and its metrics.
+      na_prob_thresh: see `evaluate_squad2`.
+
+    Returns:
+      The result of `task_metrics`, `evaluate_squad1` or `evaluate_squad2`; for "glue" that of `score_glue`.
+
+    Raises:
+      InputError: a file is missing or of another form, ids differ, or `gold` has no labels.
+    """
+    if task_name.lower() == "glue":
+        return score_glue(predictions, gold, problems)
+    task = find_task(task_name)
+    if task.kind == "question_answering":
+        answers = _accepted_answers(task, gold, problems)
+        texts = read_answers(predictions)
+        odds = read_odds(null_odds) if null_odds else None
+        if task.answerable or (task.is_own_data and not all(answers.values())):
+            return evaluate_squad2(answers, texts, odds, na_prob_thresh=na_prob_thresh)
+        _check_no_odds(task, null_odds)
+        return evaluate_squad1(answers, texts)
+    _check_no_odds(task, null_odds)
+    predicted: list[Any] = []
+    expected: list[Any] = []
+    groups: list[str] = []
+    for split, file, group in _parts(task, predictions):
+        labels, example_groups = _right_labels(task, gold, split, problems)
+        found = read_predictions(task, file)
+        check_ids(labels, found, "prediction")
+        if task.kind == "token_classification":
+            _check_lengths(labels, found)
+        predicted += [found[id_] for id_ in labels]
+        expected += labels.values()
+        groups += [group] * len(labels) if group else example_groups
+    return task_metrics(task, predicted, expected, groups or None)
+
+
+def score_glue(predictions: Path, gold: Path, problems: Problems) -> dict[str, Any]:
+    """The metrics of every GLUE task that a folder has files for, and "average" if it has all nine.
+
+    Args:
+      predictions: the folder.
+      gold: the folder of GLUE's download.
+      problems: collects unusable rows of `gold`.
+
+    Raises:
+      InputError: as `score_predictions`, or the folder has none of GLUE's files.
+    """
+    results: dict[str, Any] = {}
+    for name in GLUE_TASKS:
+        files = [predictions / file for file in GLUE_FILES[name]]
+        if all(file.is_file() for file in files):
+            results[name] = score_predictions(
+                name, predictions if len(files) > 1 else files[0], gold, problems
+            )
+    if not results:
+        raise InputError(
+            "A folder of GLUE's predictions must have CoLA.tsv, SST-2.tsv and so on. "
+            f"Received {predictions}, which has none."
+        )
+    return results | ({"average": glue_average(results)} if len(results) == len(GLUE_TASKS) else {})
+
+
+def _parts(task: Task, predictions: Path) -> list[tuple[str, Path, str]]:
+    """Dev split, file of predictions and group; several only for a folder of MNLI's."""
+    splits = task.splits["dev"]
+    if len(splits) > 1 and predictions.is_dir():
+        files = [predictions / name for name in GLUE_FILES[task.name]]
+        return [(split, file, SPLIT_GROUPS[split]) for split, file in zip(splits, files, strict=True)]
+    return [(splits[0] if splits else "dev", predictions, "")]
+
+
+def _check_no_odds(task: Task, null_odds: Path | None) -> None:
+    if null_odds:
+        raise InputError(
+            f"--null_odds are for questions without an answer. Received it with --task={task.name}."
+        )
+
+
+def _accepted_answers(task: Task, gold: Path, problems: Problems) -> Mapping[str, Sequence[str]]:
+    if gold.suffix == ".json" or not task.is_own_data:
+        return gold_answers(read_json(gold), str(gold))
+    examples = read_examples(task, gold, "test", problems)
+    return {example.id: example.answers for example in examples if isinstance(example, QuestionExample)}
+
+
+def _right_labels(task: Task, gold: Path, split: str, problems: Problems) -> tuple[dict[str, Any], list[str]]:
+    """The correct label of each id, and the groups of the examples if they have any."""
+    if task.name == "ax":
+        return _diagnostic_labels(gold, task, problems), []
+    # Reading a file as a test set keeps rows with empty texts, which are predicted too.
+    examples = read_examples(task, gold, split if gold.is_dir() else "test", problems)
+    labels = {example.id: _label(example) for example in examples}
+    unknown = [id_ for id_, label in labels.items() if label is None]
+    if unknown or len(labels) < len(examples):
+        raise InputError(
+            f"Every example of the gold file needs a label and an id of its own. Received {gold} with "
+            f"{len(examples):,} examples, {len(labels):,} ids and {len(unknown):,} without a label."
+        )
+    groups = [example.group for example in examples if isinstance(example, ChoiceExample)]
+    return labels, groups if any(groups) else []
+
+
+def _label(example: Example) -> Any:
+    if isinstance(example, ChoiceExample):
+        return None if example.label is None else ascii_uppercase[example.label]
+    if isinstance(example, WordsExample):
+        return None if example.labels is None else list(example.labels)
+    return example.label if isinstance(example, TextExample) else None
+
+
+def _diagnostic_labels(gold: Path, task: Task, problems: Problems) -> dict[str, str]:
+    """The labels of diagnostic-full.tsv, whose rows are numbered instead of having ids."""
+    rows = read_table(gold, problems, needed=["Label"])
+    labels = {
+        str(row.values.get("index", number)): str(row.values["Label"]) for number, row in enumerate(rows)
+    }
+    if not labels or not set(labels.values()) <= set(task.labels):
+        raise InputError(
+            f"The labels of the diagnostic set are {', '.join(task.labels)}. Received {gold} with "
+            f"{', '.join(sorted(set(labels.values()))) or 'none'}."
+        )
+    return labels
+
+
+def _check_lengths(labels: Mapping[str, list[str]], predicted: Mapping[str, list[str]]) -> None:
+    for id_, sentence_labels in labels.items():
+        if len(predicted[id_]) != len(sentence_labels):
+            raise InputError(
+                "Every word needs one predicted label. "
+                f"Received {len(predicted[id_])} for the {len(sentence_labels)} words of sentence {id_}."
+            )
