@@ -26,6 +26,10 @@ _KEPT_SETTINGS = (
     "num_train_steps",
     "max_seq_length",
 )
+_MISSING_GOLD = (
+    "The file that the runs of {task} were evaluated on no longer exists, so single models have the metrics that "
+    "the runs have saved, and there is no ensemble. Name the file with --gold={task}=FILE."
+)
 _GLUE_UNITS = {"cola": "Matthews", "sts-b": "Pearson"}
 _GLUE_TITLES = {"sst-2": "SST", "sts-b": "STS", "cola": "CoLA", "average": "Avg"}
 _NUMBERS: dict[str, Callable[[Mapping[str, float]], dict[str, float]]] = {
@@ -136,11 +140,11 @@ def leaderboard(
         Nothing has been written then.
     """
     read = read_runs(runs, board.tasks)
-    notes = list(board.notes)
-    reports = [_report(task, read, dict(gold or {}), notes) for task in board.tasks]
-    found = [report for report in reports if report is not None]
-    ours = {name: _single(name, found) for name in dict.fromkeys(run.row for run in read)}
-    ensemble = _ensemble(found)
+    of_task = {task: [run for run in read if run.task.name == task] for task in board.tasks}
+    reports = [_report(task, of_task[task], gold or {}) for task in board.tasks if of_task[task]]
+    ours = {name: _single(name, reports) for name in dict.fromkeys(run.row for run in read)}
+    ensemble = _ensemble(reports)
+    missing_gold = [_MISSING_GOLD.format(task=report.task.name) for report in reports if not report.ensemble]
     rows = [
         *_rows_of_paper(board.single, "single", "{} (paper)"),
         *(ResultRow(f"single/{name}", f"{name} (ours)", {}, values) for name, values in ours.items()),
@@ -160,7 +164,7 @@ def leaderboard(
         environment=describe_environment(),
         columns=[column for column in board.columns if column.name in used],
         rows=rows,
-        notes=[*_findings(board, ours, ensemble), *notes],
+        notes=[*_findings(board, ours, ensemble), *board.notes, *missing_gold],
         statistic="median",
     )
     write_results(output / board.name, results)
@@ -185,21 +189,9 @@ def parse_gold(arguments: Sequence[str]) -> dict[str, Path]:
     return gold
 
 
-def _report(
-    task: str, read: Sequence[FinetunedRun], gold: dict[str, Path], notes: list[str]
-) -> TaskReport | None:
-    """The report on a task's runs; None without runs. Appends a note if the ensemble cannot be scored."""
-    runs = [run for run in read if run.task.name == task]
-    if not runs:
-        return None
+def _report(task: str, runs: Sequence[FinetunedRun], gold: Mapping[str, Path]) -> TaskReport:
     answers = gold_of(runs, gold.get(task)) if task.startswith("squad") else None
-    report = task_report(runs, answers, test_is_known=task == "race")
-    if not report.ensemble:
-        notes.append(
-            f"The file that the runs of {task} were evaluated on no longer exists, so single models have the "
-            f"metrics that the runs have saved, and there is no ensemble. Name the file with --gold={task}=FILE."
-        )
-    return report
+    return task_report(runs, answers, test_is_known=task == "race")
 
 
 def _single(name: str, reports: Sequence[TaskReport]) -> dict[str, list[float]]:

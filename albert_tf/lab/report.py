@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 
-from albert_tf.lab.results import LAB_RESULTS_FILE, Results, RowComparison
+from albert_tf.lab.results import LAB_RESULTS_FILE, Column, ResultRow, Results, RowComparison
 from albert_tf.lab.tables import as_printed, difference, heading, number, summary
 from data_prep.errors import InputError
 from data_prep.files import write_text
@@ -134,36 +134,32 @@ def section(results: Results, folder: Path) -> Section:
         for column in results.columns
         if any(column.name in row.paper or row.ours.get(column.name) for row in results.rows)
     ]
-    rows = []
-    for row in results.rows:
-        cells = []
-        for column in columns:
-            ours, paper = row.ours.get(column.name) or (), row.paper.get(column.name)
-            cells.append(
-                TableCell(
-                    summary(ours, column, results) if ours else "",
-                    "" if paper is None else as_printed(paper, column),
-                    ", ".join(number(value, column) for value in ours) if len(ours) > 1 else "",
-                )
-            )
-        rows.append((row.title, cells))
     try:
         findings = [_finding(results, comparison) for comparison in results.comparisons]
-    except StopIteration:
+    except KeyError:
         raise InputError(
             f"{folder / LAB_RESULTS_FILE} compares a row or column that its table does not have; rerun the "
             "experiment."
         ) from None
     return Section(
-        folder.name,
-        results,
-        [heading(column) for column in columns],
-        rows,
-        len(rows) if len(rows) < _FOLDED_FROM else _SHOWN,
-        findings,
-        _verdicts(findings),
-        [(_data_uri(folder, plot.file), plot.caption) for plot in results.plots],
-        _facts(results),
+        name=folder.name,
+        results=results,
+        headings=[heading(column) for column in columns],
+        rows=[(row.title, [_cell(row, column, results) for column in columns]) for row in results.rows],
+        shown=len(results.rows) if len(results.rows) < _FOLDED_FROM else _SHOWN,
+        findings=findings,
+        verdicts=_verdicts(findings),
+        pictures=[(_data_uri(folder, plot.file), plot.caption) for plot in results.plots],
+        facts=_facts(results),
+    )
+
+
+def _cell(row: ResultRow, column: Column, results: Results) -> TableCell:
+    ours, paper = row.ours.get(column.name) or (), row.paper.get(column.name)
+    return TableCell(
+        ours=summary(ours, column, results) if ours else "",
+        paper="" if paper is None else as_printed(paper, column),
+        seeds=", ".join(number(value, column) for value in ours) if len(ours) > 1 else "",
     )
 
 

@@ -120,12 +120,12 @@ class Results:
     statistic: Literal["mean", "median"] = "mean"
 
     def column(self, name: str) -> Column:
-        """The column with that name; StopIteration without one."""
-        return next(column for column in self.columns if column.name == name)
+        """The column with that name, or KeyError."""
+        return {column.name: column for column in self.columns}[name]
 
     def row(self, name: str) -> ResultRow:
-        """The row with that name; StopIteration without one."""
-        return next(row for row in self.rows if row.name == name)
+        """The row with that name, or KeyError."""
+        return {row.name: row for row in self.rows}[name]
 
     def write(self, folder: Path) -> Path:
         """Writes results.json, complete or not at all, into an existing folder; returns its path."""
@@ -195,7 +195,8 @@ def compare(
       column: the column in which our values are compared.
       paper_column: the column in which the paper's values are compared, by default the same.
     """
-    one, other = (next(each for each in rows if each.name == name) for name in (row, than))
+    by_name = {each.name: each for each in rows}
+    one, other = by_name[row], by_name[than]
     ours, others = one.ours.get(column), other.ours.get(column)
     if not ours or not others:
         return None
