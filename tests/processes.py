@@ -1,4 +1,4 @@
-"""Programs in processes of their own, which can never hang a test."""
+"""Programs in processes of their own, with timeouts so that they cannot hang a test."""
 
 import json
 import os
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run_python(*arguments, timeout: int = 240) -> str:
-    """Runs Python to its end; returns what it wrote to standard output."""
+    """Runs Python; returns its standard output."""
     (result,) = run_together([list(arguments)], [{}], timeout)
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -20,7 +20,7 @@ def run_python(*arguments, timeout: int = 240) -> str:
 def run_workers(
     *arguments: list, folders: list[Path] | None = None, timeout: int = 300
 ) -> list[subprocess.CompletedProcess]:
-    """Runs one process for each list of arguments of Python, as a cluster over loopback, each in its folder."""
+    """Runs one Python process per list of arguments as a cluster over loopback, each in its folder."""
     workers = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
     environments = [
         {
@@ -36,7 +36,7 @@ def run_workers(
 def run_together(
     commands: list[list], environments: list[dict], timeout: int, folders: list[Path] | None = None
 ) -> list[subprocess.CompletedProcess]:
-    """Runs Python processes side by side; kills all if they are not done in `timeout` seconds."""
+    """Runs Python processes in parallel; kills them all after `timeout` seconds."""
     processes = [
         subprocess.Popen(
             [sys.executable, *map(str, command)],
@@ -63,7 +63,7 @@ def run_together(
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of this machine that nothing listens on."""
+    """Ports that no process listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:

@@ -1,4 +1,4 @@
-"""Runs that are told to end, lose their disk, find their checkpoints damaged, or collapse."""
+"""Runs that receive SIGTERM, fill their disk, have damaged checkpoints, lose a worker, or collapse."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ LONG = {"num_train_steps": 300, "save_checkpoints_steps": 100, "log_steps": 10}
 
 @pytest.fixture(scope="module")
 def finished(pretraining_files, tmp_path_factory) -> Path:
-    """A run of 12 steps that nothing stopped."""
+    """An uninterrupted run of 12 steps."""
     run = tmp_path_factory.mktemp("finished") / "run"
     assert cli.main(pretraining_files.flags(run)) == 0
     return run
@@ -37,7 +37,7 @@ def program(pretraining_files, run: Path, **flags) -> list:
 
 
 def wait_for_step(process: subprocess.Popen, run: Path, step: int) -> None:
-    """Waits until a line of that step or a later one is logged."""
+    """Waits until a line of this step or a later one is logged."""
     deadline = time.monotonic() + 240
     while not any(line["step"] >= step for line in read_metrics(run)):
         assert process.poll() is None, process.communicate()
@@ -49,7 +49,7 @@ def checkpoint_steps(run: Path) -> set[int]:
     return {int(path.stem.split("-")[1]) for path in (run / "checkpoints").glob("*.index")}
 
 
-def test_sigterm_saves_and_the_same_command_goes_on(pretraining_files, tmp_path):
+def test_sigterm_saves_and_the_same_command_resumes(pretraining_files, tmp_path):
     run, whole = tmp_path / "run", tmp_path / "whole"
     flags = {**LONG, "save_checkpoints_steps": 300, "iterations_per_loop": 1}
     command = program(pretraining_files, run, **flags)
@@ -68,7 +68,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(pretraining_files, tmp_path)
 
 
 def test_sigterm_while_evaluating(pretraining_files, tmp_path):
-    """The checkpoint before it is saved; going on evaluates first."""
+    """The checkpoint is already saved; the resumed run evaluates first."""
     run = tmp_path / "run"
     flags = {"eval_batch_size": 1, "num_train_steps": 8, "log_steps": 4}
     command = program(pretraining_files, run, **flags)
@@ -83,7 +83,7 @@ def test_sigterm_while_evaluating(pretraining_files, tmp_path):
     assert_same_run(run, tmp_path / "whole")
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(
     finished, pretraining_files, tmp_path, capfd
 ):
     run = tmp_path / "run"
@@ -101,7 +101,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
     assert without_speed(run) == without_speed(finished)
 
 
-def test_no_checkpoint_is_whole(finished, pretraining_files, tmp_path, capfd):
+def test_no_checkpoint_is_intact(finished, pretraining_files, tmp_path, capfd):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
     for path in (run / "checkpoints").glob("*.data*"):
@@ -126,7 +126,7 @@ def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
 
 
 def test_full_disk(finished, pretraining_files, tmp_path):
-    """A disk on which not all checkpoints fit."""
+    """A disk too small for all checkpoints."""
     checkpoints = sum(path.stat().st_size for path in (finished / "checkpoints").iterdir()) // 3
     others = sum(path.stat().st_size for path in finished.glob("*") if path.is_file())
     disk = tmp_path / "disk"
@@ -149,8 +149,8 @@ def test_full_disk(finished, pretraining_files, tmp_path):
         assert without_speed(run) == without_speed(finished)
 
 
-def test_files_that_may_not_grow(finished, pretraining_files, tmp_path):
-    """The same for a limit on the size of files, which needs no root."""
+def test_file_size_limit(finished, pretraining_files, tmp_path):
+    """The same with a limit on the size of files, which does not need root."""
     run = tmp_path / "run"
     assert cli.main(pretraining_files.flags(run, num_train_steps=4, learning_rate=0.01)) == 0
     limit = (run / "checkpoints" / "ckpt-4.data-00000-of-00001").stat().st_size // 2
@@ -184,15 +184,15 @@ def test_a_run_that_collapses_rolls_back_and_stops_with_advice(pretraining_files
     arguments = pretraining_files.flags(run, **flags, num_train_steps=200, learning_rate=30)
     assert cli.main(arguments) == 2
     error = capfd.readouterr().err
-    assert error.count("going on with the weights of step") == 2
+    assert error.count("resuming with the weights of step") == 2
     assert "(roll-back 2 of at most 2)" in error
     assert "after 2 roll-backs. Training collapses: use a lower --learning_rate" in error.splitlines()[-1]
     backs = [line for line in read_metrics(run) if "rolled_back_to" in line]
     assert [line["rolled_back_to"] for line in backs] == [20, 10, 20]
     steps = [line["step"] for line in read_metrics(run)]
-    assert steps == sorted(steps), "the step, and so the input, moves on"
+    assert steps == sorted(steps), "the step is not rolled back"
 
-    # What is left is good, and goes on with a lower rate.
+    # The last weights are good, and train on with a lower rate.
     usual = [line["loss"] for line in read_metrics(run) if line["step"] <= 20 and "loss" in line][-1]
     last = backs[-1]["step"]
     arguments = pretraining_files.flags(run, **flags, num_train_steps=last + 20, learning_rate=0.001)
@@ -206,7 +206,7 @@ def test_a_run_that_collapses_rolls_back_and_stops_with_advice(pretraining_files
 def two_workers(
     pretraining_files, run: Path, save_checkpoints_steps: int
 ) -> Iterator[list[subprocess.Popen]]:
-    """A run without an end in two processes, that has taken 40 steps."""
+    """An endless run in two processes, after 40 steps."""
     flags = {**LONG, "num_train_steps": 100_000, "save_checkpoints_steps": save_checkpoints_steps}
     flags |= {"eval_file": None, "do_eval": None}
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
@@ -232,7 +232,7 @@ def two_workers(
 
 
 def test_a_dead_worker_stops_the_other(pretraining_files, tmp_path):
-    """kill -9 of one of two; the other stops within two minutes and says so."""
+    """kill -9 of one of two; the other stops within two minutes and reports it."""
     run = tmp_path / "run"
     with two_workers(pretraining_files, run, save_checkpoints_steps=20) as (first, second):
         second.kill()

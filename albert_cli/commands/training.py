@@ -1,4 +1,4 @@
-"""Commands that train: pretrain, finetune; and what there is to see of it: plot, params."""
+"""Commands about training: pretrain, finetune, plot, params."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ _SETTINGS = Parameter(name="*")
 def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
     """Pretrain an ALBERT with masked-LM and sentence-order losses.
 
-    The same command again goes on with an interrupted run.
+    To resume an interrupted run, use the same command again.
 
     For example:
 
@@ -33,9 +33,9 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
 
 
 def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
-    """Fine-tune a pretrained ALBERT on a task of the paper or on your own data; evaluate and predict with it.
+    """Fine-tune a pretrained ALBERT on a task of the paper or on your own data; evaluate it and predict with it.
 
-    What is not said is as in the paper's Table 14. The same command again goes on with an interrupted run.
+    Defaults are those of the paper's Table 14. To resume an interrupted run, use the same command again.
 
     For example:
 
@@ -56,14 +56,14 @@ def plot(
     *runs: str,
     output: str = "learning_curves.png",
 ) -> None:
-    """Draw and compare the learning curves of runs: training as lines, evaluation as dots.
+    """Draw the learning curves of runs for comparison: training as lines, evaluation as dots.
 
     For example:
 
       albert plot runs/base runs/without_sop --output=curves.png
 
     Args:
-      runs: run folders, what --output_dir was in pretraining or fine-tuning; of the latter all seeds are drawn.
+      runs: the --output_dir of pretraining or fine-tuning runs; of fine-tuning runs all seeds are drawn.
       output: the PNG to write.
     """
     from albert_tf.training.plot import plot_runs
@@ -73,7 +73,7 @@ def plot(
 
 
 def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
-    """Print exact parameter counts of all models in the paper's Tables 1, 3 and 4.
+    """Print the exact parameter counts of all models in the paper's Tables 1, 3 and 4.
 
     For example:
 
@@ -101,7 +101,8 @@ def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = Fa
     console = Console()
     console.print(table)
     console.print(
-        "Counted as the paper does: with the pooler, but without it where nothing is shared. With heads: the "
-        "whole pretraining model. The paper rounds xlarge (58.7M) and xxlarge (222.6M) to 60M and 235M.",
+        "Counted as in the paper: with the pooler, but without it for models that share no parameters. With "
+        "heads: the complete pretraining model. The paper rounds xlarge (58.7M) and xxlarge (222.6M) to 60M and "
+        "235M.",
         highlight=False,
     )

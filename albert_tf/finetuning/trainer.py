@@ -12,7 +12,7 @@ from albert_tf.finetuning.replicas import ClippedAdamW
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.optimizers import WarmupPolynomialDecay
 from albert_tf.training.checkpoint_files import (
-    newest_whole,
+    newest_intact,
     prune,
     remove_unfinished,
     say_on_stderr,
@@ -206,7 +206,7 @@ class TrainingState:
         Raises:
           InputError: there are states, and none is complete, or it belongs to another model.
         """
-        newest = newest_whole(self._folder, say_on_stderr)
+        newest = newest_intact(self._folder, say_on_stderr)
         if newest:
             try:
                 self._checkpoint.read(newest[1]).assert_consumed()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.execution import xla_is_faster
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.strategy import has_workers
 from data_prep.errors import InputError
@@ -49,7 +49,7 @@ def check_batch_divides(settings: PretrainingSettings, strategy: tf.distribute.S
         )
 
 
-def choose_parallel_parts(settings: ResolvedSettings, config: AlbertConfig) -> int:
+def choose_parallel_parts(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> int:
     """`split_batch_over_cores` for a run; 1 if its batch is divided over devices or compiled as a whole."""
     distributed = settings.tpu or settings.num_devices or settings.strategy not in ("auto", "one")
     workers = settings.strategy == "auto" and read_cluster()  # --strategy=one ignores TF_CONFIG

@@ -1,27 +1,28 @@
-"""Notices when training goes wrong: a loss that jumps and stays up, steps that are not finite."""
+"""Detects when training goes wrong: a loss that jumps and stays high, steps that are not finite."""
 
 import statistics
 
 from albert_tf.pretraining.settings import PretrainingSettings
 from data_prep.errors import InputError
 
-WINDOW = 20  # logged intervals whose median is the usual loss
-AT_LEAST = 3  # of them, before anything is judged
+WINDOW = 20  # good intervals whose median loss is the usual loss
+AT_LEAST = 3  # good intervals before a loss can be a spike
 
 
 class Guard:
-    """Watches the logged intervals; says when to go back to the last good checkpoint.
+    """Watches the logged intervals and decides when to roll back to a good checkpoint.
 
-    An interval is bad if its loss is above `spike_factor` times the median of the last `WINDOW` good ones, or
-    if all its steps were skipped. After `spike_intervals` bad ones in a row the weights and
-    moments of the last good checkpoint, one that was saved after a good interval, take the place of the
-    present ones. The step goes on: the examples of the steps that are lost are not read again, so that the
-    same ones do not cause the same spike, and learning rate and dropout follow the step as ever.
+    An interval is bad if its loss is above `spike_factor` times the median of the last `WINDOW` good
+    intervals, or if all its steps were skipped. After `spike_intervals` bad intervals in a row the run
+    restores the weights and moments of the last good checkpoint, that is, one saved after a good interval.
+    The step is not rolled
+    back: the examples of the lost steps are not read again, so that they do not cause the same spike, and
+    learning rate and dropout continue to follow the step.
 
     Args:
       settings: for `spike_factor`, `spike_intervals` and `max_rollbacks`.
-      lines: the run's metrics so far. All that the guard knows follows from them, so a run that was killed
-        judges like one that was not, but roll-backs are counted from 0 whenever the program starts.
+      lines: the run's metrics so far. The guard derives its state from them, so that a resumed run decides
+        like one that was never killed; only roll-backs are counted from 0 whenever the program starts.
     """
 
     def __init__(self, settings: PretrainingSettings, lines: list[dict]):
@@ -30,7 +31,7 @@ class Guard:
         self._bad = 0
         self._last: tuple[float | None, float | None] = None, None
         self._rollbacks = 0
-        self._source: int | None = None  # of the last roll-back, if no good checkpoint was saved since
+        self._source: int | None = None  # step of the last roll-back's checkpoint
         for line in lines:
             if "rolled_back_to" in line:
                 self._bad, self._source = 0, line["rolled_back_to"]
@@ -39,24 +40,27 @@ class Guard:
 
     @property
     def calm(self) -> bool:
-        """Whether the last interval was good, and so a checkpoint of now would be."""
+        """Whether the last interval was good, so that a checkpoint saved now is good."""
         return self._bad == 0
 
     def spiked(self, values: dict[str, float]) -> bool:
-        """Judges the interval that was logged with these `values`; whether to roll back now."""
+        """Judges the interval logged with these `values`; returns whether to roll back now."""
         self._judge(values)
         return self._bad >= self._settings.spike_intervals
 
     def choose(self, good_steps: list[int]) -> int:
-        """The checkpoint to go back to, of those that are whole and good, newest first.
+        """The step of the checkpoint to roll back to.
 
-        One that led to a spike already is used again only if there is no other.
+        A checkpoint that already led to a spike is used again only if there is no other.
+
+        Args:
+          good_steps: the steps of the intact good checkpoints, newest first.
 
         Raises:
-          InputError: there is none.
+          InputError: there are none.
         """
         if not good_steps:
-            raise InputError(f"{self._spike()}, and there is no good checkpoint to go back to. {_ADVICE}")
+            raise InputError(f"{self._spike()}, and there is no good checkpoint to roll back to. {_ADVICE}")
         if self._source is None:
             return good_steps[0]
         newer = [step for step in good_steps if step > self._source]
@@ -64,10 +68,10 @@ class Guard:
         return (newer or older or good_steps)[0]
 
     def rolled_back(self, source: int) -> str:
-        """Counts a roll-back to the checkpoint of step `source`; returns what to say of it.
+        """Counts a roll-back to the checkpoint of step `source`; returns a line that reports it.
 
         Raises:
-          InputError: there have been `max_rollbacks` before.
+          InputError: there were `max_rollbacks` before.
         """
         spike = self._spike()
         if self._rollbacks == self._settings.max_rollbacks:
@@ -75,7 +79,7 @@ class Guard:
         self._rollbacks += 1
         self._bad, self._source = 0, source
         return (
-            f"{spike}: going on with the weights of step {source} (roll-back {self._rollbacks} of at most "
+            f"{spike}: resuming with the weights of step {source} (roll-back {self._rollbacks} of at most "
             f"{self._settings.max_rollbacks})"
         )
 
@@ -94,10 +98,10 @@ class Guard:
         loss, usual = self._last
         if loss is None:
             return f"All steps of {self._bad} logged intervals had a loss or gradient that is not finite"
-        return f"The loss is {loss:.3f} where {usual:.3f} was usual, for {self._bad} logged intervals"
+        return f"The loss is {loss:.3f}, usually {usual:.3f}, for {self._bad} logged intervals"
 
 
 _ADVICE = (
-    "Training collapses: use a lower --learning_rate, a longer warm-up (--num_warmup_steps), or float32 if this "
-    "is --mixed_precision=bfloat16. The same --output_dir goes on with the last good weights."
+    "Training collapses: use a lower --learning_rate, a longer warm-up (--num_warmup_steps), or float32 instead "
+    "of --mixed_precision=bfloat16. With the same --output_dir the run resumes with the last good weights."
 )

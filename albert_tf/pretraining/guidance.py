@@ -2,7 +2,7 @@
 
 import math
 
-from albert_tf.pretraining.settings import PUBLISHED_RATES, ResolvedSettings
+from albert_tf.pretraining.settings import PUBLISHED_RATES, ResolvedPretrainingSettings
 from data_prep.examples.manifest import Manifest
 
 _MASKED = 0.15  # share of the tokens, the paper's section 4.1
@@ -10,7 +10,7 @@ _MASKED = 0.15  # share of the tokens, the paper's section 4.1
 _PAPER_PASSES, _MANY_PASSES = 60, 200
 
 
-def learning_rate_line(settings: ResolvedSettings) -> str:
+def learning_rate_line(settings: ResolvedPretrainingSettings) -> str:
     """The origin of the learning rate, for a run without --learning_rate."""
     rate, batch, source = PUBLISHED_RATES[settings.optimizer]
     return (
@@ -19,7 +19,7 @@ def learning_rate_line(settings: ResolvedSettings) -> str:
     )
 
 
-def warnings(settings: ResolvedSettings, examples: int, manifest: Manifest | None) -> list[str]:
+def warnings(settings: ResolvedPretrainingSettings, examples: int, manifest: Manifest | None) -> list[str]:
     """A line for each known mistake in the settings.
 
     Args:
@@ -35,7 +35,7 @@ def warnings(settings: ResolvedSettings, examples: int, manifest: Manifest | Non
     return [f"warning: {line}" for line in lines if line]
 
 
-def _few_predictions(settings: ResolvedSettings, manifest: Manifest | None) -> str | None:
+def _few_predictions(settings: ResolvedPretrainingSettings, manifest: Manifest | None) -> str | None:
     T, P = settings.max_seq_length, settings.max_predictions_per_seq
     share = manifest.settings.masked_lm_prob if manifest else _MASKED
     if P >= 0.9 * share * T:
@@ -47,7 +47,9 @@ def _few_predictions(settings: ResolvedSettings, manifest: Manifest | None) -> s
     )
 
 
-def _many_passes(settings: ResolvedSettings, examples: int, manifest: Manifest | None) -> str | None:
+def _many_passes(
+    settings: ResolvedPretrainingSettings, examples: int, manifest: Manifest | None
+) -> str | None:
     epochs = settings.num_train_steps * settings.train_batch_size / examples
     copies = manifest.settings.dupe_factor if manifest else 1
     if epochs * copies <= _MANY_PASSES:
@@ -64,7 +66,7 @@ def _many_passes(settings: ResolvedSettings, examples: int, manifest: Manifest |
     )
 
 
-def _long_warmup(settings: ResolvedSettings) -> str | None:
+def _long_warmup(settings: ResolvedPretrainingSettings) -> str | None:
     if settings.num_warmup_steps < settings.num_train_steps:
         return None
     return (

@@ -5,7 +5,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.settings import PretrainingSettings, resolve
+from albert_tf.pretraining.settings import PretrainingSettings, with_defaults
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
@@ -45,7 +45,7 @@ class PretrainingInputs:
             self._eval = ExampleFiles.read(
                 eval_paths, vocab_size=config.vocab_size, max_seq_length=T, max_predictions_per_seq=P
             )
-        self.settings = resolve(settings, T, P)
+        self.settings = with_defaults(settings, T, P)
         self.examples = self._train.num_examples
         if T > config.max_position_embeddings:
             raise InputError(

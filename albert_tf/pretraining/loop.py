@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import gpu_peak, tpu_peak, training_flops
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.pretraining.steps import TrainStep, step_metrics, zero_sums
 from albert_tf.training.session import RunSession
 
@@ -24,7 +24,7 @@ class Speed:
       peak: FLOP/s of all devices together, None if unknown.
     """
 
-    def __init__(self, settings: ResolvedSettings, config: AlbertConfig, peak: float | None):
+    def __init__(self, settings: ResolvedPretrainingSettings, config: AlbertConfig, peak: float | None):
         batch_size, T = settings.train_batch_size, settings.max_seq_length
         self._tokens_per_step = batch_size * T
         self._flops_per_step = batch_size * training_flops(config, T, settings.max_predictions_per_seq)

@@ -22,7 +22,7 @@ from albert_tf.pretraining.guidance import learning_rate_line, warnings
 from albert_tf.pretraining.inputs import PretrainingInputs
 from albert_tf.pretraining.loop import Speed, StepLoop, device_peak, next_logged_step
 from albert_tf.pretraining.run_folder import write_run_folder
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.pretraining.steps import EvalStep, TrainStep
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
@@ -239,7 +239,7 @@ class PretrainingRun:
 
 
 def make_model(
-    settings: ResolvedSettings, config: AlbertConfig
+    settings: ResolvedPretrainingSettings, config: AlbertConfig
 ) -> tuple[AlbertPretrainer, keras.optimizers.Optimizer]:
     """A fresh model with float32 weights, and its optimizer."""
     model = AlbertPretrainer(
@@ -254,7 +254,7 @@ def make_model(
     return model, optimizer
 
 
-def make_schedule(settings: ResolvedSettings) -> WarmupPolynomialDecay:
+def make_schedule(settings: ResolvedPretrainingSettings) -> WarmupPolynomialDecay:
     """The learning rate over the run."""
     return WarmupPolynomialDecay(
         settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps, settings.poly_power

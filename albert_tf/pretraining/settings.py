@@ -163,7 +163,7 @@ FIXED = (
 
 
 @dataclass(frozen=True)
-class ResolvedSettings(PretrainingSettings):
+class ResolvedPretrainingSettings(PretrainingSettings):
     """The flags of a run with every default filled in; settings.json holds these."""
 
     max_seq_length: int = field(kw_only=True)
@@ -171,9 +171,9 @@ class ResolvedSettings(PretrainingSettings):
     learning_rate: float = field(kw_only=True)
 
 
-def resolve(settings: PretrainingSettings, T: int, P: int) -> ResolvedSettings:
+def with_defaults(settings: PretrainingSettings, T: int, P: int) -> ResolvedPretrainingSettings:
     """Fills in the lengths of the files, unless the flags give others, and the learning rate."""
-    return ResolvedSettings(
+    return ResolvedPretrainingSettings(
         **{
             **dataclasses.asdict(settings),
             "max_seq_length": settings.max_seq_length or T,

@@ -1,7 +1,7 @@
-"""The files of a checkpoint: written so that they are whole or not there, and checked when they are read.
+"""The files of a checkpoint: written completely or not at all, and checked when they are read.
 
-`ckpt-STEP.index` and `.data-*` are TensorFlow's; `ckpt-STEP.json` holds their sizes and SHA-256. A checkpoint
-counts only if all of them are there and agree.
+ckpt-STEP.index and ckpt-STEP.data-* are TensorFlow's; ckpt-STEP.json holds their sizes and SHA-256. A
+checkpoint is intact if all of them exist and agree.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ _ASIDE = ".unfinished-"
 def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *, good: bool) -> str:
     """Writes ckpt-STEP and its checksums; returns its path prefix.
 
-    A process that is killed here, or a disk that is full, leaves nothing that counts as a checkpoint. What was
-    there of the same step is replaced.
+    If the process is killed here or the disk is full, nothing is left that counts as a checkpoint. An earlier
+    checkpoint of the same step is replaced.
 
     Args:
-      checkpoint: what to write.
-      folder: made where it is not there.
+      checkpoint: the values to write.
+      folder: created if necessary.
       step: number of the checkpoint.
-      good: whether training went well when it was written; the guard goes back to good ones only.
+      good: whether training goes well; the guard only rolls back to good checkpoints.
     """
     aside = folder / f"{_ASIDE}{os.getpid()}"
     aside.mkdir(parents=True, exist_ok=True)
@@ -41,11 +41,11 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
         for path in files:
             _to_disk(path)
         _remove(folder, step)
-        # Data before checksums before index: until the last one is there, nobody takes it for a checkpoint.
+        # Data, then checksums, then index: without the last one it is not a checkpoint.
         data, index = [f for f in files if f.suffix != ".index"], [f for f in files if f.suffix == ".index"]
         for path in data:
             path.replace(folder / path.name)
-        write_text(manifest_of(folder / f"ckpt-{step}"), json.dumps({"good": good, "files": sums}) + "\n")
+        write_text(checksums_of(folder / f"ckpt-{step}"), json.dumps({"good": good, "files": sums}) + "\n")
         for path in index:
             path.replace(folder / path.name)
         _to_disk(folder)
@@ -54,42 +54,42 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
     return str(folder / f"ckpt-{step}")
 
 
-def manifest_of(prefix: str | Path) -> Path:
-    """Where the checksums of a checkpoint are."""
+def checksums_of(prefix: str | Path) -> Path:
+    """The path of a checkpoint's checksums."""
     return Path(f"{prefix}.json")
 
 
 def steps_in(folder: Path) -> list[int]:
-    """Steps of the checkpoints in a folder, newest first, whole or not."""
+    """Steps of the checkpoints in a folder, newest first, intact or not."""
     names = (path.name.removeprefix("ckpt-").removesuffix(".index") for path in folder.glob("ckpt-*.index"))
     return sorted((int(name) for name in names if name.isdigit()), reverse=True)
 
 
 def is_good(prefix: str | Path) -> bool:
-    """Whether training went well when the checkpoint, which is whole, was written."""
-    return json.loads(manifest_of(prefix).read_text(encoding="utf-8"))["good"]
+    """Whether training went well when an intact checkpoint was written."""
+    return json.loads(checksums_of(prefix).read_text(encoding="utf-8"))["good"]
 
 
 def damage(prefix: str | Path) -> str | None:
-    """What is wrong with a checkpoint's files, in a few words; None if they are as they were written."""
+    """The damage to a checkpoint's files in a few words; None if it is intact."""
     prefix = Path(prefix)
     try:
-        sums = json.loads(manifest_of(prefix).read_text(encoding="utf-8"))["files"]
+        sums = json.loads(checksums_of(prefix).read_text(encoding="utf-8"))["files"]
         for name, expected in sums.items():
             path = prefix.with_name(name)
             if path.stat().st_size != expected["bytes"]:
                 return f"{name} has {path.stat().st_size:,} bytes instead of {expected['bytes']:,}"
             if _sha256(path) != expected["sha256"]:
-                return f"{name} has another checksum than when it was written"
+                return f"{name} does not have the checksum that it was written with"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{manifest_of(prefix).name} is not what was written"
+        return f"{checksums_of(prefix).name} is damaged"
     return None
 
 
-def whole_checkpoints(folder: Path, say: Callable[[str], None]) -> Iterator[tuple[int, str]]:
-    """Step and path prefix of the checkpoints that are whole, newest first; a line for each that is not."""
+def intact_checkpoints(folder: Path, say: Callable[[str], None]) -> Iterator[tuple[int, str]]:
+    """Step and path prefix of the intact checkpoints, newest first; reports each damaged one in a line."""
     for step in steps_in(folder):
         prefix = str(folder / f"ckpt-{step}")
         reason = damage(prefix)
@@ -99,23 +99,23 @@ def whole_checkpoints(folder: Path, say: Callable[[str], None]) -> Iterator[tupl
             say(f"the checkpoint of step {step} in {folder} is damaged ({reason}); using the one before it")
 
 
-def newest_whole(folder: Path, say: Callable[[str], None]) -> tuple[int, str] | None:
-    """Step and path prefix of the newest whole checkpoint; None where there is no checkpoint at all.
+def newest_intact(folder: Path, say: Callable[[str], None]) -> tuple[int, str] | None:
+    """Step and path prefix of the newest intact checkpoint; None if there is no checkpoint at all.
 
     Raises:
-      InputError: there are checkpoints, and none is whole.
+      InputError: there are checkpoints, but none is intact.
     """
-    newest = next(whole_checkpoints(folder, say), None)
+    newest = next(intact_checkpoints(folder, say), None)
     if newest is None and (steps := steps_in(folder)):
         raise InputError(
-            f"None of the {len(steps)} checkpoints in {folder} is whole. Put a good copy of one back, or use "
-            "another --output_dir for a new run."
+            f"None of the {len(steps)} checkpoints in {folder} is intact. Restore one from a copy, or use another "
+            "--output_dir for a new run."
         )
     return newest
 
 
 def say_on_stderr(line: str) -> None:
-    """For programs without a progress bar."""
+    """Prints a line, for programs without a progress bar."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -127,7 +127,7 @@ def prune(folder: Path, keep: int, *, needed: int) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Deletes what a killed process was writing."""
+    """Deletes the incomplete checkpoints of killed processes."""
     for path in folder.glob(f"{_ASIDE}*"):
         shutil.rmtree(path, ignore_errors=True)
     whole = {f"ckpt-{step}" for step in steps_in(folder)}
@@ -137,7 +137,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def _remove(folder: Path, step: int) -> None:
-    (folder / f"ckpt-{step}.index").unlink(missing_ok=True)  # first: without it the rest is no checkpoint
+    (folder / f"ckpt-{step}.index").unlink(missing_ok=True)  # first: without it the rest is not a checkpoint
     for path in folder.glob(f"ckpt-{step}.*"):
         path.unlink()
 
@@ -148,7 +148,7 @@ def _sha256(path: Path) -> str:
 
 
 def _to_disk(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk: a machine may be switched off next."""
+    """Waits until a file, or the names in a folder, are on disk, in case the machine is switched off next."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: saved, found again, restored bit for bit."""
+"""The checkpoints of a pretraining run: saved, and restored bit for bit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,33 +8,33 @@ import tensorflow as tf
 
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import (
+    checksums_of,
+    intact_checkpoints,
     is_good,
-    manifest_of,
-    newest_whole,
+    newest_intact,
     prune,
     remove_unfinished,
     say_on_stderr,
     steps_in,
-    whole_checkpoints,
     write_checkpoint,
 )
 from albert_tf.training.run_files import CHECKPOINTS
 from albert_tf.training.weights import by_name
-from data_prep.errors import InputError
+from data_prep.errors import InputError, first_line
 
 
 class RunCheckpoints:
     """The checkpoints of one run: weights, optimizer, step and dropout state.
 
-    The step is also the position in the input, which is a pure function of it. Values are stored under the
-    variables' own names, so that a checkpoint does not depend on how Keras nests its objects.
+    The position in the input is a function of the step. Values are stored under the names of the variables,
+    so that a checkpoint does not depend on how Keras nests its objects.
 
     Args:
       run: the run's folder.
-      model: what to save.
+      model: the model to save.
       optimizer: built for the model's trainable variables.
-      keep: how many checkpoints to keep; older ones are deleted, but never the last good one.
-      say: gets a line for each checkpoint that is damaged and passed over.
+      keep: the number of checkpoints to keep; older ones are deleted, but never the last good one.
+      say: called with a line for each damaged checkpoint that is skipped.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class RunCheckpoints:
         self._last_good = -1
 
     def save(self, *, good: bool = True) -> str:
-        """Saves the present state; returns the checkpoint's path prefix.
+        """Saves the current state; returns the checkpoint's path prefix.
 
         Args:
-          good: whether training goes well, so that the guard may go back to this checkpoint.
+          good: whether training goes well, so that the guard may roll back to this checkpoint.
         """
         if self._folder.exists():
             remove_unfinished(self._folder)
@@ -66,12 +66,12 @@ class RunCheckpoints:
         return prefix
 
     def restore_latest(self) -> int:
-        """Restores the newest whole checkpoint if there is one; returns the step, 0 for a fresh run.
+        """Restores the newest intact checkpoint, if any; returns the step, 0 for a new run.
 
         Raises:
-          InputError: there are checkpoints, and none is whole.
+          InputError: there are checkpoints, but none is intact.
         """
-        newest = newest_whole(self._folder, self._say)
+        newest = newest_intact(self._folder, self._say)
         if newest:
             self._restore(newest[1])
             self._last_good = max(
@@ -80,27 +80,28 @@ class RunCheckpoints:
         return self.step
 
     def good_steps(self) -> list[int]:
-        """Steps of the whole checkpoints that were saved while training went well, newest first."""
-        return [step for step, prefix in whole_checkpoints(self._folder, self._say) if is_good(prefix)]
+        """Steps of the intact checkpoints that were saved while training went well, newest first."""
+        return [step for step, prefix in intact_checkpoints(self._folder, self._say) if is_good(prefix)]
 
     def restore_values(self, step: int) -> None:
-        """Takes back the weights and moments of the checkpoint of `step`; the present step stays."""
-        present = self.step
+        """Restores the weights and moments of the checkpoint of `step`, but not its step."""
+        current = self.step
         self._restore(str(self._folder / f"ckpt-{step}"))
-        self._optimizer.iterations.assign(present)
+        self._optimizer.iterations.assign(current)
 
     @property
     def step(self) -> int:
-        """How many optimizer steps have been taken."""
+        """The number of optimizer steps taken."""
         return int(keras.ops.convert_to_numpy(self._optimizer.iterations))
 
     def _restore(self, prefix: str) -> None:
         try:
             self._checkpoint.read(prefix).assert_consumed()
         except (AssertionError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(f"The checkpoint {prefix} does not fit this configuration: {reason}") from None
+            raise InputError(
+                f"The checkpoint {prefix} does not fit this configuration: {first_line(error)}"
+            ) from None
 
     def _is_good(self, step: int) -> bool:
         prefix = self._folder / f"ckpt-{step}"
-        return manifest_of(prefix).exists() and is_good(prefix)
+        return checksums_of(prefix).exists() and is_good(prefix)

@@ -13,32 +13,33 @@ from albert_tf.training.run_files import METRICS_FILE, read_metrics
 from data_prep.errors import InputError
 from data_prep.files import written_aside
 
-# Name in metrics.jsonl -> title, what the vertical axis is in.
+# Name in metrics.jsonl -> title, unit of the vertical axis.
 PANELS = {
-    "masked_lm_loss": ("masked-LM loss", "nats a prediction"),
-    "sentence_order_loss": ("sentence-order loss", "nats a pair"),
+    "masked_lm_loss": ("masked-LM loss", "nats per prediction"),
+    "sentence_order_loss": ("sentence-order loss", "nats per pair"),
     "gradient_norm": ("gradient norm before clipping", "norm"),
     "masked_lm_accuracy": ("masked-LM accuracy", "share of predictions"),
     "sentence_order_accuracy": ("sentence-order accuracy", "share of pairs"),
     "learning_rate": ("learning rate", "rate"),
 }
-# The panels of a fine-tuning run; the names of its metrics, which its task decides, follow them.
+# The first panels of a fine-tuning run; the metrics of its task follow them.
 FINETUNING_PANELS = {
-    "loss": ("loss", "mean of the batches"),
+    "loss": ("loss", "mean over batches"),
     "learning_rate": ("learning rate", "rate"),
 }
 MOST_PANELS = 6
-SMOOTH_ABOVE = 60  # points of a line, from which on it is drawn smoothed over a pale one as it is
+SMOOTH_ABOVE = 60  # points in a line; a longer one is drawn smoothed, over a pale copy of itself
 
 
 def plot_runs(runs: list[Path], path: Path) -> None:
-    """Draws losses, accuracies, gradient norm and learning rate against steps to a PNG.
+    """Draws a PNG of losses, accuracies, gradient norm and learning rate against steps.
 
-    Training is a line, smoothed where it has many points, evaluation dots; one color a run. Of fine-tuning runs
-    it is the loss, the learning rate and the metrics of their task; a folder with several seeds is as many runs.
+    Training is drawn as a line, smoothed if it has many points, evaluation as dots; each run has its own
+    color. For fine-tuning runs the panels are the loss, the learning rate and the metrics of the task, and
+    every seed is a run.
 
     Raises:
-      InputError: no run, a folder without metrics, runs of both kinds, or a picture that cannot be written there.
+      InputError: there is no run, a folder has no metrics, runs are of both kinds, or the PNG cannot be written.
     """
     runs = [one for run in runs for one in _seeds(run)]
     lines = _read(runs)
@@ -77,12 +78,12 @@ def plot_runs(runs: list[Path], path: Path) -> None:
             figure.savefig(aside, format="png", dpi=120)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise InputError(
-            f"--output must name a PNG in a folder that is there. Received {path}: {error.strerror}."
+            f"--output must name a PNG in an existing folder. Received {path}: {error.strerror}."
         ) from None
 
 
 def dress(axis, title: str, unit: str) -> None:
-    """Gives a panel its title, what its vertical axis is in, and the look of all our pictures."""
+    """Sets a panel's title and unit, and the style of all our pictures."""
     axis.set_title(title, fontsize=11, loc="left")
     axis.set_ylabel(unit, fontsize=9)
     axis.tick_params(labelsize=9)
@@ -93,39 +94,39 @@ def dress(axis, title: str, unit: str) -> None:
 
 def _read(runs: list[Path]) -> list[list[dict]]:
     if not runs:
-        raise InputError("Name at least one run's folder, what --output_dir was. Received none.")
+        raise InputError("Name at least one run's folder (its --output_dir). Received none.")
     lines = []
     for run in runs:
         lines.append([_without_absent_pairs(line) for line in read_metrics(run)])
         if not lines[-1]:
             raise InputError(
-                f"A run's folder holds {METRICS_FILE} with a line or more. Received {run}, which does not; "
+                f"A run's folder must hold {METRICS_FILE} with at least one line. Received {run}, which does not; "
                 "name the --output_dir of a run."
             )
     return lines
 
 
 def _without_absent_pairs(line: dict) -> dict:
-    """No loss and no accuracy of pairs where there were none, for which both are 0; no pair's loss is."""
+    """Removes loss and accuracy of pairs if there were none: both are 0 then, but a pair's loss never is."""
     absent = [prefix for prefix in ("", "eval_") if line.get(f"{prefix}sentence_order_loss") == 0]
     names = {f"{prefix}sentence_order_{what}" for prefix in absent for what in ("loss", "accuracy")}
     return {name: value for name, value in line.items() if name not in names}
 
 
 def _seeds(run: Path) -> list[Path]:
-    """A run's folder, or those of its seeds where it is one of fine-tuning."""
+    """The run's folder, or for a fine-tuning run the folders of its seeds."""
     seeds = sorted(Path(run).glob("seed_*"), key=lambda path: (len(path.name), path.name))
     return [seed for seed in seeds if (seed / METRICS_FILE).exists()] or [run]
 
 
 def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
-    """What to draw: pretraining's panels, or the metrics that the runs of fine-tuning have."""
+    """The panels of pretraining, or for fine-tuning runs those of the metrics that they have."""
     pretraining = [any("masked_lm_loss" in line for line in of_run) for of_run in lines]
     if all(pretraining):
         return PANELS
     if any(pretraining):
         raise InputError(
-            "Runs to compare are of one kind. Received runs of pretraining and runs of fine-tuning; draw two "
+            "Runs in one picture must be of one kind. Received pretraining runs and fine-tuning runs; draw two "
             "pictures."
         )
     names = {name: None for of_run in lines for line in of_run for name in line}
@@ -137,7 +138,7 @@ def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
 
 
 def _labels(runs: list[Path]) -> list[str]:
-    """The folders' names, with the run's for a seed; the path as given where two have the same."""
+    """The folders' names, for a seed with the run's; the path as given if two names are equal."""
     paths = [Path(run).resolve() for run in runs]
     names = ["/".join(path.parts[-2:]) if path.name.startswith("seed_") else path.name for path in paths]
     count = Counter(names)
@@ -160,7 +161,7 @@ def _draw(axis, lines: list[dict], metric: str, color) -> None:
 
 
 def _smoothed(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Means over a window of about a fortieth of the points around each; few points stay as they are."""
+    """The means of a window around each point, about a fortieth of the line; few points are not smoothed."""
     if len(values) < SMOOTH_ABOVE:
         return values
     half = len(values) // 80 + 1

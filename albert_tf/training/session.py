@@ -116,7 +116,7 @@ def _clock(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class RunSession:
-    """What belongs to an open run, in pretraining and in fine-tuning.
+    """What belongs to an open run.
 
     Attributes:
       folder: the run's folder.

@@ -1,6 +1,7 @@
-"""Going on from a checkpoint of ours with another model: more layers, other lengths, other dropout.
+"""Loads a checkpoint of a run into a model, which may differ in depth, length and dropout.
 
-Layers that share everything have the same weights however many there are, so growing in depth needs nothing.
+Layers that share everything have the same weights whatever their number, so a deeper model can load them as
+they are.
 """
 
 from pathlib import Path
@@ -10,32 +11,32 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.training.checkpoint_files import damage, manifest_of, newest_whole, say_on_stderr
+from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
 from albert_tf.training.run_files import CHECKPOINTS
-from data_prep.errors import InputError
+from data_prep.errors import InputError, first_line
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _POSITIONS = "position_embeddings"
 
 
 def find_checkpoint(path: str | Path) -> str:
-    """The path prefix of a whole checkpoint: `path` itself, or the newest of the run in folder `path`.
+    """The path prefix of an intact checkpoint: `path` itself, or the newest one of the run in folder `path`.
 
     Raises:
-      InputError: there is none, or the one that was named is damaged.
+      InputError: there is none, or `path` is damaged.
     """
     path = Path(path)
     if path.with_name(path.name + ".index").exists():
-        reason = damage(path) if manifest_of(path).exists() else None  # TensorFlow's own have no checksums
+        reason = damage(path) if checksums_of(path).exists() else None  # TensorFlow's own have no checksums
         if reason:
-            raise InputError(f"The checkpoint {path} is damaged: {reason}. Name another one.")
+            raise InputError(f"The checkpoint {path} is damaged: {reason}. Use another one.")
         return str(path)
     for folder in (path / CHECKPOINTS, path):
-        if newest := newest_whole(folder, say_on_stderr):
+        if newest := newest_intact(folder, say_on_stderr):
             return newest[1]
     raise InputError(
-        f"There is no checkpoint at {path}. Name a run's folder (what --output_dir was) or a checkpoint in it, "
-        "for instance RUN/checkpoints/ckpt-1000."
+        f"There is no checkpoint at {path}. Name a run's folder (its --output_dir) or a checkpoint in it, for "
+        "instance RUN/checkpoints/ckpt-1000."
     )
 
 
@@ -46,20 +47,21 @@ def load_weights(
     resize_positions: bool = False,
     optimizer: keras.optimizers.Optimizer | None = None,
 ) -> str:
-    """Sets the model's weights from a checkpoint of ours; returns the checkpoint's path prefix.
+    """Sets the model's weights from a checkpoint of a run; returns the checkpoint's path prefix.
 
     Args:
-      model: its seeds stay what they are.
+      model: keeps its own seeds.
       path: as for `find_checkpoint`.
-      resize_positions: take as many rows of the position table as both have; further ones stay as initialized.
-      optimizer: built for the model, if its moments and its count of steps are wanted too.
+      resize_positions: if the position tables differ in length, copy the rows that both have; further rows
+        keep their initial values.
+      optimizer: built for the model; if given, its moments and number of steps are restored too.
 
     Raises:
-      InputError: there is no checkpoint, or it is of a model or optimizer with other names or shapes.
+      InputError: there is no checkpoint, or it is from a model or optimizer with other names or shapes.
     """
     prefix = find_checkpoint(path)
     weights = _saved(prefix, "weights")
-    # The seeds are of the run, not of the model.
+    # The seeds belong to the run, not to the model.
     ours = {_name(variable): variable for variable in model.trainable_variables}
     seeds = {_name(variable) for variable in model.non_trainable_variables}
     weights = {name: value for name, value in weights.items() if name not in seeds}
@@ -69,8 +71,8 @@ def load_weights(
         if moments and not any(name.startswith(optimizer.name + ".") for name in moments):
             other = next(iter(moments)).split(".")[0]
             raise InputError(
-                f"--init_optimizer needs a checkpoint of the same optimizer. Received {prefix}, which is of "
-                f"{other}, and --optimizer={optimizer.name}."
+                f"--init_optimizer needs a checkpoint of the same optimizer. Received {prefix}, which was written "
+                f"with {other}, and --optimizer={optimizer.name}."
             )
         states = {_name(variable): variable for variable in optimizer.variables}
         rows |= _check_fit(prefix, states, moments, resize_positions)
@@ -82,7 +84,7 @@ def load_weights(
 
 
 def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
-    """What a checkpoint stores: values under the variables' own names, however Keras nests its objects."""
+    """The content of a checkpoint: variables under their own names, however Keras nests its objects."""
     return {_name(variable): variable.value for variable in variables}
 
 
@@ -100,12 +102,11 @@ def _saved(prefix: str, part: str) -> dict[str, np.ndarray]:
             for key in keys
         }
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"The checkpoint {prefix} cannot be read: {reason}") from None
+        raise InputError(f"The checkpoint {prefix} cannot be read: {first_line(error)}") from None
 
 
 def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: bool) -> dict[str, int]:
-    """Raises InputError where names or shapes differ; returns how many rows of which tables to take."""
+    """Raises InputError if names or shapes differ; returns the rows to copy from tables of another length."""
     reasons = []
     if missing := sorted(set(ours) - set(saved)):
         reasons.append(f"it has no {_list(missing)}")
@@ -122,18 +123,18 @@ def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: bool) -> 
             continue
         reasons.append(f"{name} is {_by(there)} there and {_by(here)} here")
         if positions:
-            reasons.append("--resize_positions takes the rows that both have")
+            reasons.append("--resize_positions copies the rows that both have")
     if reasons:
         unshared = any("attention_" in name or "ffn_" in name for name in (*missing, *more))
         hint = "; layers that are not shared cannot change in number" if unshared else ""
         raise InputError(
-            f"The checkpoint {prefix} is of another model than this configuration: {'; '.join(reasons)}{hint}."
+            f"The checkpoint {prefix} does not fit this configuration: {'; '.join(reasons)}{hint}."
         )
     return rows
 
 
 def _list(names: list[str], most: int = 4) -> str:
-    """Names of layers, without what is inside each of them."""
+    """The names of the layers of some variables."""
     layers = list(dict.fromkeys(name.split(".")[1] if "." in name else name for name in names))
     more = f" and {len(layers) - most} more" if len(layers) > most else ""
     return ", ".join(layers[:most]) + more
@@ -144,7 +145,7 @@ def _by(shape: tuple[int, ...]) -> str:
 
 
 def assign(variable: keras.Variable, value: np.ndarray, rows: int | None) -> None:
-    """Sets a variable; of a table of another length its first `rows` rows, and further ones stay."""
+    """Sets a variable, or only its first `rows` rows from a table of another length."""
     if rows is not None:
         value = np.concatenate([value[:rows], keras.ops.convert_to_numpy(variable)[rows:]])
     variable.assign(value)

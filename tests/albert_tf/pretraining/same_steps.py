@@ -1,6 +1,6 @@
-"""Twenty optimizer steps of a tiny model, on any devices: test_steps.py compares what comes out.
+"""Twenty optimizer steps of a tiny model on any devices; test_steps.py compares the results.
 
-Run as a program for what needs processes of their own, several devices:
+Run it as a program for several devices, which need processes of their own:
 
     python -m tests.albert_tf.pretraining.same_steps '{"strategy": "mirrored", "num_devices": 2}' '{}'
 """
@@ -40,7 +40,7 @@ def examples() -> dict[str, np.ndarray]:
         "token_type_ids": rng.integers(0, 2, (N, T)).astype("int32"),
         "masked_lm_positions": rng.integers(0, T, (N, P)).astype("int32"),
         "masked_lm_ids": rng.integers(0, 50, (N, P)).astype("int32"),
-        # Unequal, so that a mean of the parts' means would differ from the global batch's mean.
+        # Unequal, so that the mean of the parts' means differs from the global batch's mean.
         "masked_lm_weights": (rng.random((N, P)) < np.linspace(0.1, 1, N)[:, None]).astype("float32"),
         "sentence_order": rng.integers(0, 2, N).astype("int32"),
         "sentence_order_weights": (rng.random(N) < 0.7).astype("float32"),
@@ -65,18 +65,18 @@ def train(
     """Trains for some steps.
 
     Args:
-      strategy: of `make_strategy`.
-      steps: how many.
-      dtype: the model's.
-      remat: the model's.
-      scan_layers: the model's.
-      dropout: rate in the hidden layers.
-      shape: changes of `CONFIG`.
-      same_example: every example is the first one, and a pair.
-      peak: the learning rate's.
-      large: from how many elements on formulas are compiled by themselves; this model's arrays have a few hundred.
-      parallel_parts: of training and evaluation.
-      step: more options of `TrainStep`.
+      strategy: from `make_strategy`.
+      steps: the number of steps.
+      dtype: of the model.
+      remat: of the model.
+      scan_layers: of the model.
+      dropout: the rate in the hidden layers.
+      shape: changes to `CONFIG`.
+      same_example: every example is the first one, with a label for its pair.
+      peak: the peak learning rate.
+      large: the array size from which formulas are compiled; this model's arrays have a few hundred elements.
+      parallel_parts: in training and evaluation.
+      step: other options of `TrainStep`.
     """
     data = examples()
     if same_example:

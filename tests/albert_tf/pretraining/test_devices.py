@@ -20,14 +20,14 @@ from albert_tf.pretraining.devices import (
     iterations_per_loop,
     split_batch_over_cores,
 )
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings, resolve
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
 from data_prep.errors import InputError
 from tests.albert_tf.model.test_formulas import centred
 from tests.processes import run_python
 
 
-def settings(T: int = 16, **flags) -> ResolvedSettings:
-    return resolve(PretrainingSettings("data", "config", "run", do_train=True, **flags), T, 2)
+def settings(T: int = 16, **flags) -> ResolvedPretrainingSettings:
+    return with_defaults(PretrainingSettings("data", "config", "run", do_train=True, **flags), T, 2)
 
 
 def test_xla_is_for_gpus():

@@ -1,4 +1,4 @@
-"""When the guard calls a spike, and where it goes back to."""
+"""When the guard detects a spike, and which checkpoint it rolls back to."""
 
 import pytest
 
@@ -27,8 +27,8 @@ def verdicts(losses, lines=()) -> list[bool]:
         ([5, 5, 5, 9, 5, 9, 5], []),  # single bad intervals
         ([5, 5, 5, 9, 9], [4]),
         ([5, 5, 5, 7.4, 7.4, 7.4], []),  # below the factor
-        ([5, 9, 9, 9, 9], []),  # too early to know what is usual
-        ([None, None], [1]),  # nothing is finite from the start
+        ([5, 9, 9, 9, 9], []),  # too early to know the usual loss
+        ([None, None], [1]),  # not finite from the start
         ([5, 5, 5, None, 9], [4]),
     ],
 )
@@ -36,12 +36,12 @@ def test_spikes(losses, expected):
     assert [number for number, spike in enumerate(verdicts(losses)) if spike] == expected
 
 
-def test_bad_intervals_are_not_usual():
-    """However long the loss stays up it is not taken for normal."""
+def test_bad_intervals_do_not_change_the_usual_loss():
+    """However long the loss stays high."""
     assert verdicts([2, 2, 2] + [9] * 50)[-1]
 
 
-def test_a_killed_run_judges_like_one_that_was_not():
+def test_a_resumed_run_decides_like_one_that_was_not_killed():
     losses = [5, 5, 5, 9, 9, 5, 5, 9]
     for cut in range(len(losses)):
         logged = [{"step": 0, "eval_loss": 3.0}, *map(line, losses[:cut])]
@@ -57,10 +57,10 @@ def test_calm():
     assert calm == [True, True, True, False, True]
 
 
-def test_goes_further_back_when_a_checkpoint_led_to_a_spike_already():
+def test_rolls_back_further_if_a_checkpoint_led_to_a_spike_before():
     guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
     assert guard.choose([30, 20, 10]) == 30
-    assert "The loss is 9.000 where 5.000 was usual, for 2 logged intervals" in guard.rolled_back(30)
+    assert "The loss is 9.000, usually 5.000, for 2 logged intervals" in guard.rolled_back(30)
     assert guard.choose([30, 20, 10]) == 20
     assert guard.choose([40, 30, 20]) == 40, "saved since and good"
     assert guard.choose([30]) == 30, "the only one"
@@ -68,7 +68,9 @@ def test_goes_further_back_when_a_checkpoint_led_to_a_spike_already():
 
 def test_stops_with_advice():
     guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
-    with pytest.raises(InputError, match="no good checkpoint to go back to. Training collapses: use a lower"):
+    with pytest.raises(
+        InputError, match="no good checkpoint to roll back to. Training collapses: use a lower"
+    ):
         guard.choose([])
     guard.rolled_back(1)
     guard.rolled_back(1)

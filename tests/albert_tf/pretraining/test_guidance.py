@@ -3,13 +3,13 @@ from collections import Counter
 import pytest
 
 from albert_tf.pretraining.guidance import learning_rate_line, warnings
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedSettings, resolve
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
 from data_prep.examples.manifest import ExampleCounts, Manifest, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings
 
 
-def changed(**flags) -> ResolvedSettings:
-    return resolve(PretrainingSettings("data", "config", "run", do_train=True, **flags), 512, 77)
+def changed(**flags) -> ResolvedPretrainingSettings:
+    return with_defaults(PretrainingSettings("data", "config", "run", do_train=True, **flags), 512, 77)
 
 
 SETTINGS = changed()

@@ -9,7 +9,7 @@ from albert_tf.pretraining.run_folder import write_run_folder
 from albert_tf.pretraining.settings import PretrainingSettings
 
 
-def test_evaluation_batches_are_filled_up_with_what_counts_for_nothing(pretraining_files):
+def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_files):
     settings = PretrainingSettings(
         pretraining_files.train,
         str(pretraining_files.albert_config_file),
@@ -28,8 +28,8 @@ def test_evaluation_batches_are_filled_up_with_what_counts_for_nothing(pretraini
     assert len(real) - 7 < real.sum() <= len(real)
 
 
-def test_the_run_keeps_the_vocabulary_by_its_kind(tmp_path):
-    """spm.model or vocab.txt, as readers of a run look for them."""
+def test_the_vocabulary_is_stored_under_the_name_of_its_kind(tmp_path):
+    """spm.model or vocab.txt, where readers of a run expect them."""
     settings = PretrainingSettings("train", "config", str(tmp_path / "run"), do_train=True)
     for name, kept in (("30k.model", "spm.model"), ("chinese.txt", "vocab.txt")):
         (tmp_path / name).write_text(name)

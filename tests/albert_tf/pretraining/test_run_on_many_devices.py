@@ -1,4 +1,4 @@
-"""The program on several devices and in several processes: the same run, one folder, no process left waiting."""
+"""The program on several devices and in several processes: the same run, one folder, no hanging process."""
 
 import glob
 import json
@@ -27,10 +27,10 @@ def program(pretraining_files, run: Path, **flags) -> list:
     return [ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]]
 
 
-def test_two_workers_make_the_run_of_one(pretraining_files, without_dropout, tmp_path):
-    """Over several epochs, resumed half-way, and evaluated on a number of examples that two do not share.
+def test_two_workers_equal_one(pretraining_files, without_dropout, tmp_path):
+    """Over several epochs, resumed half-way, and evaluated on an odd number of examples.
 
-    From one file, which both read: of two files each would read its own, in another order than one worker.
+    Both read one file; of two files each worker would read one, in another order than a single worker.
     """
     flags = {"input_file": sorted(glob.glob(pretraining_files.train))[0]}  # noqa: PTH207
     flags |= {"albert_config_file": without_dropout, "train_batch_size": 16, "eval_batch_size": 7}
@@ -50,7 +50,8 @@ def test_two_workers_make_the_run_of_one(pretraining_files, without_dropout, tmp
     assert {path.name for path in (tmp_path / "two").iterdir()} == {
         path.name for path in (tmp_path / "one").iterdir()
     }
-    assert len(list((tmp_path / "two" / "tensorboard").iterdir())) == 2, "of the chief alone, twice started"
+    events = list((tmp_path / "two" / "tensorboard").iterdir())
+    assert len(events) == 2, "only from the chief, which was started twice"
 
 
 def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
@@ -75,7 +76,7 @@ def test_workers_that_disagree(pretraining_files, tmp_path):
 
 
 def test_workers_without_a_common_folder(pretraining_files, tmp_path):
-    """As on two machines whose /runs are two disks: one has a checkpoint, the other has none."""
+    """As on two machines with a /runs of their own: one has a checkpoint, the other has none."""
     run = tmp_path / "run"
     assert cli.main(pretraining_files.flags(run, num_train_steps=4)) == 0
     (tmp_path / "elsewhere").mkdir()
@@ -87,7 +88,7 @@ def test_workers_without_a_common_folder(pretraining_files, tmp_path):
     assert read_metrics(run)[-1]["step"] == 4
 
 
-def test_a_worker_that_is_refused_stops_the_other(pretraining_files, tmp_path):
+def test_a_worker_with_an_error_stops_the_other(pretraining_files, tmp_path):
     run = tmp_path / "run"
     assert cli.main(pretraining_files.flags(run, num_train_steps=4)) == 0
     command = program(pretraining_files, run, seed=1)

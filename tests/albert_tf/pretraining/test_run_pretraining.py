@@ -1,4 +1,4 @@
-"""The program as its users meet it: runs, resumes, refuses."""
+"""The program as its users see it: it runs, resumes, and reports errors."""
 
 import json
 import os
@@ -40,7 +40,7 @@ SPEED = {"tokens_per_second", "flops_per_second", "input_wait_share"}
 
 
 def everything_in(run: Path) -> dict[str, np.ndarray]:
-    """All values of a run's last checkpoint: weights, moments, step and dropout state."""
+    """All values in a run's last checkpoint: weights, moments, step and dropout state."""
     prefix = find_checkpoint(run)
     names = [name for name, _ in tf.train.list_variables(prefix) if name.endswith("VARIABLE_VALUE")]
     return {name: tf.train.load_variable(prefix, name) for name in names}
@@ -59,7 +59,7 @@ def without_speed(run: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def finished(pretraining_files, tmp_path_factory) -> Path:
-    """A run of 12 steps that nothing stopped."""
+    """An uninterrupted run of 12 steps."""
     run = tmp_path_factory.mktemp("finished") / "run"
     assert cli.main(pretraining_files.flags(run)) == 0
     return run
@@ -127,7 +127,7 @@ def test_the_same_command_gives_the_same_bits(finished, pretraining_files, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2])
-def test_how_many_steps_a_call_takes_does_not_show(finished, pretraining_files, tmp_path, steps):
+def test_steps_per_call_do_not_change_the_run(finished, pretraining_files, tmp_path, steps):
     assert cli.main(pretraining_files.flags(tmp_path / "run", iterations_per_loop=steps)) == 0
     assert_same_run(tmp_path / "run", finished)
     assert without_speed(tmp_path / "run") == without_speed(finished)
@@ -143,8 +143,8 @@ def test_guidance(pretraining_files, tmp_path, capfd):
     assert json.loads((tmp_path / "run" / "settings.json").read_text())["learning_rate"] == 5.5e-05
 
 
-def test_resumed_at_a_checkpoint_equals_never_stopped(finished, pretraining_files, tmp_path):
-    """As if killed after the checkpoint of step 4: what was logged and saved later is gone or half-written."""
+def test_a_resumed_run_equals_an_uninterrupted_one(finished, pretraining_files, tmp_path):
+    """As if killed after the checkpoint of step 4: later lines and checkpoints are missing or incomplete."""
     run = tmp_path / "run"
     shutil.copytree(finished, run)
     for path in (run / "checkpoints").glob("ckpt-*"):
@@ -158,8 +158,8 @@ def test_resumed_at_a_checkpoint_equals_never_stopped(finished, pretraining_file
 
 
 @pytest.mark.slow
-def test_killed_and_started_again_equals_never_stopped(pretraining_files, tmp_path):
-    """kill -9 at a moment that is not chosen, several times, then the same command to the end."""
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(pretraining_files, tmp_path):
+    """kill -9 at arbitrary moments, several times, then the same command to the end."""
     long = {"num_train_steps": 300, "save_checkpoints_steps": 20, "log_steps": 10, "keep_checkpoint_max": 3}
     assert cli.main(pretraining_files.flags(tmp_path / "whole", **long)) == 0
     command = [sys.executable, ROOT / "run_pretraining.py"]
@@ -200,8 +200,8 @@ def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
 
 
 @pytest.mark.slow
-def test_going_on_with_another_dropout_and_the_optimizer(finished, pretraining_files, tmp_path):
-    """The paper's end of dropout: a new run that counts steps on, and is then resumed without the first."""
+def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining_files, tmp_path):
+    """The paper removes dropout late: a new run that continues the steps, then resumed without the first run."""
     config = json.loads(pretraining_files.albert_config_file.read_text())
     no_dropout = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
     (tmp_path / "config.json").write_text(json.dumps({**config, **no_dropout}))
@@ -236,7 +236,7 @@ def test_without_a_vocabulary_it_trains_and_exports(pretraining_files, tmp_path)
     assert tf.saved_model.load(tmp_path / "saved").signatures["mlm"]
 
 
-def test_training_without_evaluation_file_says_so(pretraining_files, tmp_path, capfd):
+def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path, capfd):
     """The command of google-research/albert's README has --do_eval and no file of its own for it."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", eval_file=None)) == 0
     assert "--do_eval needs --eval_file" in capfd.readouterr().err
@@ -248,7 +248,7 @@ def test_training_without_evaluation_file_says_so(pretraining_files, tmp_path, c
     "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
 )
 def test_other_kinds_of_examples(pretraining_files, tmp_path, changes):
-    """Masked while training, without a sentence loss, and with next sentences; resumed half-way."""
+    """Masked during training, without a sentence loss, and with next-sentence labels; resumed half-way."""
     write_story(tmp_path / "story.txt")
     settings = PrepareSettings(
         str(tmp_path / "story.txt"),
@@ -262,7 +262,7 @@ def test_other_kinds_of_examples(pretraining_files, tmp_path, changes):
     flags = {"input_file": settings.output_file, "eval_file": None, "do_eval": None}
     for name, steps in (("whole", [12]), ("halves", [8, 12])):
         for num_train_steps in steps:
-            # The same schedule in both: a run that is cut at step 8, not one that was planned for 8.
+            # The same schedule in both: a run interrupted at step 8, not one of 8 steps.
             flags |= {"learning_rate": 0.01, "num_warmup_steps": 100}
             arguments = pretraining_files.flags(tmp_path / name, **flags, num_train_steps=num_train_steps)
             assert cli.main(arguments) == 0
@@ -273,7 +273,7 @@ def test_other_kinds_of_examples(pretraining_files, tmp_path, changes):
 
 
 def refused(capfd, arguments) -> str:
-    """The one line that `albert` prints when it refuses; no traceback, status 2."""
+    """The line that `albert` prints for a user's mistake, with status 2 and no traceback."""
     capfd.readouterr()
     assert cli.main(arguments) == 2
     error = capfd.readouterr().err
@@ -362,7 +362,7 @@ def test_a_folder_with_another_run(finished, pretraining_files, tmp_path, capfd)
         tmp_path / "run", init_checkpoint=finished, albert_config_file=tmp_path / "o"
     )
     (tmp_path / "o").write_text(json.dumps({**config, "hidden_size": 32}))
-    assert "is of another model than this configuration: " in refused(capfd, other)
+    assert "does not fit this configuration: " in refused(capfd, other)
     assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
 
 

@@ -15,7 +15,7 @@ from albert_tf.training.strategy import make_strategy
 from tests.albert_tf.pretraining.same_steps import CONFIG, B, examples
 from tests.processes import run_python
 
-POISONED = 3  # this step's last example has an infinite weight: of two replicas only one sees it
+POISONED = 3  # the last example of this step has an infinite weight; only one of two replicas sees it
 
 
 def train(strategy, poison: float = np.inf, **options) -> dict:
@@ -51,8 +51,8 @@ def train(strategy, poison: float = np.inf, **options) -> dict:
 def assert_skipped(result: dict) -> None:
     states = result["states"]
     same = [before == after for before, after in itertools.pairwise(states)]
-    assert same == [False, False, True, False, False], "the step that was poisoned and no other"
-    assert result["iterations"] == [1, 2, 3, 4, 5, 6], "the next step has the next batch"
+    assert same == [False, False, True, False, False], "only the poisoned step is skipped"
+    assert result["iterations"] == [1, 2, 3, 4, 5, 6], "the next step reads the next batch"
     assert np.isfinite(states).all()
     assert result["metrics"]["skipped_steps"] == 1
     assert result["sums"]["steps"] == 5

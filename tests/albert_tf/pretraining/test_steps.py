@@ -1,4 +1,4 @@
-"""The step's mathematics does not depend on how many devices share it, nor on how they take it."""
+"""The mathematics of a step does not depend on the devices that share it, nor on how they compute it."""
 
 import json
 
@@ -15,7 +15,7 @@ ACTIVATIONS = {**ALL, "remat": "activations"}
 
 @pytest.fixture(scope="module")
 def one() -> dict:
-    """On one device, a batch at a time."""
+    """On one device, the whole batch at once."""
     return train(tf.distribute.get_strategy())
 
 
@@ -31,7 +31,7 @@ def on_two_devices(**options) -> dict:
 
 
 def on_two_workers(**options) -> list[dict]:
-    """Of each worker what it came to."""
+    """The result of each worker."""
     command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(options)]
     workers = run_workers(command, command)
     for worker in workers:
@@ -60,8 +60,8 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
         pytest.param({"parallel_parts": 3}, marks=pytest.mark.slow),
     ],
 )
-def test_parts_at_the_same_time_equal_the_batch(one, options):
-    """Three do not divide a batch of eight: nothing is cut then."""
+def test_parallel_parts_equal_the_batch(one, options):
+    """Three parts do not divide a batch of eight, which is then computed whole."""
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
@@ -70,13 +70,13 @@ def test_parts_at_the_same_time_equal_the_batch(one, options):
 @pytest.mark.parametrize(
     "options", [{"jit_compile": True}, {"jit_compile": True, "accumulation_steps": 4}, ALL, ACTIVATIONS]
 )
-def test_compiled_equals_not_compiled(one, options):
+def test_compiled_equals_uncompiled(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
 @pytest.mark.slow
 def test_micro_batches_of_a_model_of_full_width():
-    """Its gradients are long sums of large arrays, which TensorFlow's memory optimizer breaks inside two loops."""
+    """Its gradients are long sums of large arrays, which TensorFlow's memory optimizer gets wrong in two loops."""
     shape = {"embedding_size": 128, "hidden_size": 768, "intermediate_size": 3072}
     shape |= {"num_attention_heads": 12, "num_hidden_layers": 12}
     options = {"shape": shape, "steps": 2}
@@ -97,7 +97,7 @@ def test_recomputed_activations_equal_kept_ones_with_dropout():
     assert_same(recomputed, kept)
 
 
-FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a large model are on CPUs
+FORMULAS = {"large": 1}  # every formula is compiled, as for a large model on CPUs
 
 
 @pytest.mark.xla
@@ -111,7 +111,7 @@ FORMULAS = {"large": 1}  # every formula is compiled by itself, as those of a la
         ),
     ],
 )
-def test_formulas_compiled_by_themselves(one, options):
+def test_compiled_formulas_equal_uncompiled_ones(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
@@ -138,7 +138,7 @@ LOOPED = (ALL, ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})
 
 @pytest.fixture(scope="module")
 def four_layers() -> dict:
-    """On one device, layer after layer; of two layers none would be in a loop, as the last is by itself."""
+    """On one device, layer by layer. Two layers would not make a loop, since the last one is outside."""
     return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
 
 
@@ -146,7 +146,7 @@ def four_layers() -> dict:
     "options",
     [{}, *(pytest.param(more, marks=[pytest.mark.slow, pytest.mark.xla]) for more in LOOPED)],
 )
-def test_a_loop_over_the_layers_equals_one_after_the_other(four_layers, options):
+def test_a_loop_over_the_layers_equals_the_layers_unrolled(four_layers, options):
     assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
 
 
@@ -170,8 +170,8 @@ def test_bfloat16_learns_as_float32_does(one):
     assert half["dtypes"] == ["float32", "int64"], "weights and moments; the count of steps"
 
 
-# Where all examples are the same and training stands still, micro-batches of one example that share their masks
-# have the same number of correct predictions, so that the sum is a multiple of theirs.
+# If all examples are equal and the weights do not change, micro-batches of one example that share their masks
+# have the same number of correct predictions, so that the sum is a multiple of their number.
 SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
 
 
@@ -187,7 +187,7 @@ def test_micro_batches_do_not_share_dropout_masks(jit_compile):
     assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
 
 
-def test_parts_at_the_same_time_do_not_share_dropout_masks():
+def test_parallel_parts_do_not_share_dropout_masks():
     assert_masks_differ(train(tf.distribute.get_strategy(), parallel_parts=B, **SAME_EXAMPLE), B)
 
 

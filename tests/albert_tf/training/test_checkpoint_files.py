@@ -1,4 +1,4 @@
-"""Checkpoints that really are cut short, have a bit flipped, or were being written when the process died."""
+"""Checkpoints that are cut short, have a flipped bit, or were being written when the process was killed."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf.training.checkpoint_files import (
     damage,
-    newest_whole,
+    newest_intact,
     prune,
     remove_unfinished,
     steps_in,
@@ -25,7 +25,7 @@ from tests.processes import ROOT
 
 @pytest.fixture
 def folder(tmp_path):
-    """Checkpoints of steps 1, 2 and 3, each holding its step many times over."""
+    """Checkpoints of steps 1, 2 and 3; each holds an array filled with its step."""
     for step in (1, 2, 3):
         values = tf.Variable(np.full(1000, step, "float32"))
         write_checkpoint(tf.train.Checkpoint(values=values), tmp_path, step, good=True)
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 def newest(folder) -> tuple[int, list[str]]:
     said: list[str] = []
-    found = newest_whole(folder, said.append)
+    found = newest_intact(folder, said.append)
     assert found
     values = tf.Variable(np.zeros(1000, "float32"))
     tf.train.Checkpoint(values=values).read(found[1]).assert_consumed()
@@ -42,7 +42,7 @@ def newest(folder) -> tuple[int, list[str]]:
     return found[0], said
 
 
-def test_whole(folder):
+def test_intact(folder):
     assert newest(folder) == (3, [])
     assert steps_in(folder) == [3, 2, 1]
     assert damage(folder / "ckpt-2") is None
@@ -68,12 +68,12 @@ def test_any_flipped_bit_of_values_is_noticed(folder):
         flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << (bit % 8)
         path.write_bytes(flipped)
-        assert "another checksum" in (damage(folder / "ckpt-3") or "")
+        assert "does not have the checksum" in (damage(folder / "ckpt-3") or "")
     assert newest(folder)[0] == 2
 
 
-def test_a_flipped_bit_of_the_checksums_harms_nothing_else(folder):
-    """Whatever byte of the checksums' file changes: the checkpoint before it, or this one since it is whole."""
+def test_a_flipped_bit_of_the_checksums(folder):
+    """If any byte of the checksums changes, the newest intact checkpoint is this one or the one before it."""
     path = folder / "ckpt-3.json"
     content = path.read_bytes()
     for number in range(len(content)):
@@ -89,18 +89,18 @@ def test_two_damaged(folder):
     assert len(said) == 2
 
 
-def test_none_is_whole(folder):
+def test_none_is_intact(folder):
     for path in folder.glob("*.index"):
         path.write_bytes(b"")
-    with pytest.raises(InputError, match="None of the 3 checkpoints in .* is whole"):
-        newest_whole(folder, lambda line: None)
+    with pytest.raises(InputError, match="None of the 3 checkpoints in .* is intact"):
+        newest_intact(folder, lambda line: None)
 
 
 def test_no_checkpoints(tmp_path):
-    assert newest_whole(tmp_path / "nothing", print) is None
+    assert newest_intact(tmp_path / "nothing", print) is None
 
 
-def test_prune_keeps_the_one_that_is_needed(folder):
+def test_prune_keeps_the_needed_checkpoint(folder):
     prune(folder, 1, needed=1)
     assert steps_in(folder) == [3, 1]
     assert {path.name.split(".")[0] for path in folder.iterdir()} == {"ckpt-1", "ckpt-3"}
@@ -108,7 +108,7 @@ def test_prune_keeps_the_one_that_is_needed(folder):
 
 @pytest.mark.slow
 def test_killed_while_saving(tmp_path):
-    """kill -9 at moments that are not chosen, in a process that does nothing but save."""
+    """kill -9 at arbitrary moments, in a process that only saves."""
     program = textwrap.dedent(
         """
         import sys
@@ -134,9 +134,9 @@ def test_killed_while_saving(tmp_path):
                 last = int(process.stdout.readline())
             time.sleep(0.01 * kill)
             os.kill(process.pid, signal.SIGKILL)
-        found = newest_whole(tmp_path, lambda line: None)
+        found = newest_intact(tmp_path, lambda line: None)
         assert found
-        assert found[0] >= last, "a step that was said to be saved is there"
+        assert found[0] >= last, "a step reported as saved exists"
         values = tf.Variable(np.zeros(2_000_000, "float32"))
         tf.train.Checkpoint(values=values).read(found[1]).assert_consumed()
         assert set(values.numpy()) == {found[0]}

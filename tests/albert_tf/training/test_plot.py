@@ -1,4 +1,4 @@
-"""`albert plot`: a picture of any runs, and refusals."""
+"""`albert plot`: a picture of any runs, and its errors."""
 
 import json
 import subprocess
@@ -49,8 +49,8 @@ def test_one_run_and_two(tmp_path, points):
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "curves.png"}
 
 
-def test_no_curve_of_pairs_where_there_are_none(tmp_path):
-    """A run with masked words alone has pictures of those, and nothing at 0."""
+def test_no_curve_of_pairs_if_there_are_none(tmp_path):
+    """A run with masked words only has panels of these, and nothing at 0."""
     nothing = {
         f"{prefix}sentence_order_{what}": 0.0 for prefix in ("", "eval_") for what in ("loss", "accuracy")
     }
@@ -91,7 +91,7 @@ def test_without_tensorflow(tmp_path):
         (["run"], "no/folder/a.png", "Received no/folder/a.png: No such file or directory"),
     ],
 )
-def test_refusals(tmp_path, monkeypatch, capfd, runs, output, message):
+def test_errors(tmp_path, monkeypatch, capfd, runs, output, message):
     make_run(tmp_path / "run", 3)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["plot", *runs, f"--output={output}"]) == 2
@@ -122,5 +122,5 @@ def test_runs_of_both_kinds(tmp_path, capfd):
     make_finetuning_run(tmp_path / "cola" / "seed_0", "matthews")
     runs = [f"{tmp_path}/pretraining", f"{tmp_path}/cola"]
     assert cli.main(["plot", *runs, f"--output={tmp_path}/curves.png"]) == 2
-    assert "Runs to compare are of one kind" in capfd.readouterr().err
+    assert "Runs in one picture must be of one kind" in capfd.readouterr().err
     assert not (tmp_path / "curves.png").exists()

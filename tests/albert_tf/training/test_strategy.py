@@ -43,7 +43,7 @@ def test_devices_after_tensorflow_has_started():
         ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be at least 1"),
     ],
 )
-def test_flags_that_contradict_each_other(flags, message):
+def test_contradictory_flags(flags, message):
     with pytest.raises(InputError, match=message):
         settings(**flags)
 
@@ -82,7 +82,7 @@ def test_tf_config(monkeypatch):
         ({"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}, "a part of it has the wrong type"),
     ],
 )
-def test_a_tf_config_that_is_wrong(monkeypatch, value, message):
+def test_invalid_tf_config(monkeypatch, value, message):
     monkeypatch.setenv("TF_CONFIG", value if isinstance(value, str) else json.dumps(value))
     for kind in ("auto", "multi_worker"):
         with pytest.raises(InputError, match="TF_CONFIG must be JSON") as error:

@@ -1,4 +1,4 @@
-"""Initial weights from a run of another shape."""
+"""Initial weights from a run with another depth, length, dropout or optimizer."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ def assert_same(ours, theirs) -> None:
         {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2},
     ],
 )
-def test_what_shares_all_grows_and_changes_dropout(tiny_config, tmp_path, changes):
+def test_shared_layers_change_in_number_and_dropout(tiny_config, tmp_path, changes):
     model, optimizer = saved(tmp_path, tiny_config)
     grown, grown_optimizer = made(dataclasses.replace(tiny_config, **changes), 2)
     seeds = values(grown.non_trainable_variables)
@@ -64,7 +64,7 @@ def test_what_shares_all_grows_and_changes_dropout(tiny_config, tmp_path, change
 
 
 @pytest.mark.parametrize("layers", [3, 6])
-def test_what_is_not_shared_cannot_grow(tiny_config, tmp_path, layers):
+def test_layers_that_are_not_shared_cannot_change_in_number(tiny_config, tmp_path, layers):
     config = dataclasses.replace(tiny_config, parameter_sharing="attention")
     saved(tmp_path, config)
     grown, _ = made(dataclasses.replace(config, num_hidden_layers=layers), 2)
@@ -82,7 +82,7 @@ def test_longer_and_shorter_sequences(tiny_config, tmp_path, length):
     table = other.encoder.embeddings.position_embeddings
     initial = table.numpy()
     if length != 16:
-        with pytest.raises(InputError, match="--resize_positions takes the rows that both have"):
+        with pytest.raises(InputError, match="--resize_positions copies the rows that both have"):
             load_weights(other, tmp_path)
         np.testing.assert_array_equal(table.numpy(), initial)
     load_weights(other, tmp_path, resize_positions=True, optimizer=other_optimizer)
@@ -100,14 +100,14 @@ def test_longer_and_shorter_sequences(tiny_config, tmp_path, length):
 def test_another_model_and_another_optimizer(tiny_config, tmp_path):
     saved(tmp_path, tiny_config)
     other, _ = made(dataclasses.replace(tiny_config, hidden_size=12), 2)
-    with pytest.raises(InputError, match="is of another model than this configuration: .* there and .* here"):
+    with pytest.raises(InputError, match="does not fit this configuration: .* there and .* here"):
         load_weights(other, tmp_path)
     model, optimizer = made(tiny_config, 2, AdamW)
     with pytest.raises(InputError, match="--init_optimizer needs a checkpoint of the same optimizer"):
         load_weights(model, tmp_path, optimizer=optimizer)
 
 
-def test_a_damaged_checkpoint_that_was_named(tiny_config, tmp_path):
+def test_naming_a_damaged_checkpoint(tiny_config, tmp_path):
     model, _ = saved(tmp_path, tiny_config)
     path = tmp_path / "checkpoints" / f"ckpt-{STEPS}.data-00000-of-00001"
     path.write_bytes(path.read_bytes()[:-1])
