@@ -1,4 +1,4 @@
-"""Errors that are not defects of this library, and what their messages are made of."""
+"""Errors that are not defects of this library, and helpers for their messages."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ class InputError(ValueError):
     """A mistake in the user's files, flags or configuration.
 
     The message is one or two sentences: the rule, what was received, what to do. Programs print it and
-    exit with status 2; any other exception is a defect of this library and keeps its traceback.
+    exit with status 2; all other exceptions are defects of this library and show a traceback.
     """
 
 

@@ -80,7 +80,7 @@ def written_aside(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a UTF-8 text file: complete, or not at all."""
+    """Writes a UTF-8 text file: a complete file, or nothing."""
     with written_aside(path) as aside:
         aside.write_text(text, encoding="utf-8")
 
@@ -94,6 +94,6 @@ def new_folder(folder: Path) -> Iterator[Path]:
         yield folder
     except BaseException:
         for path in made:
-            with contextlib.suppress(OSError):  # it holds work that a later run resumes
+            with contextlib.suppress(OSError):  # not empty: it holds work that a later run resumes
                 path.rmdir()
         raise

@@ -1,4 +1,4 @@
-"""The tokenizer in a TensorFlow graph: for tf.data and for exported models, equal to AlbertTokenizer.
+"""AlbertTokenizer as TensorFlow ops, with equal results.
 
 The graph holds the class's own tables (normalization.py, digit_comma.py) and its SentencePiece model:
 
@@ -30,7 +30,7 @@ from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable
 
 
 class _Plain(NamedTuple):
-    """Plain texts of N characters in all, and which of the batch's original characters each comes from."""
+    """Plain texts of N characters in all, and the index of the original character that each comes from."""
 
     codes: tf.Tensor  # int32 [N]
     splits: tf.Tensor  # int64 [B + 1]
@@ -38,24 +38,24 @@ class _Plain(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """P pieces and which of the batch's visible characters (data_prep/tokenizers/offsets.py) they stand for."""
+    """P pieces and their ranges of the batch's visible characters (data_prep/tokenizers/offsets.py)."""
 
     ids: tf.Tensor  # int32 [P]
     splits: tf.Tensor  # int64 [B + 1]
     texts: tf.Tensor  # int32 [P], the text of each piece
     begins: tf.Tensor  # int64 [P]
     ends: tf.Tensor  # int64 [P]
-    firsts: tf.Tensor  # int64 [P], where the visible characters of the piece's text begin
-    lasts: tf.Tensor  # int64 [P], and where they end
+    firsts: tf.Tensor  # int64 [P], the begin of the visible characters of the piece's text
+    lasts: tf.Tensor  # int64 [P], their end
 
 
 class GraphAlbertTokenizer(tf.Module):
-    """AlbertTokenizer as TensorFlow ops, which an export carries along without any file.
+    """AlbertTokenizer as TensorFlow ops, which an export stores without a vocabulary file.
 
-    Invalid UTF-8 reads as U+FFFD, as in Python's `bytes.decode(errors="replace")`.
+    Invalid UTF-8 becomes U+FFFD, as in Python's `bytes.decode(errors="replace")`.
 
     Args:
-      tokenizer: what the graph is to equal.
+      tokenizer: the tokenizer whose results the graph reproduces.
 
     >>> GraphAlbertTokenizer(tokenizer).tokenize(["In 2019, albert", ""])
     <tf.RaggedTensor [[19, 10114, 15, 2953], []]>
@@ -82,7 +82,7 @@ class GraphAlbertTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def normalize(self, texts: tf.Tensor) -> tf.Tensor:
-        """The plain texts, as data_prep.tokenizers.albert_tokenizer.normalize gives them.
+        """Equals data_prep.tokenizers.normalization.normalize.
 
         Args:
           texts: string [B], UTF-8.
@@ -94,7 +94,7 @@ class GraphAlbertTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids as AlbertTokenizer.encode_batch gives them.
+        """Equals AlbertTokenizer.encode_batch.
 
         Args:
           texts: string [B], UTF-8.
@@ -109,22 +109,17 @@ class GraphAlbertTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize_with_offsets(self, texts: tf.Tensor) -> RaggedEncoding:
-        """Ids and offsets as AlbertTokenizer.encode_with_offsets gives them, but offsets count bytes.
-
-        Bytes are what a tf.string is made of and what `tf.strings.substr` counts.
+        """Equals AlbertTokenizer.encode_with_offsets, but offsets count bytes, as `tf.strings.substr` does.
 
         Args:
           texts: string [B], UTF-8.
-
-        Returns:
-          ids, begins and ends of the pieces.
         """
         originals, byte_begins = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
         plain = self._fold(originals)
         pieces = self._pieces(plain)
         span_begins, span_ends = self._visible_spans(texts, originals, byte_begins, plain)
-        # A piece without a visible character lies, empty, before the next one; between two that come from the
-        # same character of the original (ﷺ is four words), it is that character too.
+        # A piece without a visible character is empty, in front of the next piece; but between two pieces of the
+        # same original character (ﷺ is four words), it has that character's offsets.
         text_ends = tf.cast(tf.gather(tf.strings.length(texts), pieces.texts), tf.int64)
         after = tf.gather(padded(span_begins), pieces.begins)
         begins = tf.where(pieces.begins < pieces.lasts, after, text_ends)
@@ -137,7 +132,7 @@ class GraphAlbertTokenizer(tf.Module):
         )
 
     def _fold(self, texts: tf.RaggedTensor) -> _Plain:
-        """Code points to the code points of plain text: one ragged gather, and the final sigma."""
+        """Normalizes code points: one ragged gather, and the final sigma."""
         superfluous = self._superfluous_spaces(texts.values, texts.row_splits)
         gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.GONE)
         rows = tf.tensor_scatter_nd_update(self._folding_row(texts.values), superfluous, gone)
@@ -154,7 +149,7 @@ class GraphAlbertTokenizer(tf.Module):
         return looked_up(self._folding_rows, codes)
 
     def _superfluous_spaces(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-        """Where white space lies at either end of a text or before more of it, int64 [spaces, 1]."""
+        """The places of white space at either end of a text or in front of more white space, int64 [spaces, 1]."""
         spaces = tf.where(looked_up(self._is_space, codes))[:, 0]
         words_before = spaces - tf.range(size(spaces))  # characters of words, in all texts before it
         words_at_splits = splits - tf.searchsorted(spaces, splits, out_type=tf.int64)
@@ -166,7 +161,7 @@ class GraphAlbertTokenizer(tf.Module):
         return tf.boolean_mask(spaces, ~inside)[:, tf.newaxis]
 
     def _pieces(self, plain: _Plain) -> _Pieces:
-        """Tokenizes plain text; from bytes to characters and on to visible ones; the digit-comma rule."""
+        """Tokenizes plain text, converts offsets in bytes to visible characters, applies the digit-comma rule."""
         ids, starts, limits = self._model.tokenize_with_offsets(_encoded(plain))
         texts = row_of_values(ids.row_splits)
 
@@ -200,11 +195,11 @@ class GraphAlbertTokenizer(tf.Module):
     def _visible_spans(
         self, texts: tf.Tensor, originals: tf.RaggedTensor, byte_begins: tf.RaggedTensor, plain: _Plain
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The bytes, begin and end, that each visible character of plain text comes from."""
-        is_whole = self._folding_row(originals.values) != FoldingTable.GONE  # the others are marks
+        """The begin and end, in bytes, of the original of each visible character."""
+        is_whole = self._folding_row(originals.values) != FoldingTable.GONE  # not a mark
         byte_splits = count_before(tf.strings.length(texts))
         text = row_of_values(originals.row_splits)
-        # A character ends where the next one that is no mark begins, or the text ends.
+        # A character ends where the next one that is not a mark begins, or at the end of the text.
         wholes = tf.boolean_mask(byte_begins.values + tf.gather(byte_splits, text), is_whole)
         next_wholes = tf.concat([wholes, byte_splits[-1:]], 0)[1:]
 

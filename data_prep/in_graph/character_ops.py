@@ -1,4 +1,4 @@
-"""Characters of a batch of texts as flat tensors: what both in-graph tokenizers are made of."""
+"""Operations on the characters of a batch of texts as flat tensors, for both tokenizers."""
 
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ TEXTS = [tf.TensorSpec([None], tf.string)]
 
 
 class RaggedEncoding(NamedTuple):
-    """The ids of B texts and where their pieces lie in them.
+    """The ids of B texts and the offsets of their pieces.
 
     Attributes:
       ids: RaggedTensor int32 [B, (T)].
-      begins, ends: RaggedTensor int64 [B, (T)], positions in the original texts.
+      begins, ends: RaggedTensor int64 [B, (T)], offsets in the original texts, in bytes.
     """
 
     ids: tf.RaggedTensor
@@ -24,24 +24,24 @@ class RaggedEncoding(NamedTuple):
 
 
 class SigmaRule(tf.Module):
-    """What lower case makes of Σ, which depends on its neighbours (ΟΔΟΣ -> οδος)."""
+    """The lower case of Σ, which depends on its neighbours (ΟΔΟΣ -> οδος)."""
 
     def __init__(self):
         super().__init__()
         self._kinds = tf.constant(np.append(case_kinds(), np.uint8(CaseKinds.NEITHER)))
 
     def __call__(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-        """Code points int32 [N] of texts that end at `splits`, int64 [B + 1], with every Σ in lower case."""
+        """Code points, int32 [N], of texts with the given splits, int64 [B + 1], with every Σ in lower case."""
         has_sigma = tf.reduce_any(codes == ord(SIGMA))
         return tf.cond(has_sigma, lambda: self._lower(codes, splits), lambda: codes)
 
     def _lower(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-        """Σ to ς after a cased character where no cased one follows, else to σ; ignored ones do not count."""
+        """Σ to ς if a cased character precedes and none follows, else to σ; skips ignored characters."""
         kinds = looked_up(self._kinds, codes)
         counted = tf.where(kinds != CaseKinds.IGNORED)[:, 0]
         sigmas = tf.where(codes == ord(SIGMA))
         place = tf.searchsorted(counted, sigmas[:, 0])
-        counted = tf.concat([[-1], counted, [size(codes)]], 0)  # so that every place has neighbours
+        counted = tf.concat([[-1], counted, [size(codes)]], 0)  # sentinels: every place has neighbours
         before, after = tf.gather(counted, place), tf.gather(counted, place + 2)
         text = tf.searchsorted(splits, sigmas[:, 0], side="right") - 1
         is_cased = padded(kinds == CaseKinds.CASED)
@@ -52,7 +52,7 @@ class SigmaRule(tf.Module):
 
 
 def looked_up(table: tf.Tensor, codes: tf.Tensor) -> tf.Tensor:
-    """The table's values of code points; those beyond it have its last one."""
+    """The table's values of code points; beyond the table, its last value."""
     return tf.gather(table, tf.minimum(codes, table.shape[0] - 1))
 
 
@@ -62,7 +62,7 @@ def encoded(codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
 
 
 def utf8_widths(codes: tf.Tensor) -> tf.Tensor:
-    """How many bytes each code point takes, int64."""
+    """The number of bytes of each code point, int64."""
     return 1 + sum(tf.cast(codes >= first, tf.int64) for first in (0x80, 0x800, 0x10000))
 
 
@@ -72,17 +72,17 @@ def count_before(counts: tf.Tensor) -> tf.Tensor:
 
 
 def row_of_values(splits: tf.Tensor) -> tf.Tensor:
-    """[0, 0, 2, 2, 2] of [0, 2, 2, 5]; tf.repeat would take rows times the longest row."""
+    """[0, 0, 2, 2, 2] of [0, 2, 2, 5]; tf.repeat would need memory for rows times the longest row."""
     total = tf.cast(splits[-1], tf.int32)
     starts = tf.math.bincount(tf.cast(splits[1:-1], tf.int32), minlength=total, maxlength=total)
     return tf.cumsum(starts)
 
 
 def size(values: tf.Tensor) -> tf.Tensor:
-    """How many values there are, int64."""
+    """The number of values, int64."""
     return tf.size(values, out_type=tf.int64)
 
 
 def padded(values: tf.Tensor) -> tf.Tensor:
-    """One more value, so that the place after the last exists."""
+    """The values and a zero, so that the index after the last is valid."""
     return tf.concat([values, tf.zeros([1], values.dtype)], 0)

@@ -1,4 +1,4 @@
-"""WordPiece in a TensorFlow graph: for tf.data and for exported models, equal to WordPieceTokenizer.
+"""WordPieceTokenizer as TensorFlow ops, with equal results.
 
 The graph holds the tables of the class's own rules (words.py) and its vocabulary:
 
@@ -33,14 +33,14 @@ _LONGEST_PIECE = 256  # bytes
 
 
 class _Plain(NamedTuple):
-    """N plain characters of B texts, with their spaces, and the characters that the texts keep, K in all."""
+    """N plain characters of B texts, including spaces, and the K characters of the texts that are kept."""
 
     codes: tf.Tensor  # int32 [N]
     splits: tf.Tensor  # int64 [B + 1]
-    sources: tf.Tensor  # int32 [N], which of the kept characters each comes from
+    sources: tf.Tensor  # int32 [N], the index of the kept character that each comes from
     kinds: tf.Tensor  # uint8 [K], of the kept characters
     kept_splits: tf.Tensor  # int64 [B + 1]
-    begins: tf.Tensor  # int64 [K], where the kept characters lie in their text, in bytes
+    begins: tf.Tensor  # int64 [K], offsets of the kept characters in their text, in bytes
     ends: tf.Tensor  # int64 [K]
 
 
@@ -49,21 +49,21 @@ class _Words(NamedTuple):
 
     texts: tf.Tensor  # string [W]
     splits: tf.Tensor  # int64 [B + 1], in words
-    begins: tf.Tensor  # int64 [W + 1], where each word begins among the characters
+    begins: tf.Tensor  # int64 [W + 1], the begin of each word among the characters
     codes: tf.Tensor  # int32 [N]
-    characters: tf.Tensor  # int64 [N], which of the plain characters they are
+    characters: tf.Tensor  # int64 [N], their indices among the plain characters
 
 
 class GraphWordPieceTokenizer(tf.Module):
-    """WordPieceTokenizer as TensorFlow ops, which an export carries along without any file.
+    """WordPieceTokenizer as TensorFlow ops, which an export stores without a vocabulary file.
 
-    Invalid UTF-8 reads as U+FFFD, which goes, as in Python's `bytes.decode(errors="replace")`.
+    Invalid UTF-8 becomes U+FFFD, as in Python's `bytes.decode(errors="replace")`, and is dropped.
 
     Args:
-      tokenizer: what the graph is to equal.
+      tokenizer: the tokenizer whose results the graph reproduces.
 
     Raises:
-      InputError: a piece of the vocabulary is longer than the op takes.
+      InputError: a piece of the vocabulary is longer than TensorFlow's op allows.
 
     >>> GraphWordPieceTokenizer(tokenizer).tokenize(["我喜欢Transformers!", ""])
     <tf.RaggedTensor [[7, 8, 9, 120, 31, 15], []]>
@@ -85,7 +85,7 @@ class GraphWordPieceTokenizer(tf.Module):
             self._folding = tf.RaggedTensor.from_row_splits(table.values, table.splits.astype(np.int64))
             self._marks, self._mark_classes = map(tf.constant, combining_classes())
         self._model = tf_text.FastWordpieceTokenizer(
-            # A blank line is a piece without letters, which this op does not take; no word holds a space.
+            # The op rejects empty pieces (blank lines); replace them by pieces with a space, which match no word.
             [piece or f" {i}" for i, piece in enumerate(tokenizer.pieces)],
             max_bytes_per_word=_MOST_BYTES,
             token_out_type=tf.int32,
@@ -95,7 +95,7 @@ class GraphWordPieceTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids as WordPieceTokenizer.encode_batch gives them.
+        """Equals WordPieceTokenizer.encode_batch.
 
         Args:
           texts: string [B], UTF-8.
@@ -109,19 +109,16 @@ class GraphWordPieceTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize_with_offsets(self, texts: tf.Tensor) -> RaggedEncoding:
-        """Ids and offsets as WordPieceTokenizer.encode_with_offsets gives them, but offsets count bytes.
+        """Equals WordPieceTokenizer.encode_with_offsets, but offsets count bytes, as `tf.strings.substr` does.
 
         Args:
           texts: string [B], UTF-8.
-
-        Returns:
-          ids, begins and ends of the pieces.
         """
         plain = self._plain(texts)
         words = self._words(plain)
         pieces, starts, limits = self._model.tokenize_with_offsets(words.texts)
         word = row_of_values(pieces.row_splits)
-        # From bytes in the word to characters of all words, and on to those of the texts.
+        # Converts bytes in the word to characters of all words, and these to characters of the texts.
         bytes_before = count_before(utf8_widths(words.codes))
         first = tf.gather(bytes_before, tf.gather(words.begins, word))
         end = tf.gather(bytes_before, tf.gather(words.begins, word + 1))
@@ -138,7 +135,7 @@ class GraphWordPieceTokenizer(tf.Module):
         return RaggedEncoding(*(tf.RaggedTensor.from_row_splits(values, splits) for values in flat))
 
     def _plain(self, texts: tf.Tensor) -> _Plain:
-        """Plain characters: what goes is gone, capitals and accents too where that is the rule."""
+        """Drops characters and, for an uncased vocabulary, capitals and accents."""
         originals, begins = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
         lengths = tf.cast(tf.strings.length(texts), tf.int64)[:, tf.newaxis]
         ends = tf.concat([begins, lengths], axis=1)[:, 1:]
@@ -166,8 +163,8 @@ class GraphWordPieceTokenizer(tf.Module):
     def _reordered(
         self, codes: tf.Tensor, splits: tf.Tensor, sources: tf.Tensor, kept: tf.Tensor
     ) -> tf.Tensor:
-        """Unicode's canonical order: marks of higher classes later, but none past a character of class 0."""
-        # Accents are gone by now, but one of class 0 still stands between its neighbours.
+        """Unicode's canonical order: sorts marks by their class, but never past a character of class 0."""
+        # Accents have been dropped, but one of class 0 still separates its neighbours.
         stands_between = (looked_up(self._kinds, kept) == Kinds.ACCENT) & (self._class(kept) == 0)
         classes = self._class(codes)
         before = tf.gather(count_before(stands_between), sources) + tf.cast(row_of_values(splits), tf.int64)
@@ -179,7 +176,7 @@ class GraphWordPieceTokenizer(tf.Module):
         return tf.where(tf.gather(self._marks, place) == codes, tf.gather(self._mark_classes, place), 0)
 
     def _words(self, plain: _Plain) -> _Words:
-        """Cut at spaces and around Chinese characters and punctuation."""
+        """Splits at spaces and around Chinese characters and punctuation."""
         kinds = tf.gather(plain.kinds, plain.sources)
         is_space = kinds == Kinds.SPACE
         is_alone = (kinds == Kinds.CHINESE) | (looked_up(self._kinds, plain.codes) == Kinds.PUNCTUATION)
@@ -195,17 +192,17 @@ class GraphWordPieceTokenizer(tf.Module):
         word_begins = tf.concat([tf.where(tf.gather(begins, characters))[:, 0], [size(codes)]], 0)
         splits = tf.gather(count_before(begins), plain.splits)
         texts = encoded(codes, word_begins)
-        # Too long a word is made too long for the op, which counts bytes.
+        # The op's limit counts bytes; lengthen the words that exceed ours, in characters, beyond it.
         is_long = word_begins[1:] - word_begins[:-1] > LONGEST_WORD
         texts = tf.where(is_long, tf.strings.join([texts, "x" * _MOST_BYTES]), texts)
         return _Words(texts, splits, word_begins, codes, characters)
 
     def _ends(self, plain: _Plain) -> tf.Tensor:
-        """Where each plain character ends in its text, int64 [N]: after its accents, but for a Chinese one."""
+        """The end of each plain character in its text, int64 [N], after its accents unless it is Chinese."""
         if not self._do_lower_case:
             return plain.ends
         is_accent = plain.kinds == Kinds.ACCENT
-        # Of each kept character the last of the accents that follow it, or itself.
+        # For each kept character, the last of the accents that follow it, or itself.
         following = tf.where(~is_accent)[:, 0]
         following = tf.concat([following, [size(is_accent)]], 0)
         next_one = tf.gather(following, tf.gather(count_before(~is_accent), plain.sources) + 1)

@@ -1,4 +1,4 @@
-"""Text to ids and back: ALBERT's rules around a SentencePiece model, defined once for every use.
+"""Text to ids and back: ALBERT's rules around a SentencePiece model.
 
 text --normalize--> "plain text" --SentencePiece--> ids --digit-comma table--> ids
 """
@@ -19,7 +19,7 @@ from data_prep.tokenizers.normalization import FoldingTable, encodable, folding_
 from data_prep.tokenizers.offsets import Locator
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
-_CHUNK = 256  # texts whose offsets are found at once: few enough for the processor's cache
+_CHUNK = 256  # texts whose offsets are computed together: few enough for the processor's cache
 
 # The original's list: ASCII punctuation without ' < = >, and the two currency signs of its vocabulary.
 _PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
@@ -27,12 +27,12 @@ _INSIDE_WORDS = _PUNCTUATION | frozenset("abcdefghijklmnopqrstuvwxyz")
 
 
 class Encoding(NamedTuple):
-    """The ids of a text and where their pieces lie in it.
+    """The ids of a text and the offsets of their pieces.
 
     Attributes:
       ids: int32 [T].
-      offsets: int32 [T, 2], begin and end of each piece in the original text, in characters (code points):
-        what `text[begin:end]` takes, and what SQuAD's answer_start counts.
+      offsets: int32 [T, 2], begin and end of each piece in the original text, in characters (code points), as
+        in `text[begin:end]` and in SQuAD's answer_start.
     """
 
     ids: np.ndarray
@@ -48,15 +48,15 @@ class AlbertTokenizer:
       content: the model's bytes if they are in memory; `spm_model_file` then only names them in messages.
 
     Attributes:
-      file: the vocabulary's.
+      file: the vocabulary file.
       pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
       vocab_size: V.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
       starts_word: bool [V], whether a piece starts a word for whole-word masking.
-      is_special: bool [V], the symbols that never stand for text: control symbols and <unk>.
+      is_special: bool [V], the symbols that never represent text: control symbols and <unk>.
 
     Raises:
-      InputError: the file is missing, is no SentencePiece model, or lacks one of the symbols.
+      InputError: the file is missing, is not a SentencePiece model, or lacks a symbol.
 
     >>> tokenizer = AlbertTokenizer("30k-clean.model")
     >>> tokenizer.encode("In 2019, albert")  # ▁in ▁2019 , ▁albert
@@ -84,21 +84,21 @@ class AlbertTokenizer:
 
     @property
     def serialized_model(self) -> bytes:
-        """The SentencePiece model, as it was in the file."""
+        """The content of the SentencePiece model's file."""
         return self._model.serialized_model_proto()
 
     @cached_property
     def folding(self) -> FoldingTable:
-        """`normalize` as a table, made when offsets or a graph first need it."""
+        """`normalize` as a table, for offsets and graphs; computed on first use."""
         return folding_table(self.do_lower_case)
 
     @cached_property
     def locator(self) -> Locator:
-        """What finds pieces in the user's text, made when offsets are first asked for."""
+        """Computes offsets; created on first use."""
         return Locator(self._model, self.folding, self.digit_comma)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol.
+        """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol.
 
         >>> tokenizer.encode("Hello, world.")  # ▁hello , ▁world .
         [10975, 15, 126, 9]
@@ -106,14 +106,7 @@ class AlbertTokenizer:
         return self.encode_batch([text])[0].tolist()
 
     def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
-        """The ids of many texts, at SentencePiece's own speed.
-
-        Args:
-          texts: any number of texts.
-
-        Returns:
-          For each text its ids, int32 [number of pieces]; an empty text has none.
-        """
+        """The ids of each text, int32 [number of pieces]."""
         plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
         encoded: list[list[int]] = self._model.encode(plain, num_threads=1)
         ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
@@ -123,16 +116,10 @@ class AlbertTokenizer:
         return [ids[begin:end] for begin, end in pairwise([0, *ends])]
 
     def encode_with_offsets(self, text: str) -> Encoding:
-        """The ids of one text and where each piece lies in it.
+        """The ids of one text and the offsets of its pieces.
 
-        An accent belongs to its letter, a space to no piece; '▁' alone is empty and lies before what follows.
-        Several pieces of one character (ﬁ, ½) all have that character's place.
-
-        Args:
-          text: any text.
-
-        Returns:
-          ids and offsets; from the begin of one piece to the end of a later one lies what both stand for.
+        An accent belongs to its letter, a space to no piece; '▁' alone is empty, in front of the next piece.
+        If one character (ﬁ, ½) becomes several pieces, all have its offsets.
 
         >>> tokenizer.encode_with_offsets("In  2019, Ångström").offsets.tolist()  # ▁in ▁2019 , ▁angstrom
         [[0, 2], [4, 8], [8, 9], [10, 18]]
@@ -140,14 +127,7 @@ class AlbertTokenizer:
         return self.encode_batch_with_offsets([text])[0]
 
     def encode_batch_with_offsets(self, texts: list[str]) -> list[Encoding]:
-        """The ids and offsets of many texts.
-
-        Args:
-          texts: any number of texts.
-
-        Returns:
-          For each text what `encode_with_offsets` gives.
-        """
+        """The result of `encode_with_offsets` for each text."""
         encodings: list[Encoding] = []
         for first in range(0, len(texts), _CHUNK):
             encodings += self._encode_with_offsets(texts[first : first + _CHUNK])
@@ -160,7 +140,7 @@ class AlbertTokenizer:
         return [Encoding(ids[begin:end], offsets[begin:end]) for begin, end in pairwise(splits.tolist())]
 
     def decode(self, ids) -> str:
-        """The plain text of ids; control symbols leave nothing behind.
+        """The plain text of ids, without control symbols.
 
         >>> tokenizer.decode([2, 10975, 15, 126, 9, 3])
         'hello, world.'
@@ -195,10 +175,10 @@ def _load(content: bytes, path: Path) -> sentencepiece.SentencePieceProcessor:
 
 def _symbol(model: sentencepiece.SentencePieceProcessor, symbol: str, path: Path) -> int:
     i = model.piece_to_id(symbol)
-    # A user-defined [MASK] would also be found in what people type.
+    # A user-defined [MASK] would match text, too.
     if not model.is_control(i):
         raise InputError(
-            f"An ALBERT vocabulary must have the control symbol {symbol}. {path} has not; "
+            f"An ALBERT vocabulary must have the control symbol {symbol}. {path} does not; "
             "make one with `albert vocab`."
         )
     return i

@@ -1,6 +1,6 @@
 """ALBERT's digit-comma rule as a table over the vocabulary: '▁5,' becomes '▁5' and ','.
 
-The original applies the rule to each piece as it goes by; a vocabulary has only so many pieces.
+The original applies the rule to each piece of a text; here it is computed once for each piece of the vocabulary.
 """
 
 from typing import NamedTuple
@@ -12,12 +12,12 @@ SPACE = "▁"  # U+2581, how SentencePiece writes a space
 
 
 class DigitCommaTable(NamedTuple):
-    """For each of V pieces the parts that stand for it, most often itself alone.
+    """For each of V pieces the parts that replace it, in most cases the piece itself.
 
     Attributes:
       splits: int32 [V + 1], the parts of piece i are `splits[i]` up to `splits[i + 1]`.
       ids: int32 [parts].
-      begins, ends: int32 [parts], which of the piece's visible characters (those but ▁) make a part.
+      begins, ends: int32 [parts], the part's range of the piece's visible characters (all but ▁).
     """
 
     splits: np.ndarray
@@ -27,7 +27,7 @@ class DigitCommaTable(NamedTuple):
 
     @classmethod
     def of(cls, model: sentencepiece.SentencePieceProcessor) -> "DigitCommaTable":
-        """Makes the table of a vocabulary."""
+        """The table of a vocabulary."""
         splits, parts = [0], []
         for i in range(model.vocab_size()):
             parts += _parts(model, i)
@@ -36,25 +36,25 @@ class DigitCommaTable(NamedTuple):
         return cls(np.array(splits, np.int32), ids, begins, ends)
 
     def expand(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All parts of many pieces, one piece after the other.
+        """Looks up the parts of pieces.
 
         Args:
           ids: int [N], the pieces.
 
         Returns:
-          `parts` and `counts`: the parts' places in the table, int [sum(counts)], and how many each piece
-          has, int [N].
+          `parts` and `counts`: the parts' rows in the table, int [sum(counts)], and their number for each
+          piece, int [N].
         """
         counts = self.splits[ids + 1] - self.splits[ids]
         first_out = np.cumsum(counts) - counts
         return np.arange(counts.sum()) + np.repeat(self.splits[ids] - first_out, counts), counts
 
 
-_ALL = np.iinfo(np.int32).max // 2  # an unknown piece may be any number of characters
+_ALL = np.iinfo(np.int32).max // 2  # an unknown piece may have any number of characters
 
 
 def _parts(model: sentencepiece.SentencePieceProcessor, i: int) -> list[tuple[int, int, int]]:
-    """(id, begin, end) of the pieces that stand for piece i."""
+    """(id, begin, end) of the parts of piece i."""
     piece = model.id_to_piece(i)
     symbol = model.is_control(i) or model.is_unknown(i)
     if symbol or len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
@@ -72,10 +72,10 @@ def _without_comma(model: sentencepiece.SentencePieceProcessor, piece: str) -> l
     first = parts[0]
     if piece.startswith(SPACE) or not first.startswith(SPACE):
         return parts
-    # Encoding always begins a word, but this piece continues one: '5,' is '5' ',' and not '▁5' ','.
+    # Encoding begins a word, but this piece continues one: '5,' is '5' ',' and not '▁5' ','.
     if first == SPACE:
         return parts[1:]
     if model.piece_to_id(first[1:]) != model.unk_id():
         return [first[1:], *parts[1:]]
-    # There is no such piece without the space: its characters, where the original would lose it to <unk>.
+    # The vocabulary lacks the piece without the space: use its characters (the original has <unk>).
     return [*first[1:], *parts[1:]]

@@ -1,8 +1,7 @@
-"""Text to the plain text that SentencePiece sees.
+"""Text to the plain text that SentencePiece encodes.
 
-Folding looks at one character at a time, so the whole rule but one is a table: code point -> characters. The
-one is lower case's final sigma (ΟΔΟΣ -> οδος). Offsets and the graph
-(offsets.py, preprocessing.py) are made from it.
+Normalization treats each character on its own, so it is a table: code point -> characters. The exceptions are
+collapsing white space and the lower case of the final sigma (ΟΔΟΣ -> οδος). Offsets and the graph use the table.
 """
 
 import re
@@ -23,16 +22,10 @@ _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three pl
 
 
 def normalize(text: str, do_lower_case: bool = True) -> str:
-    """What ALBERT does to text before SentencePiece sees it.
+    """ALBERT's normalization before SentencePiece.
 
-    White space collapses to single spaces, NFKD takes characters apart, combining marks go, and case.
-
-    Args:
-      text: any text.
-      do_lower_case: False for a cased vocabulary.
-
-    Returns:
-      The plain text.
+    Collapses white space to single spaces, decomposes characters (NFKD), drops combining marks, and converts to
+    lower case unless the vocabulary is cased.
 
     >>> normalize("  Café\\t№ 5 ")
     'cafe no 5'
@@ -44,7 +37,7 @@ def normalize(text: str, do_lower_case: bool = True) -> str:
 
 
 def encodable(text: str) -> str:
-    """Lone surrogates (broken JSON escapes) have no UTF-8; each becomes U+FFFD, as in a text editor."""
+    """Replaces lone surrogates (broken JSON escapes), which UTF-8 cannot encode, by U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
@@ -53,10 +46,10 @@ class FoldingTable:
     """`normalize` of one character at a time, for array and graph operations.
 
     Attributes:
-      rows: int32 [code points], the row of `values` that stands for a code point; code points beyond the
-        table and those in row ITSELF stand for themselves, those in row GONE leave nothing.
+      rows: int32 [code points], the row of `values` that replaces a code point; ITSELF, also for code points
+        beyond the table, keeps it, and GONE drops it.
       splits: int32 [rows + 1], `values[splits[i]:splits[i + 1]]` is row i.
-      values: int32, code points; the row ITSELF holds a 0 to be filled in.
+      values: int32, code points; the row ITSELF holds a 0 as a placeholder.
     """
 
     ITSELF: ClassVar[int] = 0
@@ -67,15 +60,15 @@ class FoldingTable:
     values: np.ndarray
 
     def lengths(self, codes: np.ndarray) -> np.ndarray:
-        """How many characters stand for each code point: 0 for a combining mark, most often 1."""
+        """The number of characters that replace each code point: 0 for a combining mark, in most cases 1."""
         return np.diff(self.splits)[self.rows[np.minimum(codes, len(self.rows) - 1)]]
 
 
 @cache  # a constant of Unicode
 def folding_table(do_lower_case: bool = True) -> FoldingTable:
-    """Compiles `normalize`; lower case leaves Σ as it is, for what it becomes depends on its neighbours.
+    """Tabulates `normalize`; lower case keeps Σ, since its lower case depends on its neighbours.
 
-    White space becomes a space; collapsing is left to the reader of the table.
+    White space becomes a space; users of the table collapse it.
     """
 
     def folded(character: str) -> str:
@@ -86,7 +79,7 @@ def folding_table(do_lower_case: bool = True) -> FoldingTable:
 
 
 def folding_table_of(fold: Callable[[str], str]) -> FoldingTable:
-    """Compiles a function of one character."""
+    """Tabulates a function of one character."""
     rows = np.zeros(_FOLDING_ENDS, np.int32)
     replacements = {"\0": FoldingTable.ITSELF, "": FoldingTable.GONE}
     for i in range(_FOLDING_ENDS):
@@ -98,7 +91,7 @@ def folding_table_of(fold: Callable[[str], str]) -> FoldingTable:
 
 
 class CaseKinds:
-    """What a character is to the rule of the final sigma."""
+    """How the rule of the final sigma treats a character."""
 
     NEITHER, CASED, IGNORED = 0, 1, 2
 
@@ -107,10 +100,10 @@ class CaseKinds:
 def case_kinds() -> np.ndarray:
     """The kind of every code point, uint8; those beyond the table are NEITHER.
 
-    Python does not tell these properties, but `lower` does: after a cased character and any ignored ones, a
-    Σ that ends a word is ς.
+    Python does not expose these properties, but `lower` depends on them: after a cased character and any number of
+    ignored ones, a Σ that ends a word becomes ς.
     """
-    # The one character whose lower case is longer; its kind is that of I.
+    # İ is the only character whose lower case is longer; it has the kind of I.
     characters = "".join(map(chr, range(sys.maxunicode + 1))).replace("İ", "I")
     after_it = "".join([c + SIGMA + "\n" for c in characters]).lower()[1::3]
     after_cased_and_it = "".join(["A" + c + SIGMA + "\n" for c in characters]).lower()[2::4]
@@ -121,7 +114,7 @@ def case_kinds() -> np.ndarray:
 
 
 def code_points(text: str) -> np.ndarray:
-    """The text's code points, int32 [number of characters]."""
+    """The code points of a text, int32 [number of characters]."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
 
 

@@ -1,8 +1,8 @@
-"""Where the pieces of a text lie in the text that the user wrote.
+"""The offsets of pieces in the original text.
 
-Plain text and pieces have the same visible characters in the same order: those that are more than white space
-after SentencePiece's own normalization. So a piece is a range of visible characters, counted over the whole
-batch, and its offsets are the begin of its first and the end of its last visible character in the original.
+Plain text and pieces have the same visible characters in the same order; a character is visible unless
+SentencePiece's own normalization leaves only white space of it. So a piece is a range of visible characters,
+counted over the whole batch, from which follow the begin of its first and the end of its last one in the original.
 
     original  "I  like  5,"     pieces           ▁i      ▁like    ▁5      ,
                                 visible ranges   [0,1)   [1,5)    [5,6)   [6,7)
@@ -19,17 +19,14 @@ from sentencepiece import sentencepiece_pb2
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
 from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable, code_points
 
-_SEPARATOR = "\ue000"  # a character of private use: no rule combines it with another
+_SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
 
 
 def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarray:
-    """Which characters of plain text the model's own normalization leaves more of than white space.
-
-    Args:
-      model: a SentencePiece model.
+    """Which characters of plain text the model's own normalization does not reduce to white space.
 
     Returns:
-      bool [code points]; those beyond the table are what its last entry is, visible.
+      bool [code points]; its last entry, True, holds for all code points beyond it.
     """
     everything = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and i != ord(_SEPARATOR)]
     normalized = model.normalize(_SEPARATOR + _SEPARATOR.join(everything) + _SEPARATOR)
@@ -43,11 +40,11 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
 
 
 class Locator:
-    """Finds the pieces of plain texts in the texts that they were made of.
+    """Computes the offsets of pieces in the original texts.
 
     Args:
       model: the SentencePiece model.
-      folding: how characters become plain text.
+      folding: the table of normalization.
       rewriting: the digit-comma rule.
 
     Attributes:
@@ -71,13 +68,13 @@ class Locator:
         """Ids and offsets of a batch.
 
         Args:
-          originals: B texts as the user wrote them.
-          plain: the same, normalized.
-          encoded: B serialized SentencePieceText messages, what the model made of the plain texts.
+          originals: B texts.
+          plain: the texts, normalized.
+          encoded: B serialized SentencePieceText messages, the model's encoding of the plain texts.
 
         Returns:
-          ids, int32 [pieces of all texts]; their offsets, int32 [pieces of all texts, 2]; and where each
-          text's pieces begin and end, int64 [B + 1].
+          ids, int32 [pieces of all texts]; their offsets, int32 [pieces of all texts, 2]; and the splits between
+          the pieces of the texts, int64 [B + 1].
         """
         codes = code_points("".join(plain))
         is_visible = self.visible[np.minimum(codes, len(self.visible) - 1)]
@@ -92,8 +89,8 @@ class Locator:
             for places in (self._rewriting.begins, self._rewriting.ends)
         )
 
-        # A piece without a visible character lies, empty, before the next one; between two that come from the
-        # same character of the original (ﷺ is four words), it is that character too.
+        # A piece without a visible character is empty, in front of the next piece; but between two pieces of the
+        # same original character (ﷺ is four words), it has that character's offsets.
         after = np.where(
             begins < splits[text + 1], np.append(span_begins, 0)[begins], _sizes(originals)[text]
         )
@@ -103,12 +100,12 @@ class Locator:
         return self._rewriting.ids[parts], offsets.astype(np.int32), _count_before(counts)[pieces.splits]
 
     def _spans(self, originals: Sequence[str], is_visible: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Begins and ends, in the original, of each visible character."""
+        """The begin and end of each visible character in its original text."""
         codes = code_points("".join(originals))
         sizes = _sizes(originals)
         splits = _count_before(sizes)
         lengths = self._folding.lengths(codes)
-        # A character ends where the next one that is no mark begins, or the text ends.
+        # A character ends where the next one that is not a mark begins, or at the end of the text.
         is_whole = lengths > 0
         next_wholes = np.append(np.flatnonzero(is_whole), len(codes))[1:]
 
@@ -120,7 +117,7 @@ class Locator:
         return sources - text_begins, ends - text_begins
 
     def _visible_ranges(self, plain: Sequence[str], codes, is_visible, pieces: "_Pieces"):
-        """Begins and ends of the pieces, [P], and splits of the texts, [B + 1], in visible characters."""
+        """The begins and ends of the pieces, [P], and the splits of the texts, [B + 1], in visible characters."""
         visible_before = _count_before(is_visible)
         widths = _utf8_widths(codes)
         visible_before_byte = np.repeat(visible_before, np.append(widths, 1))
@@ -129,7 +126,7 @@ class Locator:
         begins = visible_before_byte[first_byte + pieces.begins]
         ends = visible_before_byte[first_byte + pieces.ends]
         splits = visible_before[text_splits]
-        # Where the model's own rules make one character several (ß, ss), the pieces share it.
+        # If the model's own rules turn one character into several (ß, ss), the pieces share it.
         at_least = np.minimum(begins + (pieces.ids != self._space_id), splits[pieces.text_of + 1])
         return begins, np.maximum(ends, at_least), splits
 
@@ -140,7 +137,7 @@ class _Pieces(NamedTuple):
     ids: np.ndarray  # int64 [P]
     begins: np.ndarray  # int64 [P], bytes in the plain text
     ends: np.ndarray  # int64 [P]
-    splits: np.ndarray  # int64 [B + 1], where each text's pieces begin and end
+    splits: np.ndarray  # int64 [B + 1], between the pieces of the texts
     text_of: np.ndarray  # int64 [P]
 
 
@@ -149,7 +146,7 @@ def _parse(encoded: Sequence[bytes]) -> _Pieces:
     sizes = []
     for text in encoded:
         before = len(numbers)
-        # Three numbers a piece at once: each look at a message's piece makes a Python object of it.
+        # Reads each piece once, since every access creates a Python object.
         message = sentencepiece_pb2.SentencePieceText.FromString(text)
         numbers += [n for piece in message.pieces for n in (piece.id, piece.begin, piece.end)]
         sizes.append((len(numbers) - before) // 3)
@@ -158,7 +155,7 @@ def _parse(encoded: Sequence[bytes]) -> _Pieces:
 
 
 def _superfluous_spaces(codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
-    """Where white space lies at either end of a text or before more of it."""
+    """The places of white space at either end of a text or in front of more white space."""
     spaces = np.flatnonzero(WHITE_SPACE[np.minimum(codes, len(WHITE_SPACE) - 1)])
     words_before = spaces - np.arange(len(spaces))  # characters of words, in all texts before it
     words_at_splits = splits - np.searchsorted(spaces, splits)

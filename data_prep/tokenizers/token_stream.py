@@ -1,4 +1,4 @@
-"""Lines of text in, JSON arrays out: what `albert tokenize` does between two pipes."""
+"""Lines of text in, JSON arrays out: `albert tokenize` between two pipes."""
 
 import json
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ def tokenize_stream(tokenizer: Tokenizer, source: BinaryIO, sink: BinaryIO, outp
     """Writes a JSON array for each line, as soon as the line has arrived.
 
     Args:
-      tokenizer: the vocabulary and its rules.
+      tokenizer: encodes the lines.
       source: UTF-8 text; only "\\n" ends a line.
-      sink: where the arrays go, one a line.
-      output: what they hold: ids, pieces as strings, or [begin, end] in characters of the line.
+      sink: receives one array a line.
+      output: the elements: ids, pieces as strings, or [begin, end] in characters of the line.
 
     Raises:
-      InputError: a line is not UTF-8; the lines before it are written.
+      InputError: a line is not UTF-8; the lines before it have been written.
     """
     done = 0
     for lines in batches_of_lines(source):
@@ -37,8 +37,8 @@ def tokenize_stream(tokenizer: Tokenizer, source: BinaryIO, sink: BinaryIO, outp
 
 
 def batches_of_lines(source) -> Iterator[list[bytes]]:
-    """The lines that are there, without waiting for more of them."""
-    rest: list[bytes] = []  # of a line that goes on
+    """The lines that have arrived, without waiting for more."""
+    rest: list[bytes] = []  # of an incomplete line
     while arrived := source.read1(_READ_BYTES):
         first, *others = arrived.split(b"\n")
         rest.append(first)
@@ -50,7 +50,7 @@ def batches_of_lines(source) -> Iterator[list[bytes]]:
 
 
 def decode_lines(lines: list[bytes], done: int) -> tuple[list[str], InputError | None]:
-    """The texts up to the first line that is none, and what is wrong with that one."""
+    """The texts up to the first line that is not UTF-8, and the error for that line."""
     texts = []
     for line in lines:
         try:

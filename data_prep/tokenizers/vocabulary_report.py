@@ -1,4 +1,4 @@
-"""How well a vocabulary fits text: coverage, unknown pieces, pieces a word."""
+"""How well a vocabulary fits text: coverage, unknown pieces, pieces per word."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,22 +14,22 @@ _LISTED = 20  # unknown characters
 
 @dataclass(frozen=True)
 class VocabularyReport:
-    """What `albert vocab` writes to PREFIX.report.json.
+    """The content of PREFIX.report.json, which `albert vocab` writes.
 
     Attributes:
-      measured_on: "held-out sentences", "eval_file", or "training sentences" where there were too few to
-        hold any out.
+      measured_on: "held-out sentences", "eval_file", or "training sentences" if there are too few to hold any
+        out.
       vocab_size: V.
-      trained_sentences: how many the vocabulary was trained on.
-      sentences: how many these numbers were measured on.
-      words: what white space separates in them; in Chinese and Japanese that is a phrase or a sentence.
-      characters: without spaces, after normalization.
-      pieces: what they are encoded to.
-      character_coverage: share of the characters that the vocabulary knows.
+      trained_sentences: number of sentences the vocabulary was trained on.
+      sentences: number of sentences measured.
+      words: number of words, separated by white space; in Chinese and Japanese these are phrases or sentences.
+      characters: number of characters after normalization, without spaces.
+      pieces: number of pieces.
+      character_coverage: share of the characters that the vocabulary has.
       unknown_rate: share of the pieces that are <unk>.
       pieces_per_word: pieces / words.
-      characters_per_piece: characters / pieces; compares languages that write no spaces.
-      unknown_characters: the most frequent ones and how often they came.
+      characters_per_piece: characters / pieces; comparable between languages without spaces.
+      unknown_characters: the most frequent ones and their counts.
     """
 
     measured_on: str
@@ -53,13 +53,13 @@ def measure_vocabulary(
 
     Args:
       model: a serialized SentencePiece model.
-      sentences: text as it was read, any number of them.
+      sentences: text before normalization.
       do_lower_case: as in training.
-      measured_on: what the sentences are, for the report.
-      trained_sentences: how many others the model was trained on, for the report.
+      measured_on: copied to the report.
+      trained_sentences: copied to the report.
 
     Returns:
-      The report; shares of nothing are 0, and the coverage of nothing is 1.
+      The report; without sentences its shares are 0 and its coverage is 1.
 
     >>> measure_vocabulary(model, ["She lived in 日本."], True, "eval_file", 9).unknown_characters
     {'日': 1, '本': 1}
@@ -95,7 +95,7 @@ def measure_vocabulary(
 
 
 def report_table(report: VocabularyReport) -> Table:
-    """The report for a terminal."""
+    """The report as a table for a terminal."""
     table = Table(title=f"Vocabulary of {report.vocab_size:,} pieces on {report.measured_on}", min_width=50)
     table.add_column("measure")
     table.add_column("value", justify="right")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import json
 import os
 import re
 import zlib
@@ -14,7 +13,7 @@ import numpy as np
 import sentencepiece
 
 from data_prep.errors import InputError
-from data_prep.files import write_text, written_aside
+from data_prep.files import read_json_object, write_json, write_text, written_aside
 from data_prep.text.documents import InputFormat, read_documents
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS, normalize
@@ -31,17 +30,17 @@ class VocabularySettings:
 
     Attributes:
       input_file: text files, .jsonl, .tfrecord, .parquet, all but the last also as .gz .bz2 .xz .zst;
-        tfds:NAME/CONFIG:SPLIT; "-" for standard input. Globs and commas allowed.
-      output_prefix: PREFIX.model, PREFIX.vocab and PREFIX.report.json are written.
-      vocab_size: V, number of pieces, symbols among them.
+        tfds:NAME/CONFIG:SPLIT; "-" for standard input. Globs and commas are allowed.
+      output_prefix: writes PREFIX.model, PREFIX.vocab and PREFIX.report.json.
+      vocab_size: V, the number of pieces including symbols.
       input_format: layout of text files: "lines" (one sentence a line, blank lines between documents) or "prose".
-      language: language of prose, for the sentence breaker.
+      language: language of prose, for the sentence splitter.
       text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
       do_lower_case: False for a cased vocabulary.
       character_coverage: share of the text's characters that get a piece; 0.9995 suits Chinese and Japanese.
-      max_sentences: train on a random sample of so many sentences, which are held in memory.
-      eval_file: measure the vocabulary on this text. Without it one sentence in a hundred is held out.
-      max_eval_sentences: measure it on a random sample of so many.
+      max_sentences: train on a random sample of this many sentences, which is held in memory.
+      eval_file: measure the vocabulary on this text. Without it, one sentence in a hundred is held out.
+      max_eval_sentences: measure on a random sample of this many sentences.
       random_seed: seed of the samples.
     """
 
@@ -62,12 +61,9 @@ class VocabularySettings:
 def train_vocabulary(settings: VocabularySettings) -> Path:
     """Trains a unigram vocabulary and measures it; the same text and settings give the same bytes.
 
-    Args:
-      settings: what to read, where to write.
-
     Returns:
       The path of the SentencePiece model, PREFIX.model; PREFIX.vocab and PREFIX.report.json (a
-      VocabularyReport) lie beside it.
+      VocabularyReport) are beside it.
 
     Raises:
       InputError: a setting is out of range, the input cannot be read, or the text has too few
@@ -75,27 +71,26 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
     """
     _check(settings)
     training, evaluation, measured_on = _samples(settings)
-    # Here and not while reading: most sentences of a large text are not in the sample.
+    # After sampling, since most sentences of a large text are not in the sample.
     training = [normalize(sentence, settings.do_lower_case) for sentence in training]
-    # Without a letter the trainer would end the whole program.
+    # Without a letter the trainer would abort the process.
     if not any(character.isalnum() for sentence in training for character in sentence):
-        raise InputError(f"A vocabulary needs text. Received no letter in {settings.input_file}.")
+        raise InputError(f"A vocabulary needs text. Received {settings.input_file}, which has no letters.")
     model = _train(training, settings)
     report = measure_vocabulary(model, evaluation, settings.do_lower_case, measured_on, len(training))
 
     model_file = Path(f"{settings.output_prefix}.model")
     model_file.parent.mkdir(parents=True, exist_ok=True)
-    report_text = json.dumps(dataclasses.asdict(report), indent=2, ensure_ascii=False) + "\n"
     write_text(f"{settings.output_prefix}.vocab", _vocab_listing(model))
-    write_text(report_file(model_file), report_text)
-    # Last: where the model is, the other two are.
+    write_json(report_file(model_file), dataclasses.asdict(report))
+    # Last, so that a model implies the other two.
     with written_aside(model_file) as aside:
         aside.write_bytes(model)
     return model_file
 
 
 def report_file(model_file: Path) -> Path:
-    """Where the report of a vocabulary is.
+    """The path of a vocabulary's report.
 
     >>> report_file(Path("vocab/30k.model"))
     PosixPath('vocab/30k.report.json')
@@ -104,20 +99,20 @@ def report_file(model_file: Path) -> Path:
 
 
 def read_report(model_file: Path) -> VocabularyReport:
-    """The report that was written beside a model."""
-    return VocabularyReport(**json.loads(report_file(model_file).read_text(encoding="utf-8")))
+    """Reads the report of a vocabulary."""
+    return VocabularyReport(**read_json_object(report_file(model_file)))
 
 
 class Reservoir:
     """A uniform sample of a stream, holding no more than the sample (Vitter's algorithm R).
 
     Args:
-      size: most items to keep; while there are no more, they are all kept in their order.
+      size: largest number of items to keep; a shorter stream is kept in its order.
       rng: source of the draws.
 
     Attributes:
       sample: the items kept so far.
-      seen: how many there were.
+      seen: the number of items so far.
     """
 
     def __init__(self, size: int, rng: np.random.Generator):
@@ -135,7 +130,7 @@ class Reservoir:
 
 
 def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
-    """The sentences to train on, those to measure on, and what the latter are."""
+    """The sentences for training and for measuring, and a description of the latter."""
     rng = np.random.default_rng(settings.random_seed)
     training = Reservoir(settings.max_sentences, rng)
     evaluation = Reservoir(settings.max_eval_sentences, rng)
@@ -147,7 +142,7 @@ def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
             evaluation.add(sentence)
         return training.sample, evaluation.sample, "eval_file"
     if not training.sample or not evaluation.sample:
-        # Too short a text: all of it is needed.
+        # The text is too short to hold anything out.
         everything = training.sample + evaluation.sample
         return everything, everything[: settings.max_eval_sentences], "training sentences"
     return training.sample, evaluation.sample, "held-out sentences"
@@ -162,7 +157,7 @@ def _sentences(files: str, settings: VocabularySettings) -> Iterator[str]:
 
 
 def _is_held_out(sentence: str, seed: int) -> bool:
-    """By the text itself, so that a sentence that comes twice is not in both samples."""
+    """Depends on the text alone, so that a repeated sentence is not in both samples."""
     return zlib.crc32(sentence.encode(), seed & 0xFFFFFFFF) % _HELDOUT_SHARE == 0
 
 
@@ -180,13 +175,13 @@ def _train(sample: list[str], settings: VocabularySettings) -> bytes:
             bos_id=-1,
             eos_id=-1,
             control_symbols=list(CONTROL_SYMBOLS),
-            # A list: the README's quoted string would become one piece.
+            # A list: the quoted string of the original's README would become one piece.
             user_defined_symbols=list(USER_SYMBOLS),
             normalization_rule_name="nmt_nfkc",  # as in the released 30k-clean.model
             byte_fallback=False,
-            max_sentence_length=1 << 24,  # longer lines would be dropped without a word
+            max_sentence_length=1 << 24,  # longer lines would be dropped silently
             shuffle_input_sentence=False,
-            # Partial sums are added up by thread: another number of threads, another last digit.
+            # Fixed, since it determines the order of summation and so the last digits.
             num_threads=16,
             minloglevel=2,
         )
@@ -206,7 +201,7 @@ def _vocab_listing(model: bytes) -> str:
 
 
 def _explained(message: str, settings: VocabularySettings) -> str | None:
-    """The user's part of the trainer's messages; anything else is a defect."""
+    """Explains the trainer's errors that the user can mend; None for all others."""
     if too_high := re.search(r"Vocabulary size too high .*<= (\d+)", message):
         return (
             f"`vocab_size` must not exceed what the text supports. Received {settings.vocab_size}; this text "
@@ -236,7 +231,7 @@ def _check(settings: VocabularySettings) -> None:
 
 
 def _check_output(prefix: str) -> None:
-    """Before reading and training for hours, not after."""
+    """Checks the output before reading and training for hours."""
     if not prefix or prefix.endswith("/"):
         raise InputError(f'`output_prefix` must end with a name, such as "vocab/30k". Received {prefix!r}.')
     folder = next(parent for parent in Path(prefix).absolute().parents if parent.exists())

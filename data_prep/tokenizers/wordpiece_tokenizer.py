@@ -1,6 +1,6 @@
-"""Text to ids with a WordPiece vocab.txt, as BERT and the Chinese ALBERT checkpoints do it.
+"""Text to ids with a WordPiece vocab.txt, as in BERT and the Chinese ALBERT checkpoints.
 
-text --words, CJK characters, punctuation--> plain words --longest pieces first--> ids
+text --spaces, Chinese characters, punctuation--> plain words --longest pieces first--> ids
 """
 
 import os
@@ -21,23 +21,23 @@ _SPACE_IN_CHINESE = re.compile(f"(?<=[{CHINESE}]) | (?=[{CHINESE}])")
 
 
 class WordPieceTokenizer:
-    """A WordPiece vocabulary with BERT's rules for words; offers what AlbertTokenizer does.
+    """A WordPiece vocabulary with BERT's rules for words; has the interface of AlbertTokenizer.
 
     Args:
-      vocab_file: a vocab.txt, one piece a line, with [PAD], [UNK], [CLS], [SEP] and [MASK].
+      vocab_file: a vocab.txt: one piece a line, with [PAD], [UNK], [CLS], [SEP] and [MASK].
       do_lower_case: False for a cased vocabulary, which also keeps accents.
       content: the file's bytes if they are in memory; `vocab_file` then only names them in messages.
 
     Attributes:
-      file: the vocabulary's.
+      file: the vocabulary file.
       pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
       vocab_size: V.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
       starts_word: bool [V], whether a piece starts a word for whole-word masking: all without ##.
-      is_special: bool [V], the symbols that never stand for text.
+      is_special: bool [V], the symbols that never represent text.
 
     Raises:
-      InputError: the file is missing, is no UTF-8 text, lacks a symbol or has a piece twice.
+      InputError: the file is missing, is not UTF-8 text, lacks a symbol or repeats a piece.
 
     >>> tokenizer = WordPieceTokenizer("vocab.txt")
     >>> [tokenizer.pieces[i] for i in tokenizer.encode("我喜欢Transformers!")]
@@ -66,22 +66,16 @@ class WordPieceTokenizer:
         return WordPieceTokenizer, (self.file, self.do_lower_case, self._content)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of one text, without [CLS] and [SEP]; a typed "[MASK]" is text, never the symbol."""
+        """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol."""
         words = split_words(text, self.do_lower_case)
         return [i for word in words for i, _ in self._pieces_of(word.text)]
 
     def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
-        """The ids of many texts, for each int32 [number of pieces]."""
+        """The ids of each text, int32 [number of pieces]."""
         return [np.array(self.encode(text), np.int32) for text in texts]
 
     def encode_with_offsets(self, text: str) -> Encoding:
-        """The ids of one text and where each piece lies in it.
-
-        Args:
-          text: any text.
-
-        Returns:
-          ids and offsets, in characters of the text; an accent belongs to its letter.
+        """The ids of one text and the offsets of its pieces; an accent belongs to its letter.
 
         >>> tokenizer.encode_with_offsets("我 喜欢 Cafés").offsets.tolist()  # 我 喜 欢 cafe ##s
         [[0, 1], [2, 3], [3, 4], [5, 9], [9, 10]]
@@ -96,11 +90,11 @@ class WordPieceTokenizer:
         return Encoding(np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2))
 
     def encode_batch_with_offsets(self, texts: list[str]) -> list[Encoding]:
-        """The ids and offsets of many texts."""
+        """The result of `encode_with_offsets` for each text."""
         return [self.encode_with_offsets(text) for text in texts]
 
     def decode(self, ids) -> str:
-        """The plain text of ids; symbols but [UNK] leave nothing behind, nor do spaces in Chinese.
+        """The plain text of ids, without symbols except [UNK] and without spaces in Chinese.
 
         >>> tokenizer.decode(tokenizer.encode("我喜欢 Transformers!"))
         '我喜欢transformers !'
@@ -109,7 +103,7 @@ class WordPieceTokenizer:
         return _SPACE_IN_CHINESE.sub("", " ".join(pieces).replace(" ##", ""))
 
     def _split(self, word: str) -> tuple[tuple[int, int], ...]:
-        """(id, end in the word) of the longest piece that fits, again and again; [UNK] if one fails."""
+        """(id, end in the word) of the longest matching piece, repeatedly; [UNK] if none matches."""
         unknown = ((self.unk_id, len(word)),)
         if len(word) > LONGEST_WORD:
             return unknown
@@ -133,20 +127,20 @@ def _read_pieces(content: bytes, path: Path) -> tuple[str, ...]:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"A vocab.txt must be UTF-8 text. {path} is not, from byte {error.start} on; a SentencePiece "
-            "model goes with --spm_model_file."
+            f"A vocab.txt must be UTF-8 text. {path} has an invalid byte at {error.start}; a SentencePiece "
+            "model belongs to --spm_model_file."
         ) from None
     pieces = tuple(line.strip() for line in lines)
     if missing := [symbol for symbol in SYMBOLS if symbol not in pieces]:
         raise InputError(
-            f"A WordPiece vocabulary must have the symbols {', '.join(SYMBOLS)}, each on its line. {path} "
+            f"A WordPiece vocabulary must have the symbols {', '.join(SYMBOLS)}, one on a line. {path} "
             f"lacks {', '.join(missing)}."
         )
     seen: dict[str, int] = {}
     for number, piece in enumerate(pieces, 1):
         if seen.setdefault(piece, number) != number and piece:
             raise InputError(
-                f"A vocabulary must have each piece once. {path} has {piece!r} on lines {seen[piece]} "
+                f"A vocabulary must not repeat a piece. {path} has {piece!r} on lines {seen[piece]} "
                 f"and {number}."
             )
     return pieces

@@ -1,4 +1,4 @@
-"""BERT's words, of which a WordPiece vocabulary's pieces are parts.
+"""Text to BERT's words, which WordPiece splits into pieces.
 
 text --at white space, around Chinese characters--> chunks --lower case, no accents--> plain --punctuation--> words
 """
@@ -19,13 +19,13 @@ from data_prep.tokenizers.normalization import FoldingTable, folding_table_of
 CHINESE = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f"
 )
-# White space to the original, for which \v, \f and U+001C to U+001F are control characters that go.
+# White space in the original, which drops \v, \f and U+001C to U+001F as control characters.
 _SPACE = " \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _CHUNK = re.compile(f"[{CHINESE}]|[^{CHINESE}{_SPACE}]+")
 
 
 class Word(NamedTuple):
-    """A plain word of N characters and the span of the text that each of them stands for."""
+    """A plain word of N characters and the span of the text that each character comes from."""
 
     text: str
     begins: list[int]
@@ -35,7 +35,7 @@ class Word(NamedTuple):
 def split_words(text: str, do_lower_case: bool = True) -> list[Word]:
     """BERT's words: split at white space, around Chinese characters and around punctuation.
 
-    Control characters go; with `do_lower_case` so do capitals and accents.
+    Drops control characters; with `do_lower_case`, converts to lower case and drops accents.
 
     >>> [word.text for word in split_words("Où est-il? 在北京")]
     ['ou', 'est', '-', 'il', '?', '在', '北', '京']
@@ -53,7 +53,7 @@ def _plain(chunk: str, begin: int, do_lower_case: bool) -> Word:
         return Word(
             text, list(range(begin, begin + len(text))), list(range(begin + 1, begin + 1 + len(text)))
         )
-    kept = [(i, c) for i, c in enumerate(chunk, begin) if not _goes(c)]
+    kept = [(i, c) for i, c in enumerate(chunk, begin) if not _is_dropped(c)]
     text = "".join([c for _, c in kept])
     if not do_lower_case:
         return Word(text, [i for i, _ in kept], [i + 1 for i, _ in kept])
@@ -83,19 +83,19 @@ def _without_accents(text: str) -> str:
     return "".join([c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn"])
 
 
-def _goes(character: str) -> bool:
+def _is_dropped(character: str) -> bool:
     return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf")
 
 
 def _is_punctuation(character: str) -> bool:
-    """All ASCII but letters, digits and controls, such as ^ and $, and what Unicode calls punctuation."""
+    """Unicode's punctuation, and all of ASCII but letters, digits, controls and the space (^, $)."""
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "
     return unicodedata.category(character).startswith("P")
 
 
 class Kinds:
-    """What a character is to the rules."""
+    """How the rules treat a character."""
 
     IN_WORD, SPACE, CHINESE, PUNCTUATION, GONE, ACCENT, REORDERED = range(7)
 
@@ -104,12 +104,12 @@ class Kinds:
 def character_kinds(do_lower_case: bool = True) -> np.ndarray:
     """The kind of every code point, uint8; those beyond the table are IN_WORD.
 
-    An ACCENT is dropped from its word, which only `do_lower_case` does. REORDERED is what is not, although
-    Unicode's decomposition may change its place among its neighbours.
+    `do_lower_case` drops an ACCENT from its word. A REORDERED mark stays, but Unicode's decomposition may change
+    its place among its neighbours.
     """
     characters = [chr(i) for i in range(sys.maxunicode + 1)]
     members: list[tuple[int, Iterable[str]]] = [
-        (Kinds.GONE, filter(_goes, characters)),
+        (Kinds.GONE, filter(_is_dropped, characters)),
         (Kinds.SPACE, re.findall(f"[{_SPACE}]", "".join(characters))),
         (Kinds.CHINESE, re.findall(f"[{CHINESE}]", "".join(characters))),
         (Kinds.PUNCTUATION, filter(_is_punctuation, characters)),
@@ -125,7 +125,7 @@ def character_kinds(do_lower_case: bool = True) -> np.ndarray:
 
 @cache
 def combining_classes() -> tuple[np.ndarray, np.ndarray]:
-    """Code points of the kinds ACCENT and REORDERED, ascending, and their combining classes; int32 [M] each."""
+    """The code points of kinds ACCENT and REORDERED, ascending, and their combining classes; int32 [M] each."""
     kinds = character_kinds()
     marks = np.flatnonzero((kinds == Kinds.ACCENT) | (kinds == Kinds.REORDERED)).astype(np.int32)
     return marks, np.array([unicodedata.combining(chr(i)) for i in marks], np.int32)
@@ -133,7 +133,7 @@ def combining_classes() -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def accent_folding() -> FoldingTable:
-    """Lower case without accents, one character at a time; Σ stays, for it looks at its neighbours."""
+    """Lower case without accents, one character at a time; Σ stays, since it depends on its neighbours."""
     return folding_table_of(
         lambda character: character if character == "Σ" else _without_accents(character.lower())
     )

@@ -1,4 +1,4 @@
-"""A small corpus for `make demo`: documents in the "lines" format, some of them held out from training."""
+"""A small corpus for `make demo`: training and held-out documents in the "lines" format."""
 
 import dataclasses
 import hashlib
@@ -21,8 +21,8 @@ class Corpus:
     Attributes:
       train: DIRECTORY/train.txt.
       heldout: DIRECTORY/heldout.txt, for evaluation.
-      train_documents, heldout_documents: how many documents each has.
-      sentences: how many there are in both.
+      train_documents, heldout_documents: number of documents in each.
+      sentences: number of sentences in both.
       num_bytes: size of both.
     """
 
@@ -35,18 +35,15 @@ class Corpus:
 
 
 def write_corpus(documents: Iterable[Document], directory: str | Path, heldout_share: float = 0.05) -> Corpus:
-    """Splits documents by a hash of where they come from, and writes both parts.
+    """Splits documents by a hash of their source and writes train.txt and heldout.txt.
 
-    Sentences of 40 characters or more that are in a held-out document too are left out of training, so that
-    evaluation does not ask for what was learned by heart.
+    Removes sentences of 40 characters or more from training if a held-out document has them, too, so that
+    evaluation does not measure memorization.
 
     Args:
-      documents: each with a `source` of its own; they are held in memory.
-      directory: where train.txt and heldout.txt go.
+      documents: each with its own `source`; they are held in memory.
+      directory: receives the two files.
       heldout_share: share of the documents that is held out, at least one.
-
-    Returns:
-      What was written.
 
     Raises:
       InputError: there are fewer than two documents with two sentences.
@@ -67,7 +64,7 @@ def write_corpus(documents: Iterable[Document], directory: str | Path, heldout_s
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     train, heldout = directory / "train.txt", directory / "heldout.txt"
-    # By source again, so that the files read like the packages or books that they come from.
+    # Sorted by source, so that the files follow the order of the packages or books.
     _write_lines(train, sorted(train_documents, key=lambda document: document.source))
     _write_lines(heldout, sorted(heldout_documents, key=lambda document: document.source))
     return Corpus(
@@ -83,18 +80,18 @@ def write_corpus(documents: Iterable[Document], directory: str | Path, heldout_s
 def read_user_text(
     path: str | Path, language: str = "en", sentences_per_document: int = 200
 ) -> Iterator[Document]:
-    """Prose in pieces, cut between paragraphs, so that even a single book has documents to hold out.
+    """Reads prose in pieces, cut between paragraphs, so that even a single book has documents to hold out.
 
     Args:
-      path: a text file, or a folder whose .txt and .md files are read, those of its folders too.
-      language: ISO 639 code for the sentence breaker.
+      path: a text file, or a folder whose .txt and .md files are read recursively.
+      language: ISO 639 code for the sentence splitter.
       sentences_per_document: a piece ends with the paragraph that reaches this number.
 
     Yields:
       Documents; their source is "FILE, piece N".
 
     Raises:
-      InputError: nothing is there, or a file is empty or not UTF-8.
+      InputError: there is no text, or a file is empty or not UTF-8.
     """
     for file in _text_files(Path(path)):
         piece: list[str] = []

@@ -1,6 +1,6 @@
-"""English that every installation has: the docstrings of the installed packages, a document a module.
+"""English text that every installation has: the docstrings of installed packages, one document a module.
 
-.py files --ast--> docstrings, each kept once --prose_paragraphs--> paragraphs --> sentences --> Document
+.py files --ast--> docstrings without repetitions --prose_paragraphs--> paragraphs --> sentences --> Document
 """
 
 import ast
@@ -19,10 +19,9 @@ from rich.progress import track
 
 from data_prep.errors import InputError
 from data_prep.text.documents import Document, split_sentences
-from examples.demo.corpus import Corpus, write_corpus
 
 STANDARD_LIBRARY = "stdlib"
-# What requirements.txt brings along, as far as it has prose.
+# The packages of requirements.txt that have prose.
 PACKAGES = (
     "tensorflow",
     "keras",
@@ -40,54 +39,31 @@ PACKAGES = (
 _SKIPPED_FOLDERS = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages"})
 _FENCE = re.compile(r"\s*(```|~~~)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\. |In \[\d+\]:|\$ )")
-# "Args: x: What it is", "Parameters ---------- x : int", "- item": a list, whose items are no sentences.
+# "Args: x: Its meaning", "Parameters ---------- x : int", "- item": lists, whose items are not sentences.
 _LIST = re.compile(r"\w[\w ]{0,30}(:\s| -{3,})|`?\w+`? : |[-*•]\s")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-
-
-def write_docstring_corpus(
-    directory: str | Path,
-    packages: Sequence[str] = PACKAGES,
-    heldout_share: float = 0.05,
-    workers: int = 2,
-    show_progress: bool = True,
-) -> Corpus:
-    """Writes DIRECTORY/train.txt and DIRECTORY/heldout.txt from the docstrings of installed packages.
-
-    Args:
-      directory: where the two files go.
-      packages: names of packages, found without importing them; "stdlib" is the standard library.
-      heldout_share: share of the modules that is held out from training.
-      workers: processes that parse.
-      show_progress: a progress bar on the terminal.
-
-    Returns:
-      What was written; no docstring occurs twice in it, and no held-out sentence of 40 characters or more
-      is in the training file.
-
-    Raises:
-      InputError: a package is not installed.
-    """
-    return write_corpus(docstring_documents(packages, workers, show_progress), directory, heldout_share)
 
 
 def docstring_documents(
     packages: Sequence[str] = PACKAGES, workers: int = 2, show_progress: bool = False, min_sentences: int = 4
 ) -> Iterator[Document]:
-    """The prose of each module's docstrings; a docstring that occurs again in any module is left out.
+    """The prose of each module's docstrings, without docstrings that an earlier one repeats.
 
     Args:
-      packages: names of packages; "stdlib" is the standard library.
+      packages: names of packages, which are found without importing them; "stdlib" is the standard library.
       workers: processes that parse.
-      show_progress: a progress bar on the terminal.
-      min_sentences: docstrings with fewer are left out; a module's one-liners do not follow from each other.
+      show_progress: whether to show a progress bar.
+      min_sentences: skips docstrings with fewer, since a module's one-liners do not form a text.
 
     Yields:
       Documents; their source is the module's name: "numpy/linalg/_linalg.py".
+
+    Raises:
+      InputError: a package is not installed.
     """
     modules = [module for package in packages for module in _python_files(package)]
     seen: set[bytes] = set()
-    # spawn: the caller may have TensorFlow's threads running, which do not survive a fork.
+    # spawn: TensorFlow's threads, which the caller may have started, do not survive a fork.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         texts = pool.map(module_docstrings, [path for _, path in modules], chunksize=32)
         shown = track(texts, "reading docstrings", len(modules), disable=not show_progress, transient=True)
@@ -99,7 +75,7 @@ def docstring_documents(
 
 
 def sentences_of(docstring: list[str]) -> list[str]:
-    """The sentences of a docstring's paragraphs; a list, such as the arguments, stays in one piece.
+    """The sentences of a docstring's paragraphs; a list, such as the arguments, stays whole.
 
     >>> sentences_of(["Adds. Twice.", "Args: x: The first. y: The second."])
     ['Adds.', 'Twice.', 'Args: x: The first. y: The second.']
@@ -112,7 +88,7 @@ def module_docstrings(path: Path) -> list[list[str]]:
     """The paragraphs of each docstring of a Python file, from top to bottom."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other people's escapes
+            warnings.simplefilter("ignore")  # invalid escapes in the packages
             tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
         return []  # a template, or written for another Python
@@ -124,7 +100,7 @@ def module_docstrings(path: Path) -> list[list[str]]:
 
 
 def prose_paragraphs(docstring: str) -> Iterator[str]:
-    """Takes a docstring apart into paragraphs, without code and doctests.
+    """Splits a docstring into paragraphs, without code and doctests.
 
     >>> list(prose_paragraphs("Adds.\\n\\n  >>> add(1)\\n  2\\n\\n  Args:\\n    x: The first,\\n      a number."))
     ['Adds.', 'Args: x: The first, a number.']
@@ -137,7 +113,7 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
         if line.strip() and not (fenced or _FENCE.match(line) or skipping or _PROMPT.match(line)):
             paragraph.append(line)
             continue
-        # What a doctest prints goes on to the next blank line.
+        # The output of a doctest ends at the next blank line.
         skipping = bool(line.strip()) and (skipping or bool(_PROMPT.match(line)))
         if paragraph:
             yield " ".join(" ".join(paragraph).split())
@@ -145,7 +121,7 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a sentence reads like one: a word or more, and mostly letters.
+    """Whether a sentence is prose: it has a word, and most characters are letters.
 
     >>> is_prose("Returns: A `Tensor`."), is_prose("y = f(x[0], 2) + 1")
     (True, False)
@@ -155,7 +131,7 @@ def is_prose(sentence: str) -> bool:
 
 
 def _is_new(docstring: list[str], seen: set[bytes]) -> bool:
-    """Whether a docstring was not seen before, apart from case, spaces and punctuation."""
+    """Whether no earlier docstring is equal, apart from case, spaces and punctuation."""
     plain = "".join(filter(str.isalnum, "".join(docstring).lower()))
     digest = hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=16).digest()
     if digest in seen:

@@ -88,7 +88,7 @@ def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
         ),
         (
             Vocabulary("sentencepiece", spm_model(50).replace(b"[MASK]", b"[XXXX]")),
-            r".*source/spm.model has not; make one",
+            r".*source/spm.model does not; make one",
         ),
     ],
 )

@@ -137,7 +137,7 @@ def test_bad_vocabularies(tmp_path):
     with pytest.raises(InputError, match="must be a file"):
         WordPieceTokenizer(path)
     path.write_bytes(b"[PAD]\n\xff")
-    with pytest.raises(InputError, match="must be UTF-8.*byte 6"):
+    with pytest.raises(InputError, match="must be UTF-8.*invalid byte at 6"):
         WordPieceTokenizer(path)
     path.write_text("")
     with pytest.raises(InputError, match=r"lacks \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"):
