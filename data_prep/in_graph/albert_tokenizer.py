@@ -134,7 +134,7 @@ class GraphAlbertTokenizer(tf.Module):
     def _fold(self, texts: tf.RaggedTensor) -> _Plain:
         """Normalizes code points: one ragged gather, and the final sigma."""
         superfluous = self._superfluous_spaces(texts.values, texts.row_splits)
-        gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.GONE)
+        gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.DROPPED)
         rows = tf.tensor_scatter_nd_update(self._folding_row(texts.values), superfluous, gone)
         folded = tf.gather(self._folding, rows)
         sources = row_of_values(folded.row_splits)
@@ -196,7 +196,7 @@ class GraphAlbertTokenizer(tf.Module):
         self, texts: tf.Tensor, originals: tf.RaggedTensor, byte_begins: tf.RaggedTensor, plain: _Plain
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The begin and end, in bytes, of the original of each visible character."""
-        is_whole = self._folding_row(originals.values) != FoldingTable.GONE  # not a mark
+        is_whole = self._folding_row(originals.values) != FoldingTable.DROPPED  # not a mark
         byte_splits = count_before(tf.strings.length(texts))
         text = row_of_values(originals.row_splits)
         # A character ends where the next one that is not a mark begins, or at the end of the text.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data_prep.tokenizers.normalization import SIGMA, CaseKinds, case_kinds
+from data_prep.tokenizers.normalization import SIGMA, CaseKind, case_kinds
 
 TEXTS = [tf.TensorSpec([None], tf.string)]
 
@@ -28,7 +28,7 @@ class SigmaRule(tf.Module):
 
     def __init__(self):
         super().__init__()
-        self._kinds = tf.constant(np.append(case_kinds(), np.uint8(CaseKinds.NEITHER)))
+        self._kinds = tf.constant(np.append(case_kinds(), np.uint8(CaseKind.NEITHER)))
 
     def __call__(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
         """Code points, int32 [N], of texts with the given splits, int64 [B + 1], with every Σ in lower case."""
@@ -38,13 +38,13 @@ class SigmaRule(tf.Module):
     def _lower(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
         """Σ to ς if a cased character precedes and none follows, else to σ; skips ignored characters."""
         kinds = looked_up(self._kinds, codes)
-        counted = tf.where(kinds != CaseKinds.IGNORED)[:, 0]
+        counted = tf.where(kinds != CaseKind.IGNORED)[:, 0]
         sigmas = tf.where(codes == ord(SIGMA))
         place = tf.searchsorted(counted, sigmas[:, 0])
         counted = tf.concat([[-1], counted, [size(codes)]], 0)  # sentinels: every place has neighbours
         before, after = tf.gather(counted, place), tf.gather(counted, place + 2)
         text = tf.searchsorted(splits, sigmas[:, 0], side="right") - 1
-        is_cased = padded(kinds == CaseKinds.CASED)
+        is_cased = padded(kinds == CaseKind.CASED)
         follows = (before >= tf.gather(splits, text)) & tf.gather(is_cased, tf.maximum(before, 0))
         goes_on = (after < tf.gather(splits, text + 1)) & tf.gather(is_cased, after)
         lowered = tf.where(follows & ~goes_on, ord("ς"), ord("σ"))

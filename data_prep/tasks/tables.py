@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, shown
-from data_prep.text.sources import COMPRESSIONS, UnpackedFile
+from data_prep.text.sources import COMPRESSIONS, InputFile
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -72,7 +72,7 @@ def read_unpacked(path: Path) -> str:
     Raises:
       InputError: the file is missing, empty, damaged or not UTF-8; the message names the line.
     """
-    with UnpackedFile(path) as file:
+    with InputFile(path) as file:
         data = b"".join(file)
     try:
         return data.decode("utf-8").removeprefix("\ufeff")

@@ -24,7 +24,7 @@ from typing import Literal, get_args
 
 from data_prep.errors import InputError
 from data_prep.text.rows import rows_reader
-from data_prep.text.sources import UnpackedFile
+from data_prep.text.sources import InputFile
 
 InputFormat = Literal["lines", "prose"]
 
@@ -91,7 +91,7 @@ def read_paragraphs(path: Path) -> Iterator[str]:
     Raises:
       InputError: the file is missing, a folder, empty, damaged, or not UTF-8.
     """
-    with UnpackedFile(path) as file:
+    with InputFile(path) as file:
         yield from split_paragraphs(_text_lines(file))
 
 
@@ -197,7 +197,7 @@ def _read_lines(path: Path) -> Iterator[Document]:
     sentences: list[str] = []
     begin = 0
     first_line = 1
-    with UnpackedFile(path) as file:
+    with InputFile(path) as file:
         # Binary lines end at \n only: str.splitlines would also cut at form feeds and U+2028.
         for number, line in enumerate(file, start=1):
             sentence = _decode(line, file).strip()
@@ -214,7 +214,7 @@ def _read_lines(path: Path) -> Iterator[Document]:
 
 def _read_prose(path: Path, language: str) -> Iterator[Document]:
     begin = 0
-    with UnpackedFile(path) as file:
+    with InputFile(path) as file:
         pieces = _sentences(split_paragraphs(_text_lines(file)), language)
         for number, sentences in enumerate(pieces, start=1):
             source = file.name if number == 1 else f"{file.name}, part {number}"
@@ -245,13 +245,13 @@ def _sentences(paragraphs: Iterable[str], language: str) -> Iterator[tuple[str, 
         yield tuple(sentences)
 
 
-def _text_lines(file: UnpackedFile) -> Iterator[str]:
+def _text_lines(file: InputFile) -> Iterator[str]:
     """Lines of text without their ends: \\n, \\r\\n, or the \\r of old Macs."""
     for line in file:
         yield from _decode(line, file).removesuffix("\n").removesuffix("\r").split("\r")
 
 
-def _decode(raw: bytes, file: UnpackedFile) -> str:
+def _decode(raw: bytes, file: InputFile) -> str:
     """The line just read as text, without the byte-order mark at the start of files from Windows editors."""
     offset = file.offset - len(raw)
     try:

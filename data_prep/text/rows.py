@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError, first_line
-from data_prep.text.sources import COMPRESSIONS, UnpackedFile, check_input
+from data_prep.text.sources import COMPRESSIONS, InputFile, check_input
 from data_prep.text.tfds_rows import is_tfds, read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
 from data_prep.tfrecord.serialization import parse_example
@@ -53,7 +53,7 @@ def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
 
 
 def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
-    with UnpackedFile(path) as file:
+    with InputFile(path) as file:
         for number, line in enumerate(file, start=1):
             source = f"{file.name}, line {number}"
             if line.isspace():
@@ -76,8 +76,8 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
 
 
 def _read_tfrecords(path: Path, text_field: str) -> Iterator[Row]:
-    packed = path.suffix not in COMPRESSIONS and path.is_file() and is_gzip(path)
-    with UnpackedFile(path, ".gz" if packed else None) as file:
+    is_unnamed_gzip = path.suffix not in COMPRESSIONS and path.is_file() and is_gzip(path)
+    with InputFile(path, ".gz" if is_unnamed_gzip else None) as file:
         for number, record in enumerate(read_payloads(file.read, file.name), start=1):
             source = f"{file.name}, record {number}"
             features = parse_example(record)

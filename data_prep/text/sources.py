@@ -1,6 +1,6 @@
 """Flags to inputs, and inputs to bytes: plain and compressed files, and standard input.
 
-patterns --expand_files--> paths --UnpackedFile--> lines or blocks of bytes, and the position in the file
+patterns --expand_files--> paths --InputFile--> lines or blocks of bytes, and the position in the file
 """
 
 import bz2
@@ -56,7 +56,7 @@ def input_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-class UnpackedFile:
+class InputFile:
     """Reads the bytes of an input, decompressed, with no more than a block in memory.
 
     Args:
@@ -70,7 +70,7 @@ class UnpackedFile:
     Raises:
       InputError: the file is missing, unreadable, empty or damaged; names the file and the byte.
 
-    >>> with UnpackedFile(Path("emma.txt.gz")) as file:
+    >>> with InputFile(Path("emma.txt.gz")) as file:
     ...     lines = list(file)
     [b"Emma\\n", ...]
     """
@@ -84,7 +84,7 @@ class UnpackedFile:
         self._raw = _opened(path)
         self._file = unpack(self._raw)
 
-    def __enter__(self) -> "UnpackedFile":
+    def __enter__(self) -> "InputFile":
         return self
 
     def __exit__(self, *exception) -> None:

@@ -80,7 +80,7 @@ class AlbertTokenizer:
         self.is_special = np.array(
             [self._model.is_control(i) or self._model.is_unknown(i) for i in range(self.vocab_size)]
         )
-        self.digit_comma = DigitCommaTable.of(self._model)
+        self.digit_comma = DigitCommaTable.from_model(self._model)
 
     @property
     def serialized_model(self) -> bytes:

@@ -26,7 +26,7 @@ class DigitCommaTable(NamedTuple):
     ends: np.ndarray
 
     @classmethod
-    def of(cls, model: sentencepiece.SentencePieceProcessor) -> "DigitCommaTable":
+    def from_model(cls, model: sentencepiece.SentencePieceProcessor) -> "DigitCommaTable":
         """The table of a vocabulary."""
         splits, parts = [0], []
         for i in range(model.vocab_size()):

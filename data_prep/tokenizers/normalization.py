@@ -47,13 +47,13 @@ class FoldingTable:
 
     Attributes:
       rows: int32 [code points], the row of `values` that replaces a code point; ITSELF, also for code points
-        beyond the table, keeps it, and GONE drops it.
+        beyond the table, keeps it, and DROPPED drops it.
       splits: int32 [rows + 1], `values[splits[i]:splits[i + 1]]` is row i.
       values: int32, code points; the row ITSELF holds a 0 as a placeholder.
     """
 
     ITSELF: ClassVar[int] = 0
-    GONE: ClassVar[int] = 1
+    DROPPED: ClassVar[int] = 1
 
     rows: np.ndarray
     splits: np.ndarray
@@ -75,13 +75,13 @@ def folding_table(do_lower_case: bool = True) -> FoldingTable:
         plain = " " if character.isspace() else normalize(character, do_lower_case=False)
         return SIGMA.join(part.lower() for part in plain.split(SIGMA)) if do_lower_case else plain
 
-    return folding_table_of(folded)
+    return tabulate_folding(folded)
 
 
-def folding_table_of(fold: Callable[[str], str]) -> FoldingTable:
+def tabulate_folding(fold: Callable[[str], str]) -> FoldingTable:
     """Tabulates a function of one character."""
     rows = np.zeros(_FOLDING_ENDS, np.int32)
-    replacements = {"\0": FoldingTable.ITSELF, "": FoldingTable.GONE}
+    replacements = {"\0": FoldingTable.ITSELF, "": FoldingTable.DROPPED}
     for i in range(_FOLDING_ENDS):
         character = chr(i)
         if (folded := fold(character)) != character:
@@ -90,7 +90,7 @@ def folding_table_of(fold: Callable[[str], str]) -> FoldingTable:
     return FoldingTable(rows, splits, code_points("".join(replacements)))
 
 
-class CaseKinds:
+class CaseKind:
     """How the rule of the final sigma treats a character."""
 
     NEITHER, CASED, IGNORED = 0, 1, 2
@@ -109,7 +109,7 @@ def case_kinds() -> np.ndarray:
     after_cased_and_it = "".join(["A" + c + SIGMA + "\n" for c in characters]).lower()[2::4]
     cased = code_points(after_it) == ord("ς")
     cased_or_ignored = code_points(after_cased_and_it) == ord("ς")
-    kinds = np.where(cased, CaseKinds.CASED, np.where(cased_or_ignored, CaseKinds.IGNORED, CaseKinds.NEITHER))
+    kinds = np.where(cased, CaseKind.CASED, np.where(cased_or_ignored, CaseKind.IGNORED, CaseKind.NEITHER))
     return kinds[: np.flatnonzero(kinds)[-1] + 1].astype(np.uint8)
 
 

@@ -59,7 +59,7 @@ class WordPieceTokenizer:
         self.starts_word = np.array([not piece.startswith("##") for piece in self.pieces])
         self.is_special = np.array([piece in SYMBOLS for piece in self.pieces])
         self._longest_piece = max(map(len, self.pieces))
-        self._pieces_of = lru_cache(maxsize=1 << 16)(self._split)  # text repeats its words
+        self._split_cached = lru_cache(maxsize=1 << 16)(self._split)  # text repeats its words
 
     def __reduce__(self):
         # For worker processes: without the cache, which cannot be pickled.
@@ -68,7 +68,7 @@ class WordPieceTokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol."""
         words = split_words(text, self.do_lower_case)
-        return [i for word in words for i, _ in self._pieces_of(word.text)]
+        return [i for word in words for i, _ in self._split_cached(word.text)]
 
     def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
         """The ids of each text, int32 [number of pieces]."""
@@ -83,7 +83,7 @@ class WordPieceTokenizer:
         ids, offsets = [], []
         for word in split_words(text, self.do_lower_case):
             begin = 0
-            for i, end in self._pieces_of(word.text):
+            for i, end in self._split_cached(word.text):
                 ids.append(i)
                 offsets.append((word.begins[begin], word.ends[end - 1]))
                 begin = end

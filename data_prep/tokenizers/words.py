@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_prep.tokenizers.normalization import FoldingTable, folding_table_of
+from data_prep.tokenizers.normalization import FoldingTable, tabulate_folding
 
 # The original's ranges: Chinese characters, but neither kana nor Hangul, are words of their own.
 CHINESE = (
@@ -94,10 +94,10 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character).startswith("P")
 
 
-class Kinds:
+class Kind:
     """How the rules treat a character."""
 
-    IN_WORD, SPACE, CHINESE, PUNCTUATION, GONE, ACCENT, REORDERED = range(7)
+    IN_WORD, SPACE, CHINESE, PUNCTUATION, DROPPED, ACCENT, REORDERED = range(7)
 
 
 @cache
@@ -109,14 +109,14 @@ def character_kinds(do_lower_case: bool = True) -> np.ndarray:
     """
     characters = [chr(i) for i in range(sys.maxunicode + 1)]
     members: list[tuple[int, Iterable[str]]] = [
-        (Kinds.GONE, filter(_is_dropped, characters)),
-        (Kinds.SPACE, re.findall(f"[{_SPACE}]", "".join(characters))),
-        (Kinds.CHINESE, re.findall(f"[{CHINESE}]", "".join(characters))),
-        (Kinds.PUNCTUATION, filter(_is_punctuation, characters)),
+        (Kind.DROPPED, filter(_is_dropped, characters)),
+        (Kind.SPACE, re.findall(f"[{_SPACE}]", "".join(characters))),
+        (Kind.CHINESE, re.findall(f"[{CHINESE}]", "".join(characters))),
+        (Kind.PUNCTUATION, filter(_is_punctuation, characters)),
     ]
     if do_lower_case:
-        members.append((Kinds.REORDERED, filter(unicodedata.combining, characters)))
-        members.append((Kinds.ACCENT, [c for c in characters if not _without_accents(c)]))
+        members.append((Kind.REORDERED, filter(unicodedata.combining, characters)))
+        members.append((Kind.ACCENT, [c for c in characters if not _without_accents(c)]))
     kinds = np.zeros(len(characters), np.uint8)
     for kind, of_kind in members:
         kinds[[ord(c) for c in of_kind]] = kind
@@ -127,13 +127,13 @@ def character_kinds(do_lower_case: bool = True) -> np.ndarray:
 def combining_classes() -> tuple[np.ndarray, np.ndarray]:
     """The code points of kinds ACCENT and REORDERED, ascending, and their combining classes; int32 [M] each."""
     kinds = character_kinds()
-    marks = np.flatnonzero((kinds == Kinds.ACCENT) | (kinds == Kinds.REORDERED)).astype(np.int32)
+    marks = np.flatnonzero((kinds == Kind.ACCENT) | (kinds == Kind.REORDERED)).astype(np.int32)
     return marks, np.array([unicodedata.combining(chr(i)) for i in marks], np.int32)
 
 
 @cache
 def accent_folding() -> FoldingTable:
     """Lower case without accents, one character at a time; Σ stays, since it depends on its neighbours."""
-    return folding_table_of(
+    return tabulate_folding(
         lambda character: character if character == "Σ" else _without_accents(character.lower())
     )

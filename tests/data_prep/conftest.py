@@ -1,4 +1,4 @@
-"""A small text and vocabulary, made on the fly, for all data tests."""
+"""A small generated text and its vocabulary, for all data tests."""
 
 from pathlib import Path
 

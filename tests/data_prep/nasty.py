@@ -24,7 +24,7 @@ LINES = [
     "٣٤, ۵, ①, ⑩, ㉑ ㍿ ℡ ﬃ",
     "\u2028line\u2029separators\x0b\x0c\r\x1d\x1e\x1f end",
 ]  # fmt: skip
-BROKEN = ["broken \ud800 surrogate", "\ud83d\ude00 two halves", "\udfff"]  # as json.loads makes them
+BROKEN = ["broken \ud800 surrogate", "\ud83d\ude00 two halves", "\udfff"]  # as json.loads returns them
 
 _ODD = st.sampled_from(
     [*" \t\u3000\u0301\u0345\u200b\x00\x01\ufffd▁ΣσςΑİßﬁ½5,'.-\u1112\u1161\u11ab中ab", "ﷺ", "👍🏽"]
@@ -32,5 +32,5 @@ _ODD = st.sampled_from(
 
 
 def texts(max_size: int = 30) -> st.SearchStrategy[str]:
-    """Texts of any characters but surrogates, with more of the odd ones than chance would give."""
+    """Texts of any characters but surrogates, with many odd ones."""
     return st.lists(st.one_of(_ODD, st.characters(exclude_categories=["Cs"])), max_size=max_size).map("".join)

@@ -1,4 +1,4 @@
-"""A small WordPiece vocabulary: 96 pieces, so that the tests' models have an embedding for each."""
+"""A small WordPiece vocabulary of 96 pieces, the number of embeddings of the tests' models."""
 
 import pytest
 

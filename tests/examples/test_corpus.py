@@ -55,8 +55,8 @@ def test_write_corpus_splits_by_document(tmp_path):
     assert again.heldout.read_bytes() == corpus.heldout.read_bytes()
 
 
-def test_what_is_held_out_is_not_in_training(tmp_path):
-    """A licence text in every module would else be evaluated after it was learned by heart."""
+def test_held_out_sentences_are_not_in_training(tmp_path):
+    """Otherwise evaluation would measure the memorization of texts such as licences."""
     boilerplate = "This sentence, long enough, is repeated in every module."
     documents = [Document((*d.sentences, boilerplate, "See above."), d.source) for d in corpus_documents(20)]
     corpus = write_corpus(documents, tmp_path)
@@ -89,7 +89,7 @@ def test_user_text_in_pieces(tmp_path):
     assert next(read_user_text(tmp_path / "a.txt")).sentences == ("One.", "Two.")
 
 
-def test_user_text_that_is_none(tmp_path):
+def test_bad_user_text(tmp_path):
     with pytest.raises(InputError, match=r"must hold .txt or .md files"):
         list(read_user_text(tmp_path))
     with pytest.raises(InputError, match="no input file"):

@@ -1,4 +1,4 @@
-"""Tokenization as literally as the originals' rules read: slow, and obviously right."""
+"""Tokenization by the literal rules of the originals: slow but evidently correct."""
 
 import unicodedata
 
@@ -14,14 +14,14 @@ def preprocess(text: str, lower: bool = True) -> str:
 
 
 def encode(model, text: str, lower: bool = True) -> list[int]:
-    """ALBERT's encode_ids; what has no UTF-8 is replaced first."""
+    """ALBERT's encode_ids; replaces what UTF-8 cannot encode first."""
     text = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in preprocess(text, lower))
     pieces = digit_comma(model.encode_as_pieces(text), model.encode_as_pieces)
     return [model.piece_to_id(piece) for piece in pieces]
 
 
 def is_visible(model, character: str) -> bool:
-    """Whether a character alone leaves more than white space behind all normalization."""
+    """Whether normalization leaves more than white space of a character."""
     if "\ud800" <= character <= "\udfff":
         return False
     return bool(model.normalize(preprocess(character)).replace("▁", "").strip())

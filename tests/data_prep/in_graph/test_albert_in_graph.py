@@ -24,7 +24,7 @@ def byte_offsets(text: str, offsets: np.ndarray) -> np.ndarray:
 
 
 def check_equal(tokenizer, graph, lines):
-    """The graph's plain texts, ids and offsets are the class's, on every line."""
+    """Checks that plain texts, ids and offsets of the graph equal those of the class."""
     assert [text.decode() for text in graph.normalize(lines).numpy()] == [
         normalize(line, tokenizer.do_lower_case) for line in lines
     ]
@@ -52,9 +52,9 @@ def test_equals_the_class_on_any_text(tokenizer, graph, a, b, c):
     check_equal(tokenizer, graph, [a, b, c])
 
 
-def test_normalizes_every_character_as_the_class_does(graph):
+def test_normalize_equals_the_class_on_every_character(graph):
     characters = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
-    # Each after a capital and before a sigma, as its neighbours decide what becomes of Σ; then most as they are.
+    # Each after a capital and before a sigma, whose lower case depends on its neighbours; then alone.
     lines = ["".join(f"A{c}Σ " for c in characters[i : i + 2000]) for i in range(0, 0x32000, 2000)]
     lines += ["".join(characters[i : i + 5000]) for i in range(0x32000, len(characters), 5000)]
     assert [text.decode() for text in graph.normalize(lines).numpy()] == [normalize(line) for line in lines]
@@ -68,12 +68,12 @@ def test_cased(model_file):
 @pytest.mark.parametrize(
     "rules",
     [
-        {"normalization_rule_name": "nmt_nfkc_cf"},  # folds case by itself: ß becomes ss
+        {"normalization_rule_name": "nmt_nfkc_cf"},  # folds case itself: ß becomes ss
         {"normalization_rule_name": "identity", "remove_extra_whitespaces": False},
         {"normalization_rule_name": "nfkc", "add_dummy_prefix": False},
     ],
 )
-def test_models_with_other_rules_of_their_own(story, tmp_path, rules):
+def test_models_with_other_normalization_rules(story, tmp_path, rules):
     sentencepiece.SentencePieceTrainer.train(
         **{"input": str(story), "model_prefix": str(tmp_path / "m"), "vocab_size": 100, "minloglevel": 2},
         **{"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": "[CLS],[SEP],[MASK]"},
@@ -88,10 +88,10 @@ def test_broken_utf8_is_replaced(tokenizer, graph):
     expected = tokenizer.encode_batch([line.decode("utf-8", "replace") for line in raw])
     assert graph.tokenize(raw).to_list() == [ids.tolist() for ids in expected]
     located = graph.tokenize_with_offsets([b"\xff\xff300,"])
-    assert located.ends.to_list()[0][-1] == 6  # bytes of what was received, not of what it became
+    assert located.ends.to_list()[0][-1] == 6  # bytes of the input, not of its replacement
 
 
-def test_offsets_take_substrings(graph):
+def test_offsets_fit_substr(graph):
     text = "Our CAFÉ, 300 ﬁres"
     located = graph.tokenize_with_offsets([text])
     spans = tf.strings.substr(
@@ -108,19 +108,19 @@ def test_in_a_tf_data_pipeline(tokenizer, graph):
     assert ids == [line.tolist() for line in tokenizer.encode_batch(LINES)]
 
 
-def test_an_export_carries_everything(tokenizer, graph, tmp_path):
+def test_an_export_needs_no_files(tokenizer, graph, tmp_path):
     tf.saved_model.save(graph, str(tmp_path / "export"))
     (tmp_path / "export").rename(tmp_path / "elsewhere")
     check_equal(tokenizer, tf.saved_model.load(str(tmp_path / "elsewhere")), LINES)
 
 
-def test_one_huge_line_among_short_ones(tokenizer, graph):
+def test_a_huge_line_among_short_ones(tokenizer, graph):
     lines = ["the captain", "sailed past, 300 ﷺ " * 2_000, "", "apples,"] * 2
     check_equal(tokenizer, graph, lines)
 
 
 def mixed_lines(data, count: int) -> list[str]:
-    """Real lines of every kind: English, German, Japanese and Chinese prose, GLUE, SQuAD; and nasty ones."""
+    """Real lines (English, German, Japanese and Chinese prose, GLUE, SQuAD) and nasty ones."""
     files = sorted(
         [*data.glob("books_en/*.md"), *data.glob("multilingual/*/*.txt"), *data.glob("glue/*/*.tsv")]
     )

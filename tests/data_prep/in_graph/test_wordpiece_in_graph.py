@@ -1,4 +1,4 @@
-"""WordPiece as TensorFlow ops: the class's ids and offsets on every line."""
+"""WordPiece as TensorFlow ops equals the class on every line."""
 
 import json
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data_prep.errors import InputError
 from data_prep.in_graph.wordpiece_tokenizer import GraphWordPieceTokenizer
 from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
-from data_prep.tokenizers.words import Kinds, character_kinds
+from data_prep.tokenizers.words import Kind, character_kinds
 from tests.data_prep.nasty import LINES, texts
 from tests.data_prep.wordpieces import vocab_file
 
@@ -26,7 +26,7 @@ ODD = [
     "\u1b44y",  # what would be put in order stays in its text
     "\u037e \u1fef \u2126 \u212b \ue000 \U000e0100a a\U000e0100b \U000e0041",
 ]
-# Of every sort of character that the rules tell apart.
+# Every kind of character that the rules distinguish.
 WORDS = ["captain", "Transformers", "UNAFFABLE", "cafés", "Cafe\u0301s", "naïve", "İl", "ΟΔΟΣ", "ﬁre", "ß"]
 WORDS += [
     "300",
@@ -64,7 +64,7 @@ WORDS += ["\u0301", "\ufffd", "b" * 210, "e\u0301\x01\u0302", "\u302e\u1b44", "\
 
 
 def mixed_lines(count: int) -> list[str]:
-    """Words of every sort with and without spaces between them."""
+    """Words of every kind with and without spaces between them."""
     rng = np.random.default_rng(5)
     return [
         "".join(rng.choice(WORDS) + str(rng.choice(["", " ", "  "])) for _ in range(rng.integers(0, 15)))
@@ -111,7 +111,7 @@ def test_equals_the_class_on_any_text(both, lines):
 
 @pytest.mark.slow
 def test_equals_the_class_on_every_character(both):
-    """Between letters, so that each shows whether it parts them, goes, is dropped, or stays."""
+    """Between letters, to show whether a character separates them, is dropped, or stays."""
     characters = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
     lines = ["".join(f"a{c}b " for c in characters[i : i + 500]) for i in range(0, 0x32000, 500)]
     lines += [
@@ -120,15 +120,26 @@ def test_equals_the_class_on_every_character(both):
     check_equal(both, lines)
 
 
-def test_what_tells_characters_apart_is_in_the_table():
+def test_the_table_covers_all_special_characters():
     kinds = character_kinds()
-    of = {" ": Kinds.SPACE, "\t": Kinds.SPACE, "\x0b": Kinds.GONE, "\ufffd": Kinds.GONE, "京": Kinds.CHINESE}
-    of |= {"$": Kinds.PUNCTUATION, "。": Kinds.PUNCTUATION, "\u0301": Kinds.ACCENT, "\u302e": Kinds.REORDERED}
+    of = {
+        " ": Kind.SPACE,
+        "\t": Kind.SPACE,
+        "\x0b": Kind.DROPPED,
+        "\ufffd": Kind.DROPPED,
+        "京": Kind.CHINESE,
+    }
+    of |= {
+        "$": Kind.PUNCTUATION,
+        "。": Kind.PUNCTUATION,
+        "\u0301": Kind.ACCENT,
+        "\u302e": Kind.REORDERED,
+    }
     assert {c: kinds[ord(c)] for c in of} == of
-    assert kinds[ord("が")] == kinds[ord("a")] == kinds[-1] == Kinds.IN_WORD
+    assert kinds[ord("が")] == kinds[ord("a")] == kinds[-1] == Kind.IN_WORD
 
 
-def test_broken_utf8_goes(both):
+def test_broken_utf8_is_dropped(both):
     tokenizer, graph = both
     raw = [b"the\xffcaptain", b"\xe2\x82 300, \xed\xa0\x80 apples,", b"caf\xc3"]
     expected = tokenizer.encode_batch([line.decode("utf-8", "replace") for line in raw])
@@ -144,14 +155,14 @@ def test_blank_lines_in_the_vocabulary(tmp_path):
     assert graph.tokenize(["aaa"]).to_list() == [[6, 8, 8]]
 
 
-def test_pieces_that_the_graph_cannot_hold(tmp_path):
+def test_pieces_too_long_for_the_graph(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*SYMBOLS, "京" * 86]), encoding="utf-8")
     with pytest.raises(InputError, match="at most 256 bytes. .*vocab.txt has '京"):
         GraphWordPieceTokenizer(WordPieceTokenizer(path))
 
 
-def test_an_export_carries_everything(both, tmp_path):
+def test_a_wordpiece_export_needs_no_files(both, tmp_path):
     tokenizer, graph = both
     tf.saved_model.save(graph, str(tmp_path / "export"))
     (tmp_path / "export").rename(tmp_path / "elsewhere")
@@ -160,7 +171,7 @@ def test_an_export_carries_everything(both, tmp_path):
 
 @pytest.mark.slow
 def test_ten_thousand_real_lines(real_model_file, tmp_path):
-    """Novels, questions and reviews, with a vocabulary of their characters and of some beginnings and ends."""
+    """Novels, questions and reviews, with a vocabulary of their characters, some prefixes and some suffixes."""
     data = real_model_file.parents[1]
     files = sorted(
         [*data.glob("multilingual/*/*.txt"), *data.glob("books_en/*.md"), *data.glob("glue/*/*.tsv")]

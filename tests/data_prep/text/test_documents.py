@@ -62,7 +62,7 @@ def test_prose_joins_wrapped_lines_and_keeps_headings(tmp_path):
     assert read(tmp_path, text, "prose") == [expected]
 
 
-def test_headings_need_their_space():
+def test_headings_need_a_space():
     assert list(split_paragraphs(["#hashtag", "and more", "", "# ", "", "***"])) == ["#hashtag and more"]
 
 

@@ -64,7 +64,7 @@ def test_rows_are_documents_of_prose(tmp_path, name, field):
 
 
 @pytest.mark.parametrize("name", ["wiki.jsonl", "wiki.tfrecord"])
-def test_packed_rows(tmp_path, name):
+def test_compressed_rows(tmp_path, name):
     WRITERS[name](tmp_path / name, "text")
     raw = (tmp_path / name).read_bytes()
     (tmp_path / name).unlink()
@@ -75,7 +75,7 @@ def test_packed_rows(tmp_path, name):
     assert sum(document.num_bytes for document in documents) == path.stat().st_size
 
 
-def test_gzip_tfrecords_need_no_name_of_their_own(tmp_path):
+def test_gzip_tfrecords_are_recognized_by_content(tmp_path):
     write_tfrecords(tmp_path / "wiki.tfrecord", "text", "GZIP")
     documents = read_documents([tmp_path / "wiki.tfrecord"])
     assert [document.sentences for document in documents] == SENTENCES

@@ -14,7 +14,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.text.documents import MAX_SENTENCES, read_documents
-from data_prep.text.sources import UnpackedFile, expand_files, input_size
+from data_prep.text.sources import InputFile, expand_files, input_size
 
 
 def packed(suffix: str, raw: bytes) -> bytes:
@@ -34,7 +34,7 @@ SUFFIXES = ["", ".gz", ".bz2", ".xz", ".zst"]
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("input_format", ["lines", "prose"])
-def test_packed_text_is_text(tmp_path, suffix, input_format):
+def test_compressed_text_equals_text(tmp_path, suffix, input_format):
     raw = "# Emma\n\nEmma ist schön.\nJa.\n\nTwo.".encode()
     (tmp_path / "plain").write_bytes(raw)
     path = tmp_path / f"text.txt{suffix}"
@@ -46,14 +46,14 @@ def test_packed_text_is_text(tmp_path, suffix, input_format):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES[1:])
-def test_files_packed_one_after_the_other(tmp_path, suffix):
+def test_concatenated_compressed_files(tmp_path, suffix):
     path = tmp_path / f"two{suffix}"
     path.write_bytes(packed(suffix, b"One.\n") + packed(suffix, b"Two.\n"))
     assert [document.sentences for document in read_documents([path])] == [("One.", "Two.")]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES[1:])
-def test_damaged_files_are_named_with_the_byte(tmp_path, suffix):
+def test_damaged_files_are_reported_with_the_byte(tmp_path, suffix):
     whole = packed(suffix, incompressible(5000))
     (tmp_path / "fine.txt").write_text("One.\nTwo.\n\n")
     path = tmp_path / f"text.txt{suffix}"
@@ -66,7 +66,7 @@ def test_damaged_files_are_named_with_the_byte(tmp_path, suffix):
             list(documents)
 
 
-def test_a_flipped_bit_is_found(tmp_path):
+def test_a_flipped_bit_is_reported(tmp_path):
     whole = bytearray(gzip.compress(incompressible(5000)))
     whole[len(whole) // 2] ^= 0x10
     (tmp_path / "a.gz").write_bytes(whole)
@@ -83,7 +83,7 @@ def test_empty_texts(tmp_path, suffix):
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    """No blank line anywhere: the hardest case."""
+    """The worst case: no blank line."""
     path = tmp_path / "long.txt.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         for _ in range(60):
@@ -133,7 +133,7 @@ def test_standard_input(monkeypatch):
 
 
 def test_pipes(tmp_path):
-    """As a shell's <(zcat ...) gives them."""
+    """As from a shell's <(zcat ...)."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_bytes(b"One.\nTwo.\n"))
@@ -153,7 +153,7 @@ def test_missing_zstd(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "compression", None)
     monkeypatch.setitem(sys.modules, "backports", None)
     with pytest.raises(InputError, match=r"pip install 'albert-tf\[zstd\]'"):
-        UnpackedFile(tmp_path / "a.zst")
+        InputFile(tmp_path / "a.zst")
 
 
 def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
@@ -164,4 +164,4 @@ def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", refused)  # the tests may run as root
     with pytest.raises(InputError, match="a cannot be opened: Permission denied"):
-        UnpackedFile(tmp_path / "a")
+        InputFile(tmp_path / "a")

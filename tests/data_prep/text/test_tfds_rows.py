@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A dataset that a TFDS builder wrote, in the folder where tensorflow-datasets looks."""
+    """A dataset written by a TFDS builder into the folder of tensorflow-datasets."""
     folder = tmp_path_factory.mktemp("tfds")
 
     # Building it takes a package of its own: tensorflow-datasets looks for files beside the builder.

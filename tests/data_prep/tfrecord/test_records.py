@@ -23,7 +23,7 @@ def read_all(paths):
 
 
 def test_whole_files(file, tmp_path):
-    packed = tmp_path / "packed"  # known by its content, not its name
+    packed = tmp_path / "packed"  # recognized by content, not by name
     packed.write_bytes(gzip.compress(file.read_bytes()))
     assert count_examples([file, packed]) == [3, 3]
     assert list(read_records(file)) == list(read_records(packed)) == PAYLOADS

@@ -19,7 +19,7 @@ def by_tensorflow(features, values) -> bytes:
     return record.SerializeToString(deterministic=True)
 
 
-@settings(deadline=None)  # the first example pays for TensorFlow
+@settings(deadline=None)  # the first example imports TensorFlow
 @given(integers, st.lists(st.floats(width=32, allow_nan=False), max_size=40), st.integers(1, 300))
 def test_equals_tensorflow(numbers, floats, padding):
     features = {
@@ -36,7 +36,7 @@ def test_equals_tensorflow(numbers, floats, padding):
 @pytest.mark.parametrize(("tokens", "predictions"), [(512, 77), (128, 20), (5, 1)])
 @pytest.mark.parametrize("largest", [99, 29_999, 2_000_000])
 def test_pretraining_examples(tokens, predictions, largest):
-    """Rows of several sizes, so that every length of a length occurs, with large numbers here and there."""
+    """Rows of several sizes, so that lengths take one and two bytes, some with large numbers."""
     rng = np.random.default_rng(0)
     features = pretraining_features(tokens, predictions)
     examples = [

@@ -41,7 +41,7 @@ def handmade(path, pieces: list[tuple[str, float]], symbols=SYMBOLS, rules_of=No
 
 @pytest.fixture(scope="module")
 def commas(tmp_path_factory) -> AlbertTokenizer:
-    """Every case of the rule: '7,' inside a word, '12,' whose digits are no piece, '▁5,' at a start."""
+    """Every case of the rule: '7,' inside a word, '12,' whose digits are not a piece, '▁5,' at the start."""
     characters = [(c, -9.0) for c in "▁x12345678,."]
     pieces = [("▁5,", -1), ("▁5", -2), ("7,", -1), ("12,", -1), ("▁12", -2), ("34,", -1), ("34", -2)]
     return handmade(tmp_path_factory.mktemp("commas") / "commas.model", characters + pieces)
@@ -57,7 +57,7 @@ def spelled(tokenizer, text):
         ("5,", ["▁5", ","]),
         ("x7, 5, x", ["▁", "x", "7", ",", "▁5", ",", "▁", "x"]),
         ("x34,", ["▁", "x", "34", ","]),
-        # '▁12' would be stripped to '12', which is no piece: its characters, not <unk>.
+        # '▁12' would be stripped to '12', which is not a piece: its characters, not <unk>.
         ("x12,", ["▁", "x", "1", "2", ","]),
         ("5.", ["▁5", "."]),
         ("5,5,", ["▁5", ",", "5", ","]),
@@ -67,7 +67,7 @@ def test_digit_comma_rule(commas, text, expected):
     assert spelled(commas, text) == expected
 
 
-def test_digit_comma_table_is_the_original_rule(commas):
+def test_digit_comma_table_equals_the_original_rule(commas):
     encode = sentencepiece.SentencePieceProcessor(model_file=str(commas.file)).encode_as_pieces
     for text in ("5, 5,5 x7,x34,", "x8,8, 12 3,4", "345, 67,"):
         assert spelled(commas, text) == reference.digit_comma(encode(text), encode)
@@ -101,24 +101,24 @@ def test_normalize(text, cased, uncased):
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), texts()), st.booleans())
-def test_normalize_is_what_the_original_does(text, do_lower_case):
+def test_normalize_equals_the_original(text, do_lower_case):
     assert normalize(text, do_lower_case) == preprocess(text, do_lower_case)
 
 
 @settings(deadline=None)
 @given(texts(60))
-def test_ids_are_the_original_rules(tokenizer, text):
+def test_ids_equal_the_original(tokenizer, text):
     assert tokenizer.encode(text) == encode(tokenizer._model, text)
 
 
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=5))
-def test_batches_equal_single_texts_and_nothing_crashes(tokenizer, some):
+def test_batches_equal_single_texts(tokenizer, some):
     batch = tokenizer.encode_batch([*some, *BROKEN])
     assert [ids.tolist() for ids in batch] == [tokenizer.encode(text) for text in [*some, *BROKEN]]
     for ids in batch:
         assert ids.dtype == np.int32
-        # What people type never becomes a symbol.
+        # Text never becomes a symbol.
         assert not np.isin(
             ids, [tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id]
         ).any()
@@ -189,7 +189,7 @@ def test_offsets_by_hand(tmp_path, model_file, text, expected):
 
 
 def check_offsets(tokenizer, text, encoding):
-    """What DESIGN.md means by: text is recovered from offsets exactly."""
+    """Checks that the text of each piece can be recovered from its offsets."""
     model = tokenizer._model
     begins, ends = encoding.offsets.T.tolist()
     assert encoding.offsets.dtype == encoding.ids.dtype == np.int32
@@ -199,20 +199,20 @@ def check_offsets(tokenizer, text, encoding):
     for begin, end in zip(begins, ends, strict=True):
         covered[begin:end] = True
     visible = np.array([is_visible(model, c) for c in text], bool)
-    assert not (visible & ~covered).any(), "every visible character lies in a piece"
+    assert not (visible & ~covered).any(), "every visible character belongs to a piece"
     for i, begin, end in zip(encoding.ids, begins, ends, strict=True):
         piece = tokenizer.pieces[i].replace("▁", "")
         if i == tokenizer.unk_id:
             assert begin < end
         else:
-            # A "▁" inside ﷺ, which is four words, is all of that character, an accent on it included.
+            # A "▁" inside ﷺ, which is four words, spans that character with its accents.
             assert begin < end if piece else sum(not combining(c) for c in text[begin:end]) <= 1
             assert piece in model.normalize(encodable(normalize(text[begin:end]))).replace("▁", "")
-        if begin < end:  # no white space at either end: a slice is what a reader would mark
+        if begin < end:  # no white space at either end, as a reader would mark it
             assert visible[begin] and not text[end - 1].isspace()
 
 
-@settings(deadline=None)  # the first call makes the tables
+@settings(deadline=None)  # the first call computes the tables
 @given(texts())
 def test_text_is_recovered_from_offsets(tokenizer, text):
     check_offsets(tokenizer, text, tokenizer.encode_with_offsets(text))
@@ -229,14 +229,14 @@ def test_offsets_of_nasty_lines(tokenizer):
         assert tokenizer.encode_with_offsets(line).offsets.tolist() == encoding.offsets.tolist()
 
 
-def test_no_text_has_no_pieces(tokenizer):
+def test_empty_texts_have_no_pieces(tokenizer):
     assert tokenizer.encode_batch([]) == tokenizer.encode_batch_with_offsets([]) == []
     assert tokenizer.encode("") == []
     assert tokenizer.encode_with_offsets("").offsets.shape == (0, 2)
 
 
-def test_goes_to_worker_processes(tokenizer):
-    tokenizer.encode_with_offsets("café")  # with the tables that offsets need
+def test_albert_tokenizer_can_be_pickled(tokenizer):
+    tokenizer.encode_with_offsets("café")  # computes the tables for offsets
     copy = pickle.loads(pickle.dumps(tokenizer))
     assert copy.encode_with_offsets("cafés").offsets.tolist() == (
         tokenizer.encode_with_offsets("cafés").offsets.tolist()
@@ -250,12 +250,12 @@ def test_a_line_of_five_megabytes(tokenizer):
     assert offsets[-1, 1] == len(line) - 1
     first = tokenizer.encode_with_offsets(unit).offsets
     assert offsets[: len(first)].tolist() == first.tolist()
-    # Not all of the last unit: so far into a line, SentencePiece's float scores are too coarse to tell ties apart.
+    # Only the end of the last unit: so far into a line, SentencePiece's float scores cannot distinguish ties.
     assert offsets[-3:].tolist() == (first[-3:] + len(line) - len(unit)).tolist()
 
 
-def test_real_answers_are_found_again(real_model_file):
-    """Every SQuAD answer lies in the pieces that overlap it; where it has whole words, it is what they cover."""
+def test_offsets_recover_real_answers(real_model_file):
+    """The pieces that overlap a SQuAD answer contain it; if it consists of whole words, they equal it."""
     tokenizer = AlbertTokenizer(real_model_file)
     articles = json.loads((real_model_file.parents[1] / "squad/dev-v1.1.json").read_text())["data"]
     paragraphs = [paragraph for article in articles[::6] for paragraph in article["paragraphs"]]
@@ -274,7 +274,7 @@ def test_real_answers_are_found_again(real_model_file):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_folding_table_is_normalize(do_lower_case):
+def test_folding_table_equals_normalize(do_lower_case):
     table = folding_table(do_lower_case)
     for code in range(len(table.rows)):
         character, row = chr(code), table.rows[code]
@@ -290,7 +290,7 @@ def test_folding_table_is_normalize(do_lower_case):
 
 
 def test_case_kinds_are_the_same_for_capitals():
-    """The graph applies the final sigma's rule after lower case, Python before."""
+    """The graph applies the rule of the final sigma after lower case, Python before."""
     kinds = case_kinds()
     folded = normalize("".join(map(chr, range(len(kinds)))), do_lower_case=False)
     assert (kinds[code_points(folded)] == kinds[code_points(folded.replace("Σ", "σ").lower())]).all()

@@ -15,7 +15,7 @@ from tests.data_prep.nasty import LINES
 
 @pytest.fixture
 def albert(monkeypatch, capsysbinary):
-    """Runs the command on some standard input; its status, its standard output, its message."""
+    """Runs the command on a standard input; returns its status, standard output and message."""
 
     def run(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
@@ -42,7 +42,7 @@ def test_ids_pieces_and_offsets(albert, model_file, tokenizer):
     assert tokenizer.unk_id in json.loads(cased.splitlines()[0])
 
 
-def test_every_line_gives_a_line(albert, model_file, tokenizer):
+def test_every_input_line_has_an_output_line(albert, model_file, tokenizer):
     stdin = "".join(line + "\n" for line in LINES).encode()
     status, out, _ = albert(f"--spm_model_file={model_file}", stdin=stdin)
     assert status == 0
@@ -82,7 +82,7 @@ def test_bad_input(albert, model_file, tmp_path):
 
 
 class Trickle(io.RawIOBase):
-    """Gives a few bytes at a time, as a pipe does."""
+    """Returns a few bytes at a time, as a pipe does."""
 
     def __init__(self, data: bytes, sink: io.BytesIO):
         self.data, self.sink, self.seen = data, sink, []
@@ -93,7 +93,7 @@ class Trickle(io.RawIOBase):
         return piece
 
 
-def test_a_line_is_answered_before_the_next_arrives(tokenizer):
+def test_each_line_is_encoded_before_the_next_arrives(tokenizer):
     sink = io.BytesIO()
     source = Trickle("the café owner\n300 apples\nlast".encode(), sink)
     tokenize_stream(tokenizer, source, sink)
@@ -104,7 +104,7 @@ def test_a_line_is_answered_before_the_next_arrives(tokenizer):
         tokenize_stream(tokenizer, Trickle(b"good\nb\xe2\x82", sink), sink)
 
 
-def test_a_reader_that_leaves_is_no_error(model_file):
+def test_a_closed_output_is_not_an_error(model_file):
     command = [sys.executable, "-m", "albert_cli.cli", "tokenize", f"--spm_model_file={model_file}"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as process:

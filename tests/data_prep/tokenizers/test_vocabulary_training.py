@@ -22,7 +22,7 @@ from data_prep.tokenizers.vocabulary_training import (
 FIRST = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "(", ")", '"', "-", ".", "–", "£", "€"]
 
 
-def test_symbols_are_those_of_the_released_vocabulary(model_file, real_model_file):
+def test_symbols_equal_the_released_vocabulary(model_file, real_model_file):
     assert list(AlbertTokenizer(model_file).pieces[:13]) == FIRST
     assert list(AlbertTokenizer(real_model_file).pieces[:13]) == FIRST
 
@@ -88,7 +88,7 @@ def test_report_on_held_out_sentences(tmp_path):
     report = read_report(train_vocabulary(settings))
     assert report.measured_on == "held-out sentences"
     assert report.trained_sentences == 500
-    # One line in a hundred; each comes twice, and both times on the same side.
+    # One line in a hundred; each occurs twice, both times on the same side.
     assert 2 * 10 < report.sentences < 2 * 60
     assert report.sentences % 2 == 0
     assert report.words == 6 * report.sentences
@@ -107,7 +107,7 @@ def test_report_on_another_text(tmp_path):
     assert (report.measured_on, report.trained_sentences, report.sentences) == ("eval_file", 6000, 1)
     assert report.unknown_characters == {"\u5b57": 2, "ω": 1}
     assert report.character_coverage == 1 - 3 / 14
-    assert report.unknown_rate == 2 / report.pieces  # neighbours are one <unk>
+    assert report.unknown_rate == 2 / report.pieces  # adjacent unknown characters are one <unk>
     assert "unknown characters" in [str(cell) for cell in report_table(report).columns[0].cells]
 
 

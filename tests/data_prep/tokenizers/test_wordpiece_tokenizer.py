@@ -49,7 +49,7 @@ def test_pieces_by_hand(tokenizer, text, expected):
 
 @settings(deadline=None)
 @given(st.one_of(texts(), st.text()), st.booleans())
-def test_pieces_are_the_original_rules(vocab_file, text, do_lower_case):
+def test_pieces_equal_the_original(vocab_file, text, do_lower_case):
     tokenizer = WordPieceTokenizer(vocab_file, do_lower_case)
     assert spelled(tokenizer, text) == wordpieces(set(tokenizer.pieces), text, do_lower_case)
 
@@ -59,8 +59,8 @@ def test_nasty_lines(tokenizer, line):
     assert spelled(tokenizer, line) == wordpieces(set(tokenizer.pieces), line)
 
 
-def test_pieces_are_those_of_tensorflow_text(tokenizer, vocab_file):
-    """On ordinary text: its case folding goes further than the original's lower case (ﬁ, ，, Σ)."""
+def test_pieces_equal_tensorflow_text(tokenizer, vocab_file):
+    """On ordinary text, since its case folding changes more than the original's lower case (ﬁ, ，, Σ)."""
     lines = [
         *(
             "The captain's 300 apples, in 1987 (un-affable)!",
@@ -104,7 +104,7 @@ def test_offsets_by_hand(tokenizer):
     assert tokenizer.encode_batch_with_offsets([text, ""])[1].offsets.shape == (0, 2)
 
 
-def test_offers_what_the_sentencepiece_class_does(tokenizer):
+def test_has_the_interface_of_the_sentencepiece_class(tokenizer):
     def public(cls):
         return {name for name in dir(cls) if not name.startswith("_")}
 
@@ -118,7 +118,7 @@ def test_offers_what_the_sentencepiece_class_does(tokenizer):
     assert [ids.dtype for ids in tokenizer.encode_batch(["a", ""])] == [np.int32] * 2
 
 
-def test_goes_to_worker_processes(tokenizer):
+def test_wordpiece_tokenizer_can_be_pickled(tokenizer):
     assert pickle.loads(pickle.dumps(tokenizer)).encode("我 cafés") == tokenizer.encode("我 cafés")
 
 
