@@ -24,10 +24,9 @@ from albert_tf.pretrained.own import build_model
 from albert_tf.training.plot import dress
 from data_prep.errors import InputError
 from data_prep.files import written_aside
-from data_prep.tasks.features import Tokenizer
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files
-from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 
 NAME = "figure1"
 PLOT_FILE = "figure1.png"

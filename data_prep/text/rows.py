@@ -1,6 +1,6 @@
-"""Inputs whose rows are texts: JSON lines, TFRecord files and Parquet tables, one row after the other.
+"""Inputs whose rows are texts: JSON lines, TFRecord files, Parquet tables and datasets, read row by row.
 
-path --read_rows--> Row(text, source, position) ...
+path --rows_reader(path)--> Row(text, source, position) ...
 """
 
 import json
@@ -62,7 +62,7 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
                 # JSON does not allow the byte-order mark of Windows editors.
                 row = json.loads(line.strip().removeprefix(b"\xef\xbb\xbf" if number == 1 else b""))
             except (ValueError, RecursionError) as error:
-                reason = str(error).replace(": line 1 column", " column")  # it parses one line
+                reason = str(error).replace(": line 1 column", " column")  # always line 1
                 raise InputError(
                     f"Every line of a .jsonl file must be a JSON object. {source} is not: {reason}."
                 ) from None
