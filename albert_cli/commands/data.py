@@ -10,11 +10,9 @@ from rich.console import Console
 from albert_cli.commands.tensorflow_quietly import import_tensorflow
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.inspection.settings import InspectSettings
 from data_prep.tokenizers.vocabulary_training import VocabularySettings
 
 _SETTINGS = Parameter(name="*")
-_INSPECT = InspectSettings()
 
 
 def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
@@ -42,7 +40,7 @@ def tokenize(
     pieces: bool = False,
     offsets: bool = False,
 ) -> None:
-    """Turn lines of text on standard input into JSON arrays of ids, one a line, without [CLS] and [SEP].
+    """Turn each line of standard input into a JSON array of ids, without [CLS] and [SEP].
 
     For example:
 
@@ -50,26 +48,26 @@ def tokenize(
 
     Args:
       spm_model_file: a SentencePiece model.
-      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, in place of a SentencePiece model.
+      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, instead of a SentencePiece model.
       do_lower_case: --nodo_lower_case for a cased vocabulary.
-      pieces: print the pieces rather than their ids.
-      offsets: print [begin, end] of each piece in its line, in characters (code points).
+      pieces: print pieces instead of ids.
+      offsets: print [begin, end] of each piece in its line, in characters (code points), instead of ids.
     """
     from data_prep.tokenizers.token_stream import Output, tokenize_stream
     from data_prep.tokenizers.vocabulary import load_tokenizer
 
     if pieces and offsets:
-        raise InputError("`pieces` and `offsets` are two ways to print. Received both; name one.")
+        raise InputError("--pieces and --offsets exclude each other. Received both; give one.")
     tokenizer = load_tokenizer(spm_model_file, vocab_file, do_lower_case)
     output: Output = "pieces" if pieces else "offsets" if offsets else "ids"
     try:
         tokenize_stream(tokenizer, sys.stdin.buffer, sys.stdout.buffer, output)
-    except BrokenPipeError:  # `| head` has seen enough; nor is there anyone to flush for at exit
+    except BrokenPipeError:  # closed by `| head`; the flush at exit must not fail, either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
-    """Write SOP and masked-LM examples of a text as TFRecord shards with a manifest.json.
+    """Turn text into sentence-order and masked-LM examples: TFRecord shards and a manifest.json.
 
     For example:
 
@@ -87,17 +85,36 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
     write_examples(settings)
 
 
-def inspect(
+def inspect(  # noqa: D417 - cyclopts finds no help of *files in the docstring
     *files: Annotated[str, Parameter(help="TFRecord files of examples, plain or GZIP; globs allowed.")],
-    settings: Annotated[InspectSettings, _SETTINGS] = _INSPECT,
+    stats: bool = False,
+    verify: bool = False,
+    spm_model_file: str | None = None,
+    vocab_file: str | None = None,
+    num_examples: int | None = None,
 ) -> None:
-    """Show what is in files of pretraining examples; count it; check that they are whole.
+    """Show decoded pretraining examples, count their lengths and masks, check that the files are complete.
 
     For example:
 
       albert inspect data/train.tfrecord-* --stats --verify
+
+    Args:
+      stats: print a table of the lengths, masks and labels of all examples.
+      verify: check every record's checksum and values, and the files against their manifest.
+      spm_model_file: the vocabulary. Default: the one that manifest.json beside the files names.
+      vocab_file: a WordPiece vocab.txt instead.
+      num_examples: number of decoded examples to show. Default: 3, or 0 with --stats or --verify.
     """
     import_tensorflow()
     from data_prep.inspection.inspection import inspect as inspect_files
 
-    inspect_files(list(files), settings, Console())
+    inspect_files(
+        files,
+        Console(),
+        stats=stats,
+        verify=verify,
+        spm_model_file=spm_model_file,
+        vocab_file=vocab_file,
+        num_examples=num_examples,
+    )

@@ -93,7 +93,9 @@ def stats_table(stats: ExampleStats) -> Table:
             ("become [MASK]", "stay", "become another"), stats.replaced, ("80%", "10%", "10%"), strict=True
         ):
             table.add_row(f"  {name}", f"{count / stats.masked:.2%}", rule)
-        # What n-grams of 1/n give where no two of them touch.
+        low, median, high = _quantiles(stats.masked_shares)
+        table.add_row("  in an example: lowest, median, highest", f"{low}%, {median}%, {high}%", "15%")
+        # The shares of n-grams with p(n) proportional to 1/n, if no two of them touch.
         rules = ("54.5%", "27.3%", "18.2%", "0%")
         for n, rule in enumerate(rules, start=1):
             name = f"masked runs of {n} word{'s' * (n > 1)}" + " or more" * (n == _LONGEST_RUN)

@@ -8,7 +8,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, Shard
-from data_prep.inspection.example_files import ExampleBatch, read_batches
+from data_prep.inspection.example_batches import ExampleBatch, read_batches
 
 _BLOCK = 1 << 20  # bytes
 

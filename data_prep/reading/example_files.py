@@ -81,6 +81,10 @@ class ExampleLayout:
         """Whether the examples are masked already."""
         return "masked_lm_ids" in self.names
 
+    def original_name(self, name: str) -> str:
+        """The original's name of a feature in the files."""
+        return next((_MASKED.get(ours, ours) for ours, theirs in self.names.items() if theirs == name), name)
+
     @property
     def features(self) -> dict[str, Feature]:
         """Name in the files -> type and length."""
@@ -159,7 +163,7 @@ class ExampleFiles:
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
 
 
-def parse_record(record: bytes, path: Path) -> RawFeatures:
+def parse_record(record: bytes, place: Path | str) -> RawFeatures:
     """The features of a serialized tf.train.Example.
 
     Raises:
@@ -167,7 +171,7 @@ def parse_record(record: bytes, path: Path) -> RawFeatures:
     """
     if features := parse_example(record):
         return features
-    raise InputError(f"{path} must hold tf.train.Examples; its records are something else.")
+    raise InputError(f"{place} must hold tf.train.Examples; its content is something else.")
 
 
 def _manifest_for_masking(path: Path, manifests: Mapping[Path, Manifest]) -> Manifest:
@@ -197,7 +201,7 @@ def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | No
             )
         found = parse_record(record, path)
         for name, feature in layout.features.items():
-            check_feature(name, feature, found, f"as --{feature.flag} says" if feature.flag else "", path)
+            check_feature(name, feature, found, path, by_flag=True)
         limits = {layout.names["input_ids"]: ("vocab_size", vocab_size)}
         if layout.is_masked:
             limits["masked_lm_ids"] = ("vocab_size", vocab_size)
@@ -207,15 +211,17 @@ def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | No
                 _check_range(name, found[name][1], limit, flag, path)
 
 
-def check_feature(name: str, feature: Feature, found: RawFeatures, reason: str, place: Path | str) -> None:
+def check_feature(
+    name: str, feature: Feature, found: RawFeatures, place: Path | str, by_flag: bool = False
+) -> None:
     """Checks that an example has a feature, of the right type and length.
 
     Args:
       name: of the feature.
       feature: the type and length that it must have.
       found: the example.
-      reason: why it must have this length, for the message; may be empty.
       place: the file, or the record in it, for the message.
+      by_flag: whether a flag gave the length; otherwise it is that of the file's first example.
     """
     if name not in found:
         raise _missing(name, found, place)
@@ -225,10 +231,12 @@ def check_feature(name: str, feature: Feature, found: RawFeatures, reason: str, 
             f"The feature `{name}` must be of type {_LISTS[feature.dtype]}. {place} has {kind or 'none'}."
         )
     if len(values) != feature.length:
-        advice = f" Set --{feature.flag}={len(values)} or prepare the data again." if feature.flag else ""
+        reason, advice = ", as the first example of the file", ""
+        if by_flag:
+            reason = f", as --{feature.flag} says" if feature.flag else ""
+            advice = f" Set --{feature.flag}={len(values)} or prepare the data again." if feature.flag else ""
         raise InputError(
-            f"The feature `{name}` must have {', '.join(filter(None, (f'{feature.length} values', reason)))}. "
-            f"{place} has {len(values)}.{advice}"
+            f"The feature `{name}` must have {feature.length} values{reason}. {place} has {len(values)}.{advice}"
         )
 
 

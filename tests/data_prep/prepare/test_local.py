@@ -12,7 +12,6 @@ from data_prep.errors import InputError
 from data_prep.examples.manifest import InputFile, Manifest
 from data_prep.examples.settings import PrepareSettings, shard_names
 from data_prep.inspection.inspection import inspect
-from data_prep.inspection.settings import InspectSettings
 from data_prep.prepare.local import prepare
 from data_prep.text.documents import read_documents
 from data_prep.tfrecord.records import count_examples, read_records
@@ -231,7 +230,7 @@ def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
         masked += len(predicted)
     assert masked == manifest.counts.masked_tokens
     console = Console(file=io.StringIO(), width=200)
-    inspect([str(tmp_path / "train.tfrecord")], InspectSettings(num_examples=1), console)
+    inspect([str(tmp_path / "train.tfrecord")], console, num_examples=1)
     assert "北" in console.file.getvalue()
 
 

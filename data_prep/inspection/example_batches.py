@@ -1,0 +1,98 @@
+"""Files of pretraining examples to NumPy arrays: every record is read, and its checksum checked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data_prep.errors import InputError
+from data_prep.reading.example_files import ExampleLayout, check_feature, parse_record
+from data_prep.tfrecord.records import is_gzip
+from data_prep.tfrecord.schema import Feature, pretraining_features
+
+_BATCH = 512  # examples
+
+
+class ExampleBatch(NamedTuple):
+    """Consecutive examples of a file.
+
+    Attributes:
+      first: the number of the first one in its file, from 0.
+      values: feature -> array [examples, length], int64 or float32, under the original's names.
+    """
+
+    first: int
+    values: dict[str, np.ndarray]
+
+
+def read_batches(path: Path) -> Iterator[ExampleBatch]:
+    """Reads a whole file, a few hundred examples at a time.
+
+    Args:
+      path: a TFRecord file, plain or GZIP, of this library, of the original or of Model Garden.
+
+    Yields:
+      Batches; all examples have the features and lengths of the first one.
+
+    Raises:
+      InputError: the file is missing, empty, damaged, or holds something else; names the record.
+
+    >>> next(read_batches(Path("train.tfrecord"))).values["input_ids"].shape
+    (512, 128)
+    """
+    if not path.is_file():
+        raise InputError(f"There is no TFRecord file {path}.")
+    if path.stat().st_size == 0:
+        raise InputError(f"A TFRecord file must hold examples. {path} is empty.")
+    dataset = tf.data.TFRecordDataset(str(path), "GZIP" if is_gzip(path) else "", buffer_size=1 << 20)
+    batches = dataset.batch(_BATCH).as_numpy_iterator()
+    layout = None
+    first = 0
+    while (records := _next(batches, path, first)) is not None:
+        layout = layout or ExampleLayout.of(records[0], path)
+        features = layout.features
+        if "token_boundary" in parse_record(records[0], path):  # training does not need it in masked examples
+            features["token_boundary"] = pretraining_features(layout.max_seq_length, 0)["token_boundary"]
+        values = _parse(records, features, path, first)
+        yield ExampleBatch(first, {layout.original_name(name): array for name, array in values.items()})
+        first += len(records)
+    if not first:
+        raise InputError(f"A TFRecord file must hold examples. {path} is empty.")
+
+
+def _next(batches: Iterator[np.ndarray], path: Path, first: int) -> np.ndarray | None:
+    try:
+        return next(batches, None)
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+        # The damage may lie anywhere in the batch.
+        raise InputError(
+            f"{path} is damaged after record {first}, before record {first + _BATCH}: "
+            f"{_reason(error)}. Copy it again or prepare it again."
+        ) from None
+
+
+def _parse(
+    records: np.ndarray, features: dict[str, Feature], path: Path, first: int
+) -> dict[str, np.ndarray]:
+    spec = {
+        name: tf.io.FixedLenFeature([feature.length], getattr(tf, feature.dtype))
+        for name, feature in features.items()
+    }
+    try:
+        parsed = tf.io.parse_example(records, spec)
+    except tf.errors.InvalidArgumentError:
+        for number, record in enumerate(records, start=first):
+            place = f"{path}, record {number}"
+            found = parse_record(record, place)
+            for name, feature in features.items():
+                check_feature(name, feature, found, place)
+        raise  # parse_example rejects what the checks above accept
+    return {name: values.numpy() for name, values in parsed.items()}
+
+
+def _reason(error: Exception) -> str:
+    """TensorFlow's message without the names of its operations."""
+    message = str(getattr(error, "message", error)).split("{{")[-1].split("}}")[-1]
+    return message.split("[Op")[0].strip().rstrip(".")
