@@ -11,17 +11,13 @@ from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
 from data_prep.examples.settings import shard_names
+from data_prep.prepare.outputs import is_remote
 from data_prep.text.sources import STANDARD_INPUT, expand_files
 from data_prep.text.tfds_rows import is_tfds
 
 
-def is_remote(name: str) -> bool:
-    """Whether a name has a scheme, as in gs://bucket/text.txt."""
-    return "://" in name
-
-
 def expand_names(patterns: str) -> list[str]:
-    """Like `documents.expand_files`, with remote files and globs too.
+    """Like `documents.expand_files`, for remote files and globs too.
 
     Returns:
       Names that mean the same on every machine: absolute paths, URLs, tfds:NAME:SPLIT.
@@ -45,7 +41,7 @@ def _shared_name(path: Path) -> str:
 
 
 def _matches(pattern: str) -> list[str]:
-    with _told(pattern):
+    with _as_input_errors(pattern):
         (match,) = FileSystems.match([pattern])
     if not match.metadata_list:
         raise InputError(f"No file matches {pattern!r}. Check the name and the pattern.")
@@ -53,22 +49,22 @@ def _matches(pattern: str) -> list[str]:
 
 
 def size_of(name: str) -> int:
-    """Bytes of an input; 0 where nobody can know before reading."""
+    """Bytes of an input; 0 if unknown before reading."""
     if is_tfds(name):
         return 0
-    with _told(name):
+    with _as_input_errors(name):
         return FileSystems.match([name])[0].metadata_list[0].size_in_bytes
 
 
 @contextlib.contextmanager
 def local_file(name: str) -> Iterator[Path]:
-    """An input as a file on this machine, copied for the time of the `with` block if it is remote."""
+    """An input as a local file; a remote one is copied for the duration of the `with` block."""
     if not is_remote(name):
         yield Path(name)
         return
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / PurePosixPath(name).name  # the suffix says what is in it
-        with _told(name), open_file(name) as source, copy.open("wb") as target:
+        copy = Path(folder) / PurePosixPath(name).name  # the suffix tells the format
+        with _as_input_errors(name), open_file(name) as source, copy.open("wb") as target:
             shutil.copyfileobj(source, target)
         try:
             yield copy
@@ -77,32 +73,32 @@ def local_file(name: str) -> Iterator[Path]:
 
 
 def open_file(name: str, mode: str = "r"):
-    """A file's bytes as they are, to read ("r") or to write ("w")."""
+    """Opens a file to read ("r") or write ("w") its bytes, without decompression."""
     opened = FileSystems.open if mode == "r" else FileSystems.create
     return opened(name, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
 def output_names(output_file: str, num_shards: int) -> list[str]:
-    """Like `prepare_settings.shard_names`, for URLs too."""
+    """Like `settings.shard_names`, for URLs too."""
     if not is_remote(output_file):
         return [str(path.absolute()) for path in shard_names(output_file, num_shards)]
     if "," in output_file:
-        raise InputError(f"`output_file` must be one name on a cluster. Received {output_file!r}.")
+        raise InputError(f"--output_file must be one name on a cluster. Received {output_file!r}.")
     scheme, path = output_file.split("://", 1)
     return [f"{scheme}://{name}" for name in shard_names(path, num_shards)]
 
 
 def replace_all(sources: Iterable[str], targets: Iterable[str]) -> None:
-    """Moves files; what was at the targets is gone."""
+    """Moves files and replaces the targets."""
     targets = list(targets)
     there = [name for name in targets if is_remote(name) and FileSystems.exists(name)]
-    if there:  # a local rename replaces, others may refuse to
+    if there:  # a local rename replaces them, others may refuse
         FileSystems.delete(there)
     FileSystems.rename(list(sources), targets)
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
+def _as_input_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, BeamIOError, OSError) as error:

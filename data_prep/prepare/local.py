@@ -1,11 +1,11 @@
-"""`albert prepare`: text files to TFRecord shards of masked examples, and a manifest of what was made.
+"""`albert prepare`: text files to TFRecord shards of masked examples, and their manifest.
 
     Document --encode--> ids --segment_pairs--> pairs --masked_example--> examples --serialize--> records
 
-Every random draw comes from a generator keyed by (seed, document, duplicate), the place of an example in
-the output among them. So the bytes depend on the text and the settings alone: not on the order of
-the documents, and not on who works on which. That is what lets stretches of the text become parts (`parts.py`)
-in any number of processes, and a killed run go on with the parts that are there.
+Every random draw, also of an example's place in the output, comes from a generator keyed by (seed, document,
+duplicate). So the bytes depend on the text and the settings alone, neither on the order of the documents nor on
+the number of processes. Any process can turn a stretch of the text into a part (`parts.py`), and a run that was
+killed resumes with the parts that are complete.
 """
 
 import contextlib
@@ -35,6 +35,7 @@ from data_prep.examples.manifest import (
 from data_prep.examples.partners import PartnerPool, partner_pool
 from data_prep.examples.settings import PrepareSettings, check_settings, shard_names
 from data_prep.files import new_folder, write_text
+from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, no_examples
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import unfinished_folder
@@ -50,35 +51,35 @@ from data_prep.text.sources import expand_files, input_size
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 
-# What a worker makes of one stretch of the text and holds in memory, about. (A stretch is no longer than
-# the longest document either: a few of them wait in memory for a worker.)
+# Records that a worker makes from one stretch of the text and holds in memory, about. (A stretch is no longer than
+# the longest document, either: a few of them wait in memory for a worker.)
 _PART_BYTES = 32 << 20
 _SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
-_NAMES_OF_FILES = ("input_file", "spm_model_file", "vocab_file")  # settings that decide nothing by themselves
+_NAMES_OF_FILES = ("input_file", "spm_model_file", "vocab_file")  # their content decides the output
 _OTHER_TEXT = (
-    "A run goes on with the text that it began with. Received an unfinished run and other text: {}; "
-    "put the first text back, or delete the folder to start over."
+    "A run resumes with the text that it began with. Received an unfinished run and other text: {}; "
+    "restore the first text, or delete the folder to start over."
 )
 
 
 def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
-    """Writes the shards and the manifest; after a kill or a failure, the same call again goes on.
+    """Writes the shards and the manifest; after a failure, the same call resumes.
 
     Args:
-      settings: what to read, what to write, how.
-      show_progress: a progress bar on standard error if that is a terminal, and one line at the end.
+      settings: the flags.
+      show_progress: shows a progress bar on standard error if that is a terminal, and one line at the end.
 
     Returns:
       The manifest.
 
     Raises:
       InputError: a setting is out of range, the input cannot be read, or holds no document with two
-        sentences; an unfinished run has left work for other settings or another text; the disk is full.
+        sentences; an unfinished run had other settings or another text; the disk is full.
     """
     check_settings(settings)
     inputs = expand_files(settings.input_file)
     outputs = shard_names(settings.output_file, settings.num_shards)
-    _check_outputs(outputs, inputs, Path(settings.vocabulary_file))
+    check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
     with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, inputs, outputs, folder, tokenizer, show_progress)
@@ -94,7 +95,7 @@ def _write_examples(
 ) -> Manifest:
     total = settings.dupe_factor * sum(map(input_size, inputs))
     with (
-        _full_disk_in_one_sentence(folder),
+        _full_disk_as_input_error(folder),
         unfinished_folder(_work_folder(settings.output_file), _plan(settings, tokenizer)) as work,
         Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
@@ -109,7 +110,7 @@ def _write_examples(
             num_parts += 1
             progress.show(counts)
         if Part(work, num_parts).summary():
-            raise InputError(_OTHER_TEXT.format("the text has got shorter since"))
+            raise InputError(_OTHER_TEXT.format("the text is shorter now"))
         if counts["examples"]:
             progress.step("shuffling")
             remove_manifests(folder, (output.name for output in outputs))
@@ -118,17 +119,14 @@ def _write_examples(
             manifest = Manifest.build(settings, tokenizer, read, counts, shards)
             manifest.write(folder)
     if not counts["examples"]:
-        raise InputError(
-            f"An example needs a document with at least two sentences. Received none in "
-            f"{settings.input_file}; {_advice(settings, counts)}"
-        )
-    progress.done(f"Wrote {counts['examples']:,} examples from {counts['documents']:,} documents to {folder}")
+        raise no_examples(settings, counts)
+    progress.done(manifest.counts, folder)
     return manifest
 
 
 @dataclass(frozen=True)
 class _PartJob:
-    """A stretch of the text, to become a part."""
+    """A stretch of the text that becomes a part."""
 
     part: Part
     documents: tuple[Document, ...]
@@ -140,7 +138,7 @@ class _PartJob:
 
 @dataclass(frozen=True)
 class _ShardJob:
-    """A shard, to be made from all parts."""
+    """A shard that is merged from all parts."""
 
     parts: tuple[Part, ...]
     number: int
@@ -148,13 +146,13 @@ class _ShardJob:
 
 
 def _work_folder(output_file: str) -> Path:
-    """Hidden beside the output; the same whatever `num_shards` is, so that another number is noticed."""
+    """Hidden beside the output; does not depend on `num_shards`, so that another number is noticed."""
     first = shard_names(output_file, num_shards=1)[0]
     return first.with_name(f".{first.name}.scratch")
 
 
 def _plan(settings: PrepareSettings, tokenizer: Tokenizer) -> dict:
-    """All that decides the bytes except the text, which is compared part by part."""
+    """Everything that decides the bytes but the text, which is compared part by part."""
     plan = {name: value for name, value in settings.output_settings.items() if name not in _NAMES_OF_FILES}
     return {**plan, "vocabulary": file_sha256(tokenizer.file), "versions": package_versions()}
 
@@ -166,16 +164,16 @@ def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Docume
 def _sample_partners(
     work: Path, inputs: list[Path], tokenizer: Tokenizer, settings: PrepareSettings
 ) -> Path | None:
-    """Goes through the text once for next-sentence prediction, and leaves the sample where workers find it."""
+    """Reads the text once for next-sentence prediction; returns the file of the sample."""
     if settings.sentence_objective != "nsp":
         return None
     if any(not path.is_file() for path in inputs if not str(path).startswith("tfds:")):
         raise InputError(
-            "--sentence_objective=nsp goes through the text twice, so it needs files. Received standard input "
+            "--sentence_objective=nsp reads the text twice, so it needs files. Received standard input "
             "or a pipe; write the text to a file first."
         )
     path = work / "partners.npz"
-    # Cut as `text_stretches` cuts, since a document knows itself in the pool by its text.
+    # Cut as in `text_stretches`: a document recognises itself in the pool by its text.
     documents = cut_documents(_documents(inputs, settings))
     partner_pool(documents, tokenizer, settings.random_seed).save(path)
     return path
@@ -189,21 +187,20 @@ def _part_jobs(
     partners: Path | None,
 ) -> Iterator[_PartJob]:
     vocabulary = file_sha256(Path(settings.vocabulary_file))
-    # A character of text comes to about 1.6 bytes of records in every duplicate.
-    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (1.6 * settings.dupe_factor)))
+    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (RECORD_BYTES * settings.dupe_factor)))
     stretches = text_stretches(documents, size)
     for number, stretch in enumerate(stretches):
         yield _PartJob(Part(work, number), stretch, settings, num_shards, vocabulary, partners)
 
 
 def _make_part(job: _PartJob) -> Counter:
-    """Makes a part unless an earlier run has; returns its counts."""
+    """Makes a part unless an earlier run did; returns its counts."""
     digest = hashlib.blake2b(digest_size=16)
     for document in job.documents:
         digest.update("\n".join((*document.sentences, "\n")).encode("utf-8", "surrogatepass"))
     earlier = job.part.summary()
     if earlier and earlier["text"] != digest.hexdigest():
-        raise InputError(_OTHER_TEXT.format(f"it was another one from {job.documents[0].source} on"))
+        raise InputError(_OTHER_TEXT.format(f"it differs from {job.documents[0].source} on"))
     if earlier:
         return Counter(earlier["counts"])
     settings = job.settings
@@ -232,18 +229,18 @@ def _make_part(job: _PartJob) -> Counter:
 
 @functools.lru_cache(maxsize=1)
 def _tokenizer(vocabulary_file: str, do_lower_case: bool, sha256: str) -> Tokenizer:
-    """Loaded once a process; `sha256` tells a file from another one that had its name before."""
+    """Loaded once per process; `sha256` distinguishes files that had the same name one after the other."""
     return Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
 
 
 def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[Shard]:
     jobs = (_ShardJob(parts, number, output) for number, output in enumerate(outputs))
-    # What fits in one part is done before the workers have started.
+    # A single part is merged before workers could start.
     return list(map(_write_shard, jobs) if len(parts) == 1 else workers.run(_write_shard, jobs))
 
 
 def _write_shard(job: _ShardJob) -> Shard:
-    """Puts a finished shard in its place, unless an earlier run has; returns its row of the manifest."""
+    """Merges a shard and moves it into place unless an earlier run did; returns its row of the manifest."""
     folder = job.parts[0].folder
     finished = folder / f"shard-{job.number:05d}.json"
     if finished.is_file():
@@ -261,40 +258,13 @@ def _write_shard(job: _ShardJob) -> Shard:
 
 
 @contextlib.contextmanager
-def _full_disk_in_one_sentence(folder: Path) -> Iterator[None]:
+def _full_disk_as_input_error(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise InputError(
-            f"The disk must hold the output twice while it is made. Writing to {folder} failed: {error.strerror}. "
-            "What is finished is kept; make room and run the same command again."
+            f"The disk must have room for the output twice. Writing to {folder} failed: {error.strerror}. "
+            "Finished work is kept; make room and run the same command again."
         ) from None
-
-
-def _check_outputs(outputs: list[Path], inputs: list[Path], model_file: Path) -> None:
-    if len({path.resolve() for path in outputs}) < len(outputs):
-        raise InputError("Every name in `output_file` must be another file. Received the same one twice.")
-    if len({path.resolve().parent for path in outputs}) > 1:
-        raise InputError(
-            "All names in `output_file` must lie in one folder, which also gets manifest.json. "
-            f"Received {', '.join(map(str, outputs))}."
-        )
-    for path in outputs:
-        if path.is_dir():
-            raise InputError(f"`output_file` must be a file. {path} is a folder; name a file in it.")
-        if path.resolve() in {other.resolve() for other in (*inputs, model_file)}:
-            raise InputError(f"`output_file` must not overwrite an input. Received {path} for both.")
-    blocker = next((parent for parent in outputs[0].parents if parent.exists()), Path())
-    if not blocker.is_dir():
-        raise InputError(f"`output_file` must lie in a folder. {blocker} is a file.")
-
-
-def _advice(settings: PrepareSettings, counts: Counter) -> str:
-    if settings.input_format == "lines":
-        return (
-            f"it has {counts['sentences']:,} sentences in {counts['documents']:,} documents. Write one sentence a "
-            'line and blank lines only between documents, or set `input_format` to "prose".'
-        )
-    return 'is it one sentence a line? Then set `input_format` to "lines".'

@@ -1,8 +1,8 @@
 """Parts become shards: a shuffle of more records than memory holds.
 
-A part is what comes of one stretch of the text: records in a file, in the order of (shard, key), and an index.
-The keys are random, so the records of a shard in the order of their keys are shuffled. A shard is put together
-from all parts, one range of keys after the other; no more than a pool of records is in memory.
+A part holds the records of one stretch of the text, sorted by (shard, key), and an index. The keys are random, so
+sorting a shard's records by key shuffles them. A shard is merged from all parts, one range of keys at a time, so
+that memory holds no more than a pool of records.
 
     records, keys --Part.write--> NUMBER.records .index .json ... all parts --merge_shard--> shard
 """
@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import google_crc32c
 import numpy as np
 
 from data_prep.examples.manifest import Shard
 from data_prep.files import write_text, written_aside
+from data_prep.prepare.outputs import ShardWriter
 
-# About how many bytes of records are sorted at a time: "the document pool". The order does not depend on it.
+# Bytes of records that are sorted at a time, about. The order does not depend on it.
 POOL_BYTES = 8 << 20
 
-# One row a record; what is not needed for sorting is summed up for the manifest.
+# One row per record; the last three numbers are added up for the manifest.
 INDEX = np.dtype(
     [("key", "<u8"), ("size", "<u4"), ("example_tokens", "<u4"), ("masked_tokens", "<u4"), ("swapped", "<u4")]
 )
@@ -33,21 +33,21 @@ class Part:
     """The files of one part.
 
     Attributes:
-      folder: where they are.
-      number: which part of the text it is.
+      folder: the folder with the files.
+      number: the part's number.
     """
 
     folder: Path
     number: int
 
     def write(self, records: list[bytes], index: np.ndarray, num_shards: int, summary: dict) -> None:
-        """Writes the records, then their index, and last the summary, whose presence says that all is there.
+        """Writes the records, their index and at last the summary, which marks the part as complete.
 
         Args:
           records: framed as in a TFRecord file, in any order.
           index: INDEX [records].
           num_shards: a record belongs to shard `key % num_shards`.
-          summary: what else is to be known of the part, for JSON.
+          summary: more values to keep, for JSON.
         """
         shard = index["key"] % num_shards
         order = np.lexsort((index["key"], shard))
@@ -58,21 +58,21 @@ class Part:
             file.writelines(records[i] for i in order.tolist())
         with written_aside(self._file("index")) as aside:
             aside.write_bytes(index.tobytes())
-        whole = {**summary, "first_rows": first_rows.tolist(), "first_bytes": first_bytes.tolist()}
-        write_text(self._file("json"), json.dumps(whole))
+        complete = {**summary, "first_rows": first_rows.tolist(), "first_bytes": first_bytes.tolist()}
+        write_text(self._file("json"), json.dumps(complete))
 
     def summary(self) -> dict | None:
-        """What `write` was given, and more; None if the part is not there as a whole, be it for a power cut."""
+        """The summary that `write` received, and more; None if the part is missing or incomplete."""
         try:
             summary = json.loads(self._file("json").read_text(encoding="utf-8"))
             sizes = (self._file("records").stat().st_size, self._file("index").stat().st_size)
         except (FileNotFoundError, json.JSONDecodeError):
             return None
-        whole = sizes == (summary["first_bytes"][-1], summary["first_rows"][-1] * INDEX.itemsize)
-        return summary if whole else None
+        complete = sizes == (summary["first_bytes"][-1], summary["first_rows"][-1] * INDEX.itemsize)
+        return summary if complete else None
 
     def shard(self, shard: int) -> "ShardOfPart":
-        """Those of the records that belong to one shard."""
+        """The records that belong to one shard."""
         summary = json.loads(self._file("json").read_text(encoding="utf-8"))
         rows, offsets = summary["first_rows"], summary["first_bytes"]
         return ShardOfPart(
@@ -89,8 +89,8 @@ class ShardOfPart:
 
     Attributes:
       records, index: the part's files.
-      row, last_row: the rows that have not been read yet.
-      offset, last_offset: the bytes that have not been read yet.
+      row, last_row: the rows that are not read yet.
+      offset, last_offset: the bytes that are not read yet.
     """
 
     records: Path
@@ -101,7 +101,7 @@ class ShardOfPart:
     last_offset: int
 
     def read(self, last_key: int) -> tuple[np.ndarray, bytes]:
-        """The next records, up to a key and with it: their INDEX [n], and their bytes."""
+        """Reads the next records, up to and including a key; returns their INDEX [n] and their bytes."""
         if self.row == self.last_row:
             return np.empty(0, INDEX), b""
         rows = np.memmap(self.index, INDEX, mode="r")[self.row : self.last_row]
@@ -116,20 +116,19 @@ class ShardOfPart:
 
 
 def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = POOL_BYTES) -> Shard:
-    """Writes one shard, in the order of the keys.
+    """Writes one shard, sorted by key.
 
     Args:
-      sources: what each part has for it.
+      sources: its records in each part.
       path: the file to write.
-      pool_bytes: about how many bytes of records are in memory at a time (and once more, sorted).
+      pool_bytes: bytes of records in memory at a time, about; the sorted copy takes as much again.
 
     Returns:
       Its row of the manifest.
     """
     num_bytes = sum(source.last_offset - source.offset for source in sources)
-    crc = 0
-    totals = np.zeros(4, np.int64)
     with path.open("wb") as file:
+        writer = ShardWriter(file)
         for last_key in _range_ends(num_bytes, pool_bytes):
             indices = []
             pool = bytearray()
@@ -138,21 +137,16 @@ def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = PO
                 indices.append(rows)
                 pool += chunk
             index = np.concatenate(indices)
-            records = _sorted_records(index, pool)
-            file.write(records)
-            crc = google_crc32c.extend(crc, records)
+            writer.write(_sorted_records(index, pool))
             names = ("example_tokens", "masked_tokens", "swapped")
-            totals += [len(index), *(index[name].sum(dtype=np.int64) for name in names)]
+            writer.count(len(index), *(index[name].sum(dtype=np.int64) for name in names))
         file.flush()
         os.fsync(file.fileno())
-    examples, example_tokens, masked_tokens, swapped = totals.tolist()
-    return Shard(
-        path.name, examples, path.stat().st_size, f"{crc:08x}", example_tokens, masked_tokens, swapped
-    )
+    return writer.shard(path.name)
 
 
 def _range_ends(num_bytes: int, pool_bytes: int) -> list[int]:
-    """The last keys of equal ranges, as many as make each about a pool full: random keys fall evenly.
+    """The last keys of equal ranges, each with about `pool_bytes` of records, since the keys are random.
 
     >>> [f"{key:x}" for key in _range_ends(100, 60)]
     ['7fffffffffffffff', 'ffffffffffffffff']
@@ -162,7 +156,7 @@ def _range_ends(num_bytes: int, pool_bytes: int) -> list[int]:
 
 
 def _sorted_records(index: np.ndarray, records: bytearray) -> bytes:
-    """Records that stand one behind the other, in the order of their keys; equal keys keep their order."""
+    """Sorts concatenated records by key; equal keys keep their order."""
     ends = np.cumsum(index["size"], dtype=np.int64)
     order = np.argsort(index["key"], kind="stable")
     view = memoryview(records)

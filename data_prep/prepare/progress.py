@@ -1,17 +1,20 @@
 """A progress bar on standard error for the long steps of data preparation."""
 
 from collections import Counter
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from data_prep.examples.manifest import ExampleCounts
+
 
 class PrepareProgress:
-    """Examples so far, sentences and examples a second, and the time left by bytes done.
+    """Examples so far, sentences and examples per second, and the remaining time.
 
     Args:
-      total_bytes: size of the input, times the duplicates.
-      enabled: False for silence. Where standard error is no terminal there is no bar, only the last line.
+      total_bytes: size of the input times `dupe_factor`; 0 if unknown.
+      enabled: False prints nothing. If standard error is not a terminal, there is no bar, only the last line.
     """
 
     def __init__(self, total_bytes: int, enabled: bool = True):
@@ -36,17 +39,18 @@ class PrepareProgress:
         self._progress.stop()
 
     def show(self, counts: Counter) -> None:
-        """Moves the bar to `counts["duplicate_bytes"]`, and shows how fast it goes."""
+        """Moves the bar to `counts["duplicate_bytes"]` and updates the rates."""
         self._progress.update(
             self._task, completed=counts["duplicate_bytes"], counts=self._summary(counts), refresh=True
         )
 
     def step(self, description: str) -> None:
-        """Names what is being done now."""
+        """Sets the bar's label."""
         self._progress.update(self._task, description=description)
 
-    def done(self, line: str) -> None:
-        """Writes the last line, terminal or not."""
+    def done(self, counts: ExampleCounts, folder: Path | str) -> None:
+        """Prints the last line."""
+        line = f"Wrote {counts.examples:,} examples from {counts.documents:,} documents to {folder}"
         self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     def _summary(self, counts: Counter) -> str:

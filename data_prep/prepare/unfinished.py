@@ -1,4 +1,4 @@
-"""The folder in which a run keeps what it has done, so that the same command goes on after a kill."""
+"""The folder in which a run keeps finished work, so that the same command resumes it after a failure."""
 
 import contextlib
 import fcntl
@@ -15,20 +15,20 @@ _PLAN = "plan.json"
 
 @contextlib.contextmanager
 def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
-    """Gives a folder that outlives a failure, and is gone after success.
+    """Yields a folder that survives a failure and is deleted after success.
 
     Args:
-      folder: it may hold what an earlier run with the same plan has left.
-      plan: name -> value, for JSON: all that decides what is written there.
+      folder: may hold the work of an earlier run with the same plan.
+      plan: name -> value, for JSON: everything that decides the content of the folder.
 
     Raises:
-      InputError: the folder holds the work of another plan, or another run is using it.
+      InputError: the folder holds the work of another plan, or another run uses it.
     """
     folder.mkdir(exist_ok=True)
     with _lock(folder):
         if (folder / _PLAN).is_file():
             _check_plan(folder, plan)
-        else:  # killed before it had even begun
+        else:  # an earlier run was killed at its start
             write_text(folder / _PLAN, json.dumps(plan, indent=2))
         try:
             yield folder
@@ -37,13 +37,13 @@ def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
                 shutil.rmtree(folder)
                 raise
             raise InputError(
-                f"{error} What is finished is kept in {folder}; the same command goes on from there."
+                f"{error} Finished work is kept in {folder}; the same command resumes it."
             ) from None
         shutil.rmtree(folder)
 
 
 def _finished_work(folder: Path) -> bool:
-    """Whether there is anything to go on with: only whole results have a .json beside the plan."""
+    """Whether there is anything to resume: only complete results have a .json beside the plan."""
     return any(path.name != _PLAN for path in folder.glob("*.json"))
 
 
@@ -55,20 +55,20 @@ def _check_plan(folder: Path, plan: dict) -> None:
     for name in {**earlier, **plan}:
         if earlier.get(name) != plan.get(name):
             raise InputError(
-                f"A run goes on with the settings that it began with. {folder} holds unfinished work for which "
-                f"`{name}` was {earlier.get(name)!r}, and now it is {plan.get(name)!r}; run the first command "
-                "again to finish it, or delete the folder to start over."
+                f"A run resumes with the settings that it began with. {folder} holds unfinished work with "
+                f"{name}={earlier.get(name)}. Received {plan.get(name)}; run the first command again to finish "
+                "it, or delete the folder to start over."
             )
 
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Only one run at a time; the system lets go of the lock of a killed process."""
+    """Allows only one run at a time; the system releases the lock of a killed process."""
     with (folder / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"Only one run may write the same files. Another one is working in {folder}; wait until it ends."
+                f"Only one run may write the same files. Another one uses {folder}; wait until it ends."
             ) from None
         yield

@@ -1,4 +1,4 @@
-"""Jobs on several processes: in order, few at a time, and none of them lost in silence."""
+"""Jobs on several processes: results in order, few jobs in memory, and an error if a process is killed."""
 
 import itertools
 import multiprocessing
@@ -18,10 +18,10 @@ _Result = TypeVar("_Result")
 
 
 class Workers:
-    """Processes that do jobs; they start with the first job, and end with the `with` block.
+    """Worker processes, which start with the first job and end with the `with` block.
 
     Args:
-      number: how many; with one, or for a single job, the work is done in this process.
+      number: of processes; one worker, or a single job, runs in this process.
 
     >>> with Workers(2) as workers:
     ...     list(workers.run(abs, [-1, 2, -3]))
@@ -36,22 +36,22 @@ class Workers:
         return self
 
     def __exit__(self, *exception) -> None:
-        # Jobs that have begun are finished: what they write is there for the next run.
+        # Running jobs finish: the next run uses what they write.
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, function: Callable[[_Job], _Result], jobs: Iterable[_Job]) -> Iterator[_Result]:
-        """Does the jobs, which are taken only as workers get free: no more than two a worker are in memory.
+        """Runs the jobs; takes no more than two per worker from the iterable at a time.
 
         Args:
-          function: importable by its name, so that another process finds it.
-          jobs: pickled on their way.
+          function: importable by name, so that other processes find it.
+          jobs: can be pickled.
 
         Yields:
           The results, in the order of the jobs.
 
         Raises:
-          InputError: a worker was killed. (Whatever `function` raises comes through as it is.)
+          InputError: a worker was killed. (Exceptions of `function` are raised unchanged.)
         """
         jobs = iter(jobs)
         first_two = list(itertools.islice(jobs, 2))
@@ -71,24 +71,24 @@ class Workers:
                 yield under_way.popleft().result()
         except BrokenProcessPool:
             raise InputError(
-                "Every worker must live until its work is done. One of them was killed, perhaps for want of "
-                f"memory; run the same command again, with fewer than {self._number} `workers` if that was it."
+                "Every worker must live until its work is done. One of them was killed, perhaps for lack of "
+                f"memory; run the same command again, if so with fewer than --workers={self._number}."
             ) from None
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start_pool(number: int) -> ProcessPoolExecutor:
-    # Forked processes would inherit locks that the threads of TensorFlow or of the progress bar hold.
+    # Forked processes would inherit locks held by threads of TensorFlow or of the progress bar.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(number, mp_context=context, initializer=_end_with_parent)
 
 
 def _end_with_parent() -> None:
-    """Ctrl-C is the parent's to answer; and a worker whose parent was killed would wait for jobs for ever."""
+    """Leaves Ctrl-C to the parent, and exits with it: a worker would wait for jobs forever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_after_parent, daemon=True).start()
 

@@ -125,7 +125,7 @@ def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
     ],
     ids=lambda value: "" if isinstance(value, str) else "-".join(value),
 )
-def test_mistakes_are_told(texts, model_file, tmp_path, changes, message):
+def test_mistakes_are_input_errors(texts, model_file, tmp_path, changes, message):
     if "output_file" in changes:
         changes = {**changes, "output_file": str(texts / "text0.txt")}
     settings = settings_for(texts, model_file, tmp_path / "out", **{"runner": "DirectRunner", **changes})
@@ -134,7 +134,7 @@ def test_mistakes_are_told(texts, model_file, tmp_path, changes, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_options_without_a_runner_are_told(texts, model_file, tmp_path):
+def test_options_without_a_runner(texts, model_file, tmp_path):
     settings = settings_for(texts, model_file, tmp_path, pipeline_options="--parallelism=2")
     with pytest.raises(InputError, match="--pipeline_options is for a Beam runner"):
         prepare(settings)

@@ -1,4 +1,4 @@
-"""What `albert prepare` does when it is killed, when its disk is full, and when somebody changes his mind."""
+"""`albert prepare` that is killed, has a full disk, or is started again with other settings."""
 
 import dataclasses
 import gzip
@@ -147,9 +147,7 @@ def test_shards_that_are_in_place_stay(settings, expected, small_parts, monkeypa
         return merge_shard(sources, path)
 
     monkeypatch.setattr(local, "merge_shard", full)
-    with pytest.raises(
-        InputError, match="No space left on device. What is finished is kept; make room and run"
-    ):
+    with pytest.raises(InputError, match="No space left on device. Finished work is kept; make room and run"):
         prepare(settings, show_progress=False)
     first = folder(settings) / "train.tfrecord-00000-of-00002"
     assert contents(folder(settings)) == {first.name: expected[first.name]}
@@ -160,12 +158,12 @@ def test_shards_that_are_in_place_stay(settings, expected, small_parts, monkeypa
     assert without_manifest(contents(folder(settings))) == expected
 
 
-def test_a_limit_on_file_size_is_told_in_one_sentence(settings):
-    """The system's own limit stands in for a full disk; half a part is never taken for a whole one."""
+def test_a_limit_on_file_size_is_an_input_error(settings):
+    """The system's own limit stands in for a full disk; half a part never counts as complete."""
     limited = ["bash", "-c", 'ulimit -f 40; exec "$@"', "-", *command(settings)]
     run = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 2
-    assert run.stderr.startswith("albert: The disk must hold")
+    assert run.stderr.startswith("albert: The disk must have room")
     assert "File too large" in run.stderr
     assert "Traceback" not in run.stderr
     assert list(folder(settings).glob("*")) == [folder(settings) / ".train.tfrecord.scratch"]
@@ -173,7 +171,7 @@ def test_a_limit_on_file_size_is_told_in_one_sentence(settings):
 
 def test_other_settings_are_refused(settings, expected, small_parts, monkeypatch):
     leave_unfinished(settings, monkeypatch)
-    with pytest.raises(InputError, match="`random_seed` was 12345, and now it is 7"):
+    with pytest.raises(InputError, match="random_seed=12345. Received 7"):
         prepare(dataclasses.replace(settings, random_seed=7), show_progress=False)
     prepare(dataclasses.replace(settings, workers=2), show_progress=False)
     assert without_manifest(contents(folder(settings))) == expected
@@ -185,7 +183,7 @@ def test_other_text_is_refused(settings, small_parts, monkeypatch, change):
     text = Path(settings.input_file)
     content = text.read_bytes()
     text.write_bytes(content.replace(b"gardener", b"plumber") if change == "other" else content[:2000])
-    with pytest.raises(InputError, match="goes on with the text that it began with"):
+    with pytest.raises(InputError, match="resumes with the text that it began with"):
         prepare(settings, show_progress=False)
     text.write_bytes(content)
     prepare(settings, show_progress=False)
@@ -212,7 +210,9 @@ def test_a_bad_file_keeps_what_is_finished(settings, expected, small_parts, tmp_
     good = names[1].read_bytes()
     names[1].write_bytes(good[:-2] + b"\xff\n")
     settings = dataclasses.replace(settings, input_file=f"{tmp_path}/[abc].txt")
-    with pytest.raises(InputError, match=f"b.txt has the byte 0xff at offset {len(good) - 2}.*is kept in"):
+    with pytest.raises(
+        InputError, match=f"b.txt has the byte 0xff at offset {len(good) - 2}.*Finished work is kept in"
+    ):
         prepare(settings, show_progress=False)
     assert list(folder(settings).glob(".train.tfrecord.scratch/0*.json"))
     names[1].write_bytes(good)

@@ -53,9 +53,12 @@ def test_one_worker_or_one_job_needs_no_other_process(number, jobs):
         assert list(workers.run(process, [])) == []
 
 
-def test_a_killed_worker_is_told():
+def test_a_killed_worker_is_an_error():
     begin = time.monotonic()
-    with Workers(2) as workers, pytest.raises(InputError, match="One of them was killed.*fewer than 2"):
+    with (
+        Workers(2) as workers,
+        pytest.raises(InputError, match="One of them was killed.*fewer than --workers=2"),
+    ):
         list(workers.run(die, range(20)))
     assert time.monotonic() - begin < 60
 

@@ -1,0 +1,179 @@
+"""The steps of the Beam pipeline, in the order of the journey; workers import them by name.
+
+input --read_input--> documents --MakeExamples--> ((shard, slice), record) ... --write_slice--> slice files
+--write_shard--> shard files --finish--> the files' names, manifest
+"""
+
+import dataclasses
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from data_prep.errors import InputError
+from data_prep.examples.document_examples import document_examples, serialize
+from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard, remove_manifests
+from data_prep.examples.partners import PartnerPool, PartnerSample
+from data_prep.examples.settings import PrepareSettings
+from data_prep.prepare.beam_files import local_file, open_file, replace_all
+from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples
+from data_prep.text.documents import Document, cut_documents, read_documents
+from data_prep.tfrecord.records import framed
+from data_prep.tokenizers.vocabulary import Vocabulary
+
+ERRORS_FILE = "errors.txt"
+_ERRORS_SHOWN = 3
+_COPIED_TOGETHER = 8 << 20  # bytes
+
+
+def read_input(name: str, settings: PrepareSettings):
+    """Yields the documents of an input; an error goes to the output "errors"."""
+    try:
+        with local_file(name) as path:
+            yield from cut_documents(
+                read_documents([path], settings.input_format, settings.language, settings.text_field)
+            )
+    except InputError as error:
+        yield beam.pvalue.TaggedOutput("errors", str(error))
+
+
+class MakeExamples(beam.DoFn):
+    """Turns a document into ((shard, slice), (key, record, numbers for the manifest)).
+
+    Its counts go to the output "counts", an error to "errors".
+    """
+
+    def __init__(self, settings: PrepareSettings, num_shards: int, num_slices: int, vocabulary: Vocabulary):
+        self._settings, self._vocabulary = settings, vocabulary
+        self._num_shards, self._num_slices = num_shards, num_slices
+
+    def setup(self):
+        self._tokenizer = self._vocabulary.tokenizer()
+
+    def process(self, document: Document, partners: PartnerPool | None = None):
+        settings = self._settings
+        counts: Counter = Counter()
+        try:
+            for key, example in document_examples(document, self._tokenizer, settings, counts, partners):
+                record = serialize(example, settings.max_seq_length, settings.stored_predictions)
+                place = (key % self._num_shards, key * self._num_slices >> 64)
+                numbers = (len(example.input_ids), len(example.masked_lm_positions), bool(example.swapped))
+                yield place, (key, framed(record), numbers)
+        except InputError as error:
+            yield beam.pvalue.TaggedOutput("errors", str(error))
+        yield beam.pvalue.TaggedOutput("counts", counts)
+
+
+class SamplePartners(beam.CombineFn):
+    """Samples the documents that next-sentence prediction draws from."""
+
+    def __init__(self, seed: int, vocabulary: Vocabulary):
+        self._seed, self._vocabulary = seed, vocabulary
+
+    def create_accumulator(self):
+        return PartnerSample(self._seed)
+
+    def add_input(self, sample, document):
+        sample.add(document)
+        return sample
+
+    def merge_accumulators(self, samples):
+        merged = PartnerSample(self._seed)
+        for sample in samples:
+            merged.merge(sample)
+        return merged
+
+    def extract_output(self, sample):
+        return sample.pool(self._vocabulary.tokenizer())
+
+
+def add_counts(counts: Iterable[Counter]) -> Counter:
+    """The sum of the counts."""
+    total: Counter = Counter()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+def write_slice(placed, scratch: str):
+    """Sorts the records of a slice, a range of keys, and writes them.
+
+    Args:
+      placed: ((shard, slice), (key, record, numbers) in any order; None among them is ignored).
+      scratch: folder for the file.
+
+    Returns:
+      (shard, (slice, file, numbers)).
+    """
+    (shard, number), rows = placed
+    found = sorted(filter(None, rows), key=lambda row: row[0])
+    # A new name each time: a cluster may repeat a step.
+    name = f"{scratch}/slice-{uuid.uuid4().hex}"
+    with open_file(name, "w") as file:
+        file.write(b"".join(record for _, record, _ in found))
+    totals = [sum(numbers) for numbers in zip(*(numbers for *_, numbers in found), strict=True)] or [0, 0, 0]
+    return shard, (number, name, len(found), *totals)
+
+
+def write_shard(gathered, scratch: str, outputs: list[str]):
+    """Concatenates the slices of a shard.
+
+    Args:
+      gathered: (shard, what `write_slice` returned for each slice).
+      scratch: folder for the file.
+      outputs: the final names of all shards.
+
+    Returns:
+      (shard, file, row of the manifest).
+    """
+    shard, slices = gathered
+    name = f"{scratch}/shard-{uuid.uuid4().hex}"
+    with open_file(name, "w") as file:
+        writer = ShardWriter(file)
+        for _, slice_name, *numbers in sorted(slices):
+            with open_file(slice_name) as records:
+                while chunk := records.read(_COPIED_TOGETHER):
+                    writer.write(chunk)
+            writer.count(*numbers)
+    return shard, name, writer.shard(PurePosixPath(outputs[shard]).name)
+
+
+def finish(
+    skeleton: Manifest,
+    scratch: str,
+    outputs: list[str],
+    counts: dict,
+    shards: list[tuple[int, str, Shard]],
+    errors: list[str],
+) -> None:
+    """Moves the shards into place, writes the manifest and deletes `scratch`; or writes the errors there."""
+    counts = Counter(counts)  # Beam's coders turn it into a dict
+    if not errors and not counts["examples"]:
+        errors = [str(no_examples(skeleton.settings, counts))]
+    if errors:
+        with open_file(f"{scratch}/{ERRORS_FILE}", "w") as file:
+            file.write(_summary(errors).encode())
+        return
+    shards = sorted(shards, key=lambda row: row[0])
+    manifest = dataclasses.replace(
+        skeleton, counts=ExampleCounts.of(counts), shards=[shard for *_, shard in shards]
+    )
+    folder = outputs[0].rpartition("/")[0]
+    if not is_remote(folder):
+        remove_manifests(Path(folder), manifest.files)
+    replace_all((name for _, name, _ in shards), outputs)
+    if is_remote(folder):
+        with open_file(f"{folder}/{MANIFEST}", "w") as file:
+            file.write(manifest.to_json().encode())
+    else:
+        manifest.write(Path(folder))
+    FileSystems.delete([scratch])
+
+
+def _summary(errors: list[str]) -> str:
+    different = sorted(set(errors))
+    more = f" And {len(different) - _ERRORS_SHOWN} more." if len(different) > _ERRORS_SHOWN else ""
+    return " ".join(different[:_ERRORS_SHOWN]) + more

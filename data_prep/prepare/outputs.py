@@ -1,0 +1,96 @@
+"""What the local and the Beam runner share: the check of the output's names, a shard's row, errors."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import google_crc32c
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.examples.manifest import Shard
+from data_prep.examples.settings import PrepareSettings
+
+RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
+
+
+class ShardWriter:
+    """Writes the records of a shard and adds up its row of the manifest.
+
+    Args:
+      file: open for writing; the caller closes it.
+    """
+
+    def __init__(self, file: IO[bytes]):
+        self._file = file
+        self._crc = self._num_bytes = 0
+        self._totals = np.zeros(4, np.int64)
+
+    def write(self, records: bytes) -> None:
+        """Appends framed records."""
+        self._file.write(records)
+        self._crc = google_crc32c.extend(self._crc, records)
+        self._num_bytes += len(records)
+
+    def count(self, examples: int, example_tokens: int, masked_tokens: int, swapped_examples: int) -> None:
+        """Adds the numbers of what was appended."""
+        self._totals += [examples, example_tokens, masked_tokens, swapped_examples]
+
+    def shard(self, name: str) -> Shard:
+        """The row of the manifest so far."""
+        examples, *others = self._totals.tolist()
+        return Shard(name, examples, self._num_bytes, f"{self._crc:08x}", *others)
+
+
+def is_remote(name: str) -> bool:
+    """Whether a name has a scheme, as in gs://bucket/text.txt."""
+    return "://" in name
+
+
+def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file: str) -> None:
+    """Checks that the outputs can be written and overwrite nothing that is read.
+
+    Args:
+      outputs: paths or URLs of the shards.
+      inputs: paths, URLs or other names of what is read.
+      vocabulary_file: also read.
+
+    Raises:
+      InputError: two names are the same, lie in different folders, or belong to a folder or an input.
+    """
+    resolved = [_resolved(name) for name in outputs]
+    if len(set(resolved)) < len(resolved):
+        raise InputError("Every name in --output_file must be another file. Received the same one twice.")
+    if len({name.rpartition("/")[0] for name in resolved}) > 1:
+        raise InputError(
+            "All names in --output_file must lie in one folder, which also gets manifest.json. "
+            f"Received {', '.join(outputs)}."
+        )
+    read = {_resolved(name) for name in (*inputs, vocabulary_file)}
+    for name, path in zip(outputs, resolved, strict=True):
+        if not is_remote(name) and Path(name).is_dir():
+            raise InputError(f"--output_file must be a file. {name} is a folder; name a file in it.")
+        if path in read:
+            raise InputError(f"--output_file must not overwrite an input. Received {name} for both.")
+    blocker = next((parent for parent in Path(outputs[0]).parents if parent.exists()), Path())
+    if not is_remote(outputs[0]) and not blocker.is_dir():
+        raise InputError(f"--output_file must lie in a folder. {blocker} is a file.")
+
+
+def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:
+    """The error of a text that gives no example."""
+    advice = "If it has one sentence per line, set --input_format=lines."
+    if settings.input_format == "lines":
+        advice = (
+            "Write one sentence per line and blank lines only between documents, or set --input_format=prose."
+        )
+    received = f"{counts['sentences']:,} sentences and {counts['documents']:,} documents"
+    return InputError(
+        "An example needs a document with at least two sentences. Received none in "
+        f"{received} of {settings.input_file}. {advice}"
+    )
+
+
+def _resolved(name: str) -> str:
+    return name if is_remote(name) else str(Path(name).resolve())
