@@ -1,4 +1,4 @@
-"""One document to its examples, and examples to records.
+"""Turns a document into examples, and examples into records.
 
 Document --encode--> ids --pairs--> SegmentPair --masked_example--> MaskedExample --serialize--> record
 """
@@ -36,7 +36,7 @@ def document_examples(
       partners: other documents, for `sentence_objective="nsp"`.
 
     Yields:
-      (key, example): a random 64-bit key that decides the example's shard and its place there.
+      (key, example): a random 64-bit key, which decides the example's shard and its place there.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
     vocabulary = MaskingVocabulary.of(tokenizer)
@@ -79,21 +79,21 @@ def _pairs(
 
 
 def document_generator(document: Document, seed: int, duplicate: int) -> np.random.Generator:
-    """The source of every draw for one duplicate of a document, from its text alone."""
+    """The generator of all draws for one duplicate of a document; depends on its text and the seed alone."""
     key = hashlib.blake2b(f"{seed} {duplicate}\n".encode(), digest_size=16)
     key.update("\n".join(document.sentences).encode("utf-8", "surrogatepass"))
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key.digest(), "little")))
 
 
 def serialize(example: MaskedExample, max_seq_length: int, max_predictions_per_seq: int) -> bytes:
-    """One record; see `serialize_batch`."""
+    """Serializes one example; see `serialize_batch`."""
     return serialize_batch([example], max_seq_length, max_predictions_per_seq)[0]
 
 
 def serialize_batch(
     examples: Sequence[MaskedExample], max_seq_length: int, max_predictions_per_seq: int
 ) -> list[bytes]:
-    """Pads examples and writes each as a tf.train.Example with the features of `schema.py`.
+    """Pads and serializes examples as tf.train.Examples with the features of `schema.py`.
 
     Args:
       examples: each of n <= max_seq_length tokens, m <= max_predictions_per_seq predictions.

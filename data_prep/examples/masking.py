@@ -1,4 +1,4 @@
-"""Pairs to masked examples: n-gram whole-word masking (paper, section 3.1 and equation 1).
+"""Turns segment pairs into masked examples: n-gram whole-word masking (paper, section 3.1 and equation 1).
 
 SegmentPair --> [CLS] a [SEP] b [SEP] --find_words--> words --choose_words--> positions --> MaskedExample
 """
@@ -12,7 +12,7 @@ from data_prep.examples.segments import SegmentPair
 
 
 class Pieces(Protocol):
-    """What every tokenizer tells of its vocabulary."""
+    """The properties of a tokenizer that masking uses."""
 
     cls_id: int
     sep_id: int
@@ -23,12 +23,12 @@ class Pieces(Protocol):
 
 @dataclass(frozen=True)
 class MaskingVocabulary:
-    """What masking needs to know of a vocabulary.
+    """The properties of a vocabulary that masking uses.
 
     Attributes:
       cls_id, sep_id, mask_id: ids of the symbols.
       starts_word: bool [V], whether a piece starts a word.
-      replacements: int32 [R], the ids that a random replacement is drawn from: all but the symbols.
+      replacements: int32 [R], the ids of random replacements: all but the symbols.
     """
 
     cls_id: int
@@ -39,21 +39,21 @@ class MaskingVocabulary:
 
     @classmethod
     def of(cls, tokenizer: Pieces) -> "MaskingVocabulary":
-        """That of a tokenizer."""
+        """Reads them from a tokenizer."""
         replacements = np.flatnonzero(~tokenizer.is_special).astype(np.int32)
         return cls(tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.starts_word, replacements)
 
 
 @dataclass(frozen=True)
 class MaskingSettings:
-    """How much is masked.
+    """How many tokens are masked, and in which spans.
 
     Attributes:
-      max_predictions_per_seq: P, most tokens that are predicted in one example.
-      masked_lm_prob: share of the tokens, [CLS] and [SEP] counted, that are predicted.
-      ngram: most words in one masked span.
-      favor_shorter_ngram: p(n) proportional to 1 / n; without it to 1 / (ngram + 1 - n), the other way round.
-      do_whole_word_mask: the pieces of a word go together; without it every piece counts as a word.
+      max_predictions_per_seq: P, the most predicted tokens in an example.
+      masked_lm_prob: share of the tokens, including [CLS] and [SEP], that are predicted.
+      ngram: most words in a masked span.
+      favor_shorter_ngram: p(n) is proportional to 1 / n; if false, to 1 / (ngram + 1 - n).
+      do_whole_word_mask: masks all pieces of a word together; if false, every piece counts as a word.
     """
 
     max_predictions_per_seq: int
@@ -61,7 +61,7 @@ class MaskingSettings:
     ngram: int = 3
     favor_shorter_ngram: bool = True
     do_whole_word_mask: bool = True
-    # [words left in the segment, n - 1]: cumulative probabilities of a span of n words.
+    # [words left in the segment, n - 1]: cumulative probability of a span of n words.
     cumulative: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -71,14 +71,14 @@ class MaskingSettings:
 
 @dataclass(frozen=True)
 class MaskedExample:
-    """One training example before padding; n tokens, m of them to be predicted.
+    """A training example before padding: n tokens, m of them predicted.
 
     Attributes:
       input_ids: int32 [n], with [MASK] and random replacements in place.
-      segment_ids: int32 [n], 0 for [CLS] a [SEP], 1 for b [SEP] if there is a b.
+      segment_ids: int32 [n], 0 for [CLS] a [SEP], 1 for b [SEP] if b is not empty.
       token_boundary: int32 [n], 1 where a word starts and at [CLS] and [SEP].
       masked_lm_positions: int32 [m], ascending.
-      masked_lm_ids: int32 [m], the ids that were there.
+      masked_lm_ids: int32 [m], the original ids.
       swapped: the sentence-order label.
     """
 
@@ -93,7 +93,7 @@ class MaskedExample:
 def masked_example(
     pair: SegmentPair, vocabulary: MaskingVocabulary, settings: MaskingSettings, rng: np.random.Generator
 ) -> MaskedExample:
-    """Puts the symbols around a pair and masks it.
+    """Adds [CLS] and [SEP] to a pair and masks it.
 
     Args:
       pair: two segments.
@@ -114,10 +114,10 @@ def masked_example(
 
 
 def unmasked_example(pair: SegmentPair, vocabulary: MaskingVocabulary) -> MaskedExample:
-    """Puts the symbols around a pair and leaves the masking to the reader, which does it anew every epoch.
+    """Adds [CLS] and [SEP] to a pair; the reader draws new masks in every epoch.
 
     Args:
-      pair: two segments, or a single one with an empty `b`, which then gets no [SEP] of its own.
+      pair: two segments; an empty `b` gets no [SEP].
       vocabulary: the symbols and word starts.
 
     >>> unmasked_example(SegmentPair([7, 8], [9], False, 2), vocabulary)
@@ -139,7 +139,7 @@ def unmasked_example(pair: SegmentPair, vocabulary: MaskingVocabulary) -> Masked
 
 
 def _separators(pair: SegmentPair) -> np.ndarray:
-    """Where [CLS] and each [SEP] stand; int64 [3], or [2] for a single segment."""
+    """The positions of [CLS] and each [SEP]; int64 [3], or [2] for a single segment."""
     length_a, length_b = len(pair.a), len(pair.b)
     places = [0, length_a + 1] + ([length_a + length_b + 2] if length_b else [])
     return np.array(places)
@@ -148,8 +148,8 @@ def _separators(pair: SegmentPair) -> np.ndarray:
 def token_boundary(ids: np.ndarray, separators: np.ndarray, starts_word: np.ndarray) -> np.ndarray:
     """1 where a word starts and at the separators, else 0; int32 [n].
 
-    The first piece after a separator always starts a word: truncation may have cut its own beginning off,
-    and a word must not continue across [SEP].
+    The first piece after a separator always starts a word: truncation may have removed the word's beginning,
+    and no word continues across [SEP].
 
     >>> token_boundary([CLS, "▁un", "able", SEP, "ly", SEP], [0, 3, 5], starts_word)
     [1, 1, 0, 1, 1, 1]
@@ -175,13 +175,13 @@ def mask_tokens(
     Args:
       ids: int32 [n].
       boundary: int32 [n], 1 where a word starts and at the separators.
-      separators: int64 [s], positions that are never masked and that no span crosses, the last one at the end.
+      separators: int64 [s], positions never masked and never crossed by a span; the last one is at the end.
       vocabulary: the symbols.
       settings: how much is masked.
       rng: source of every draw.
 
     Returns:
-      The masked ids, int32 [n], and the ascending positions that are to be predicted, int32 [m].
+      The masked ids, int32 [n], and the ascending positions of the predicted tokens, int32 [m].
     """
     begins, ends, words_left = find_words(boundary, separators)
     budget = prediction_budget(len(ids), settings)
@@ -197,7 +197,7 @@ def mask_tokens(
 
 
 def prediction_budget(num_tokens: int, settings: MaskingSettings) -> int:
-    """How many tokens of an example may be predicted, [CLS] and [SEP] counted among its tokens.
+    """The most predicted tokens in an example of `num_tokens`, including [CLS] and [SEP].
 
     >>> prediction_budget(512, MaskingSettings(max_predictions_per_seq=77))
     77
@@ -206,7 +206,7 @@ def prediction_budget(num_tokens: int, settings: MaskingSettings) -> int:
 
 
 def find_words(boundary: np.ndarray, separators: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where words begin and end, and how many words, itself among them, are left in a word's segment.
+    """Where words begin and end, and how many words a segment has from each word on, including it.
 
     >>> find_words([1, 1, 0, 1, 1, 1, 1, 1], [0, 4, 7])  # [CLS] ▁un able ▁x [SEP] ▁y ▁z [SEP]
     ([1, 3, 5, 6], [3, 4, 6, 7], [2, 1, 2, 1])
@@ -230,20 +230,20 @@ def choose_words(
 ) -> np.ndarray:
     """Draws spans of words until the budget is spent.
 
-    Every word is tried once as the start of a span, in random order. A start that is covered already is
-    passed over; a span longer than what is left of the budget gets shorter; one that then runs into a
-    covered word is dropped.
+    Every word is tried once as the start of a span, in random order. A start that is already covered is
+    skipped; a span that exceeds the remaining budget is shortened; a span that overlaps a covered word is
+    skipped.
 
     Args:
       begins: int64 [words], where each word begins.
       ends: int64 [words], where it ends.
-      words_left: int64 [words], how many words are left in its segment.
+      words_left: int64 [words], number of words in its segment from each word on.
       budget: most tokens.
       settings: the distribution of n.
-      rng: source of the draws, the same number of them whatever they turn out to be.
+      rng: source of the draws, whose number does not depend on their values.
 
     Returns:
-      Numbers of the chosen words, ascending; int64.
+      Indices of the chosen words, ascending; int64.
     """
     order = rng.permutation(len(begins))
     drawn = _ngram_lengths(words_left, settings, rng)
@@ -265,7 +265,7 @@ def choose_words(
 
 
 def _ngram_lengths(words_left: np.ndarray, settings: MaskingSettings, rng: np.random.Generator) -> np.ndarray:
-    """n of the span that would begin at each word, int64 [words]; all but a segment's last words have room."""
+    """Draws the length n of a span that begins at each word; int64 [words]."""
     uniform = rng.random(len(words_left))
     lengths = np.searchsorted(settings.cumulative[settings.ngram], uniform, side="right") + 1
     few = np.flatnonzero(words_left < settings.ngram)
@@ -274,7 +274,7 @@ def _ngram_lengths(words_left: np.ndarray, settings: MaskingSettings, rng: np.ra
 
 
 def _cumulative_ngram_probabilities(ngram: int, favor_shorter: bool) -> np.ndarray:
-    """Row w: cumulative p(n) for n = 1..ngram where only w words are left; float64 [ngram + 1, ngram].
+    """Row w: cumulative p(n) for n = 1..ngram if w words are left; float64 [ngram + 1, ngram].
 
     >>> _cumulative_ngram_probabilities(3, True)[2]  # 1/1 and 1/2, renormalised
     array([0.66666667, 1.        , 1.        ])

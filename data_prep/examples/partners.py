@@ -1,4 +1,4 @@
-"""Other documents for next-sentence prediction: a bounded sample that depends on the text and the seed alone.
+"""Other documents for next-sentence prediction: a bounded sample that depends only on the text and the seed.
 
 documents --the N smallest hashes--> PartnerPool --chooser(document)--> rng -> sentences of another document
 """
@@ -18,7 +18,7 @@ from data_prep.tokenizers.vocabulary import Tokenizer
 
 NextSegment = Callable[[np.random.Generator], list[np.ndarray]]
 POOL_DOCUMENTS = 1000
-POOL_SENTENCES = 256  # of each document, so that a book does not fill the memory
+POOL_SENTENCES = 256  # of each document, which limits the memory that books take
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class PartnerPool:
     """Documents to draw random second segments from.
 
     Attributes:
-      keys: what tells one document from the other, in ascending order.
-      documents: for each key the ids of its sentences, int32 [at least 1] each.
-      seed: what the keys were made with.
+      keys: identify the documents; ascending.
+      documents: for each key the ids of its sentences, each int32 [at least 1].
+      seed: that of the keys.
     """
 
     keys: list[int]
@@ -49,7 +49,7 @@ class PartnerPool:
 
     @classmethod
     def load(cls, path: Path) -> "PartnerPool":
-        """Reads what `save` wrote."""
+        """Reads a pool that `save` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
             sentences = np.split(arrays["tokens"], arrays["sentence_ends"][:-1])
             ends = [0, *arrays["document_ends"].tolist()]
@@ -57,7 +57,7 @@ class PartnerPool:
             return cls(arrays["keys"].tolist(), documents, int(arrays["seed"]))
 
     def chooser(self, document: Document) -> NextSegment:
-        """A function rng -> sentences of a random other document, from a random one of them on."""
+        """Returns a function rng -> sentences of a random other document, from a random sentence on."""
         own = document_key(document, self.seed)
         others = [sentences for key, sentences in zip(self.keys, self.documents, strict=True) if key != own]
         if not others:
@@ -74,12 +74,12 @@ class PartnerPool:
 
 
 class PartnerSample:
-    """The documents with the smallest hashes of all that were added: each is as likely as the next.
+    """The documents with the smallest hashes of all that were added: a uniform sample.
 
-    What is in the sample does not depend on the order of the documents, nor on how workers share them.
+    It depends neither on the order of the documents nor on how workers share them.
 
     Args:
-      seed: another one gives another sample.
+      seed: of the hashes.
       size: most documents in the sample.
     """
 
@@ -89,16 +89,16 @@ class PartnerSample:
         self._keys: set[int] = set()
 
     def add(self, document: Document) -> None:
-        """Takes a document into account."""
+        """Adds a document."""
         self._push(document_key(document, self.seed), tuple(document.sentences[:POOL_SENTENCES]))
 
     def merge(self, other: "PartnerSample") -> None:
-        """Takes all documents into account that another sample has seen."""
+        """Adds the documents of another sample."""
         for negative, sentences in other._heap:
             self._push(-negative, sentences)
 
     def pool(self, tokenizer: Tokenizer) -> PartnerPool:
-        """The sample as ids; documents without any are left out."""
+        """Encodes the sample; documents without a piece are left out."""
         keys, encoded = [], []
         for negative, sentences in sorted(self._heap, reverse=True):
             ids = [row for row in tokenizer.encode_batch(list(sentences)) if len(row)]
@@ -119,7 +119,7 @@ class PartnerSample:
 def partner_pool(
     documents: Iterable[Document], tokenizer: Tokenizer, seed: int, size: int = POOL_DOCUMENTS
 ) -> PartnerPool:
-    """The pool of a whole corpus, in one pass; see `PartnerSample`."""
+    """The pool of a corpus, in one pass; see `PartnerSample`."""
     sample = PartnerSample(seed, size)
     for document in documents:
         sample.add(document)
@@ -127,7 +127,7 @@ def partner_pool(
 
 
 def document_key(document: Document, seed: int) -> int:
-    """A number that tells a document from others, by its text."""
+    """A number that identifies a document by its text."""
     key = hashlib.blake2b(f"partner {seed}\n".encode(), digest_size=8)
     key.update("\n".join(document.sentences).encode("utf-8", "surrogatepass"))
     return int.from_bytes(key.digest(), "little")

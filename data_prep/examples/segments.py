@@ -1,4 +1,4 @@
-"""Documents to pairs of segments, in order or swapped (paper, section 3.1, sentence-order prediction).
+"""Cuts documents into pairs of segments, in order or swapped (paper, section 3.1, sentence-order prediction).
 
 sentences --chunks--> [begin, end) --sentence_order_pair--> SegmentPair(a, b, swapped)
 """
@@ -11,14 +11,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class SegmentPair:
-    """Two neighbouring pieces of a document.
+    """Two consecutive pieces of a document.
 
     Attributes:
       a: ids of the first segment, int32 [at least 1].
-      b: ids of the second segment, int32 [at least 1]; empty where there is a single segment.
-      swapped: the label: True where `b` comes before `a` in the document (sop), or comes from another
-        document (nsp).
-      num_sentences: how many sentences of the document went into the pair.
+      b: ids of the second segment, int32 [at least 1]; empty for a single segment.
+      swapped: the label: True if `b` precedes `a` in the document (sop), or comes from another document (nsp).
+      num_sentences: number of the document's sentences in the pair, before truncation.
     """
 
     a: np.ndarray
@@ -32,8 +31,8 @@ def segment_pairs(
 ) -> Iterator[SegmentPair]:
     """Cuts a document into pairs, from its first sentence to its last.
 
-    A single sentence left over at the end gives no pair, for there is nothing to order it with.
-    (The original pairs it with a random document and labels that "swapped".)
+    A single sentence left over at the end gives no pair. (The original pairs it with a random document and labels
+    that "swapped".)
 
     Args:
       document: the ids of each sentence, int32 [at least 1].
@@ -58,7 +57,7 @@ def segment_pairs(
 def single_segments(
     document: list[np.ndarray], max_tokens: int, short_seq_prob: float, rng: np.random.Generator
 ) -> Iterator[SegmentPair]:
-    """Cuts a document into stretches without a second segment (`--sentence_objective=none`).
+    """Cuts a document into single segments (`--sentence_objective=none`).
 
     Args:
       document: the ids of each sentence, int32 [at least 1].
@@ -86,18 +85,18 @@ def next_sentence_pairs(
 ) -> Iterator[SegmentPair]:
     """BERT's next-sentence prediction: `b` follows `a`, or with p = .5 comes from another document.
 
-    After a random `b` the sentences that would have followed `a` start the next chunk. A single sentence
-    left over gives no pair, so that the label stays balanced. (BERT makes all of those random pairs.)
+    After a random `b`, the sentences that follow `a` start the next chunk. A single sentence left over gives no
+    pair, which keeps the labels balanced. (BERT makes random pairs of all those.)
 
     Args:
       document: the ids of each sentence, int32 [at least 1].
       max_tokens: most tokens in a pair, max_seq_length - 3.
       short_seq_prob: share of chunks that aim at a random shorter length.
       rng: source of every draw.
-      next_segment: rng -> sentences of another document, from a random one of them on.
+      next_segment: rng -> sentences of another document, from a random sentence on.
 
     Yields:
-      Pairs with len(a) + len(b) <= max_tokens; `swapped` says that `b` is random.
+      Pairs with len(a) + len(b) <= max_tokens; `swapped` is true if `b` is random.
     """
     offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
     tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
@@ -116,7 +115,7 @@ def next_sentence_pairs(
 
 
 def _stretch(sentences: list[np.ndarray], target: int) -> np.ndarray:
-    """The first sentences, until their tokens reach the target; at least one."""
+    """The first sentences whose tokens reach the target; at least one."""
     ends = np.cumsum([len(sentence) for sentence in sentences])
     return np.concatenate(sentences[: int(np.searchsorted(ends, target)) + 1])
 
@@ -124,16 +123,16 @@ def _stretch(sentences: list[np.ndarray], target: int) -> np.ndarray:
 def chunks(
     offsets: np.ndarray, max_tokens: int, short_seq_prob: float, rng: np.random.Generator
 ) -> Iterator[tuple[int, int]]:
-    """Groups sentences until their tokens reach the target length and there are two of them.
+    """Groups sentences until there are two of them and their tokens reach the target length.
 
     Args:
-      offsets: where each sentence begins, and the end, int64 [sentences + 1].
+      offsets: start of each sentence, and the end, int64 [sentences + 1].
       max_tokens: the usual target.
       short_seq_prob: share of chunks with a random target in [2, max_tokens] instead.
       rng: source of the draws.
 
     Yields:
-      (begin, end) numbers of sentences; only the last chunk may hold a single one.
+      (begin, end) indices of sentences; only the last chunk may hold a single one.
 
     >>> list(chunks(np.array([0, 4, 6, 9, 12, 13]), 6, 0.0, rng))
     [(0, 2), (2, 4), (4, 5)]
@@ -160,11 +159,11 @@ def _chunk_end(offsets: np.ndarray, begin: int, target: int) -> int:
 def sentence_order_pair(
     tokens: np.ndarray, offsets: np.ndarray, max_tokens: int, rng: np.random.Generator
 ) -> SegmentPair:
-    """Cuts one chunk at a random sentence boundary, and swaps the two segments half of the time.
+    """Cuts a chunk at a random sentence boundary, and swaps the two segments with p = .5.
 
     Args:
       tokens: ids of the document, int32 [tokens].
-      offsets: where each sentence of the chunk begins, and its end, int64 [sentences + 1], sentences >= 2.
+      offsets: start of each sentence of the chunk, and its end, int64 [sentences + 1], sentences >= 2.
       max_tokens: most tokens in the pair.
       rng: source of the draws.
     """
@@ -181,11 +180,10 @@ def sentence_order_pair(
 def truncate_pair(
     a: np.ndarray, b: np.ndarray, max_tokens: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Shortens the longer segment, then both in turn, until the pair fits.
+    """Shortens the longer segment, then both alternately, until the pair fits.
 
-    The original takes one token at a time from the longer segment (`b` where they are equal), from its
-    front or its back with p = .5. So how many each one loses is fixed, and how many of those at the
-    front is binomial.
+    The original removes one token at a time from the longer segment (`b` if they are equal), at its front or
+    back with p = .5. So the number that each segment loses is fixed, and the number at its front is binomial.
 
     >>> truncate_pair(np.arange(6), np.arange(10, 13), 5, rng)  # a loses 3, then b 1
     (array([2, 3, 4]), array([10, 11]))
@@ -194,7 +192,7 @@ def truncate_pair(
     if excess <= 0:
         return a, b
     difference = len(a) - len(b)
-    alone = min(excess, abs(difference))  # taken from the longer one until they are equal
+    alone = min(excess, abs(difference))  # removed from the longer one until they are equal
     in_turn = excess - alone
     from_a = in_turn // 2 + (alone if difference > 0 else 0)
     return _shorten(a, from_a, rng), _shorten(b, excess - from_a, rng)

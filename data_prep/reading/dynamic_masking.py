@@ -1,7 +1,7 @@
-"""Masking on the fly: unmasked examples to masked ones, in TensorFlow ops over a whole batch.
+"""Masks examples while reading, with TensorFlow ops on a whole batch.
 
-The rules are those of `masking.py`. There one word after the other is tried in random order; here the same
-loop tries one word of every example at a time.
+The rules are those of `masking.py`. There, words are tried one after the other in random order; here each step of
+the same loop tries one word of every example.
 
 batch --_words--> starts, room --_choose--> covered words --_predictions--> positions, ids
 """
@@ -17,12 +17,12 @@ from data_prep.examples.masking import MaskingSettings
 
 @dataclass(frozen=True)
 class DynamicMasking:
-    """What the reader needs to know in order to mask.
+    """The settings and ids that masking needs.
 
     Attributes:
       settings: how much is masked.
       cls_id, sep_id, mask_id: ids of the symbols.
-      replacements: int32 [R], the ids that a random replacement is drawn from.
+      replacements: int32 [R], the ids of random replacements.
     """
 
     settings: MaskingSettings
@@ -33,7 +33,7 @@ class DynamicMasking:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "DynamicMasking":
-        """What `albert prepare` would have used for static masking."""
+        """Those of `albert prepare`, from its manifest."""
         vocabulary = manifest.vocabulary
         replacements = np.setdiff1d(np.arange(vocabulary.size), vocabulary.special_ids).astype(np.int32)
         return cls(
@@ -46,16 +46,16 @@ class DynamicMasking:
 
 
 def mask_batch(batch: dict[str, tf.Tensor], masking: DynamicMasking, key) -> dict[str, tf.Tensor]:
-    """Masks a batch; the result is a pure function of the examples and their keys.
+    """Masks a batch; the result depends only on the examples and their keys.
 
     Args:
       batch: input_ids, input_mask, token_boundary, int32 [B, T].
       masking: symbols and settings; P is settings.max_predictions_per_seq.
-      key: int64 [B], another one for every example and epoch (`example_keys`).
+      key: uint64 [B], one for each example and epoch (`example_keys`).
 
     Returns:
       input_ids int32 [B, T] with [MASK] and replacements in place; masked_lm_positions (ascending),
-      masked_lm_ids int32 [B, P]; masked_lm_weights float32 [B, P], 0 where nothing is predicted.
+      masked_lm_ids int32 [B, P]; masked_lm_weights float32 [B, P], 0 for padding.
     """
     ids, real = batch["input_ids"], batch["input_mask"] > 0
     whole = batch["token_boundary"] > 0
@@ -87,7 +87,7 @@ def _budget(real: tf.Tensor, masking: DynamicMasking) -> tf.Tensor:
 
 
 def _words(boundary, symbol, real, ngram: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where the words of each example start, symbols counted as words, and which may be masked.
+    """Where the words of each example start, including symbols, and which may be masked.
 
     Returns:
       starts int32 [B, T + ngram], the number of tokens after the last word; eligible bool [B, T + ngram].
@@ -112,18 +112,18 @@ def _span_lengths(eligible: tf.Tensor, uniform: tf.Tensor, settings: MaskingSett
         run = run & eligible[:, n : n + T]
         words_left += tf.cast(run, tf.int32)
     cumulative = tf.gather(tf.constant(settings.cumulative, tf.float32), words_left)
-    # The last bound is 1, which no draw reaches; without it rounding could give n = ngram + 1.
+    # Without the last bound, 1, since rounding could give n = ngram + 1.
     return 1 + tf.reduce_sum(tf.cast(uniform[..., tf.newaxis] >= cumulative[..., :-1], tf.int32), axis=2)
 
 
 def _choose(starts, eligible, length, order_key, budget) -> tf.Tensor:
-    """Tries every word once, in the order of its key, until the budget is spent; bool [B, T + ngram]."""
+    """Tries every word once, in the order of the keys, until the budget is spent; bool [B, T + ngram]."""
     B, T, width = tf.shape(eligible)[0], tf.shape(eligible)[1], tf.shape(starts)[1]
     ngram = width - T
     steps = tf.range(ngram)
     order = tf.argsort(tf.where(eligible, order_key, 2.0), axis=1)
     tried = tf.reduce_max(tf.reduce_sum(tf.cast(eligible, tf.int32), axis=1))
-    # Everything in the order of trying, the step first, so that the loop only cuts slices.
+    # Everything in the order of the steps, which are the first axis, so that the loop only slices.
     length = tf.gather(tf.where(eligible, length, 0), order, batch_dims=1)
     window = order[..., tf.newaxis] + steps  # [B, T, ngram] words
     sizes = (
@@ -133,11 +133,11 @@ def _choose(starts, eligible, length, order_key, budget) -> tf.Tensor:
     wanted = steps < length[..., tf.newaxis]
     sizes, flat, wanted = (tf.transpose(values, [1, 0, 2]) for values in (sizes, flat, wanted))
 
-    def go_on(step, left, covered):
+    def is_unfinished(step, left, covered):
         return (step < tried) & tf.reduce_any(left > 0)
 
     def try_word(step, left, covered):
-        # Sizes ascend, so what is over the budget is at the end: the span gets shorter.
+        # Sizes ascend, so dropping what exceeds the budget shortens the span.
         span = wanted[step] & (sizes[step] <= left[:, tf.newaxis])
         taken = tf.gather(covered, flat[step])
         free = ~tf.reduce_any(taken & span, axis=1, keepdims=True)
@@ -146,7 +146,7 @@ def _choose(starts, eligible, length, order_key, budget) -> tf.Tensor:
         spent = tf.reduce_max(tf.where(span, sizes[step], 0), axis=1)
         return step + 1, left - spent, covered
 
-    *_, covered = tf.while_loop(go_on, try_word, (0, budget, tf.zeros([B * width], tf.bool)))
+    *_, covered = tf.while_loop(is_unfinished, try_word, (0, budget, tf.zeros([B * width], tf.bool)))
     return tf.reshape(covered, [B, width])
 
 
@@ -166,11 +166,11 @@ def _predictions(ids, chosen, max_predictions: int) -> dict[str, tf.Tensor]:
 
 
 def example_keys(seed: int, positions: tf.Tensor) -> tf.Tensor:
-    """A key for every example of an endless stream: epoch * examples + place in the epoch.
+    """Hashes the positions of examples in an endless stream into keys.
 
     Args:
-      seed: keeps runs apart.
-      positions: int64 [B].
+      seed: of the run.
+      positions: epoch * number of examples + place in the epoch, int64 [B].
 
     Returns:
       uint64 [B].
@@ -182,7 +182,7 @@ def example_keys(seed: int, positions: tf.Tensor) -> tf.Tensor:
 def _uniform(key: tf.Tensor, count, stream: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Two float32 [B, count] in [0, 1), by a counter-based generator.
 
-    TensorFlow's stateless generators take one seed a call, which would be one call an example.
+    TensorFlow's stateless generators take one seed per call, and each example has its own.
     """
     counter = tf.cast(tf.range(count) * 2 + stream + 1, tf.uint64) * tf.constant(_GAMMA, tf.uint64)
     bits = _mix(tf.cast(key, tf.uint64)[:, tf.newaxis] + counter)
