@@ -1,13 +1,13 @@
-"""What pretraining examples look like as a whole: lengths, masks and labels, counted batch by batch."""
+"""Statistics of pretraining examples: lengths, masks and labels, counted batch by batch."""
 
 import numpy as np
 from rich.table import Table
 
-_LONGEST_RUN = 4  # words; longer runs of masked words are counted with these
+_LONGEST_RUN = 4  # words; includes longer runs of masked words
 
 
 class ExampleStats:
-    """Counts over any number of examples, in memory that does not depend on how many there are.
+    """Counts over any number of examples, in constant memory.
 
     Args:
       mask_id: id of [MASK].
@@ -16,10 +16,10 @@ class ExampleStats:
     Attributes:
       lengths: lengths[n] examples have n tokens, int64 [T + 1].
       masked_shares: masked_shares[p] examples have p percent of their tokens masked, int64 [101].
-      runs: runs[n] runs of n masked words, int64 [5]; the last counts 4 and more. n-grams that touch are one run.
-      replaced: masked tokens that became [MASK], stayed, or became another one, int64 [3].
+      runs: runs[n] runs have n masked words, int64 [5]; the last counts 4 and more. Adjacent n-grams are one run.
+      replaced: masked tokens that became [MASK], stayed the same, or became another one, int64 [3].
       labels: examples in order, and swapped, int64 [2].
-      tokens, masked: how many there are.
+      tokens, masked: their number.
       max_seq_length: T.
     """
 
@@ -35,14 +35,14 @@ class ExampleStats:
 
     @property
     def examples(self) -> int:
-        """How many examples were counted."""
+        """The number of examples."""
         return int(self.lengths.sum())
 
     def add(self, values: dict[str, np.ndarray]) -> None:
         """Counts a batch.
 
         Args:
-          values: feature -> array [B, T], [B, P] or [B, 1]; without `masked_lm_*` only lengths and labels count.
+          values: feature -> array [B, T], [B, P] or [B, 1]; without `masked_lm_*`, lengths and labels only.
         """
         lengths = values["input_mask"].sum(axis=1)
         self.max_seq_length = max(self.max_seq_length, values["input_mask"].shape[1])
@@ -68,14 +68,14 @@ class ExampleStats:
             whole = values["input_ids"].copy()
             whole[row, positions] = originals
             boundary = self._starts_word[whole]
-        # Words are numbered through the example; a word of its own for every [CLS] and [SEP].
+        # Numbers the words of each example; every [CLS] and [SEP] counts as a word.
         words = boundary.cumsum(axis=1)[row, positions]
         order = np.lexsort((words, row))
         self.runs += _run_lengths(row[order], words[order])
 
 
 def stats_table(stats: ExampleStats) -> Table:
-    """The counts for a terminal, beside what ALBERT's rules ask for."""
+    """The counts as a table, beside the values that ALBERT's rules give."""
     table = Table(title=f"{stats.examples:,} examples, {stats.tokens:,} tokens", min_width=50)
     table.add_column("")
     table.add_column("found", justify="right")
@@ -104,12 +104,12 @@ def stats_table(stats: ExampleStats) -> Table:
         table.add_row("masked tokens", "none", "masked in training")
     table.add_row("swapped", f"{stats.labels[1] / stats.examples:.2%}", "50%")
     if stats.masked:
-        table.caption = "* where n-grams do not touch; two that do are one longer run"
+        table.caption = "* if no two n-grams are adjacent; two that are form one longer run"
     return table
 
 
 def _run_lengths(row: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """How many runs of 0, 1, 2, ... neighbouring words there are; the arguments are sorted.
+    """The number of runs of 0, 1, 2, ... consecutive words; the arguments are sorted.
 
     >>> _run_lengths(np.array([0, 0, 0, 1]), np.array([3, 3, 4, 9]))  # words 3 and 4, then word 9
     array([0, 1, 1, 0, 0])
@@ -125,7 +125,7 @@ def _run_lengths(row: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def _quantiles(histogram: np.ndarray) -> tuple[int, int, int]:
-    """Smallest, middle and largest value that a histogram holds."""
+    """The smallest, middle and largest value in a histogram."""
     cumulative = histogram.cumsum()
     low, median, high = np.searchsorted(cumulative, [1, (cumulative[-1] + 1) // 2, cumulative[-1]])
     return int(low), int(median), int(high)

@@ -1,4 +1,4 @@
-"""One pretraining example for people: its text, what is masked in it, its segments and its label."""
+"""A pretraining example as text: its segments, its masked tokens and its label."""
 
 import numpy as np
 from rich.console import Group
@@ -12,16 +12,16 @@ _STYLES = {"mask": "bold black on yellow", "kept": "bold black on green", "rando
 
 
 def example_panel(example: dict[str, np.ndarray], pieces: tuple[str, ...], mask_id: int, title: str) -> Panel:
-    """An example in a box.
+    """Formats an example.
 
     Args:
       example: feature -> array [T], [P] or [1].
       pieces: the V pieces of the vocabulary.
       mask_id: id of [MASK].
-      title: what the box is called.
+      title: of the box.
 
     Returns:
-      A box with a line for each segment. Masked pieces are coloured, and in braces where there are no colours.
+      A box with a line for each segment. Masked pieces are in braces, and coloured on a terminal.
 
     >>> print(example_panel(example, tokenizer.pieces, tokenizer.mask_id, "train.tfrecord, example 0"))
     ╭─ train.tfrecord, example 0: in order, 10 tokens, 2 masked ─╮
@@ -42,7 +42,7 @@ def example_panel(example: dict[str, np.ndarray], pieces: tuple[str, ...], mask_
 
 
 def _originals(example: dict[str, np.ndarray]) -> dict[int, int]:
-    """Masked position -> the id that was there."""
+    """Masked position -> original id."""
     if "masked_lm_ids" not in example:
         return {}
     used = example["masked_lm_weights"] > 0

@@ -113,7 +113,7 @@ def verify_files(
             line = f"WRONG  {error}"
         else:
             line = f"ok     {path}: {examples:,} examples, {path.stat().st_size:,} bytes, " + (
-                "as its manifest says" if shard else "no manifest"
+                "matches its manifest" if shard else "no manifest"
             )
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     missing = missing_shards(paths, manifests)

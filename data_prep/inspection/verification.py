@@ -1,4 +1,4 @@
-"""Are pretraining files whole, and what their manifest says? The checks of `albert inspect --verify`."""
+"""The checks of `albert inspect --verify`: are pretraining files complete, and do they match their manifest?"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,22 +16,22 @@ _BLOCK = 1 << 20  # bytes
 def verify_file(
     path: Path, vocab_size: int | None, shard: Shard | None, watch: Callable | None = None
 ) -> int:
-    """Reads a whole file: the checksum of every record, the schema, the range of every value, the manifest.
+    """Checks the checksum of every record of a file, its features, the range of every value, and the manifest.
 
     Args:
       path: a TFRecord file.
       vocab_size: V, if known.
       shard: its row of the manifest, if there is one.
-      watch: is given every batch that is right.
+      watch: receives every batch that passes.
 
     Returns:
-      How many examples it has.
+      The number of examples.
 
     Raises:
-      InputError: the first thing that is wrong; names the file and the record.
+      InputError: the first error; names the file and the record.
     """
     if shard:
-        # First: it is quick, and tells of a file that was cut off between two records.
+        # First: it is fast, and finds a file cut off between two records.
         _check_size(path, shard)
     examples = 0
     for batch in read_batches(path):
@@ -41,13 +41,13 @@ def verify_file(
             watch(batch.values)
     if shard and examples != shard.examples:
         raise InputError(
-            f"{path} must have {shard.examples} examples, as its manifest says. It has {examples}."
+            f"{path} must have {shard.examples} examples according to its manifest. It has {examples}."
         )
     return examples
 
 
 def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> None:
-    """Checks that every value of a batch can be what it is said to be.
+    """Checks that every value of a batch is valid.
 
     Args:
       batch: neighbouring examples.
@@ -80,7 +80,7 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
             (
                 "masked_lm_positions",
                 used & ((positions < 0) | (positions >= length)),
-                "must be that of a token",
+                "must be the position of a token",
             ),
             ("masked_lm_ids", (ids < 0) | (ids >= limit), f"must be below {limit}, the vocabulary"),
         ]
@@ -102,7 +102,7 @@ def missing_shards(paths: list[Path], manifests: dict[Path, Manifest]) -> list[P
 def _check_size(path: Path, shard: Shard) -> None:
     if path.stat().st_size != shard.bytes:
         raise InputError(
-            f"{path} must have {shard.bytes} bytes, as its manifest says. It has {path.stat().st_size}."
+            f"{path} must have {shard.bytes} bytes according to its manifest. It has {path.stat().st_size}."
         )
     if not shard.crc32c:
         return
@@ -112,6 +112,6 @@ def _check_size(path: Path, shard: Shard) -> None:
             checksum.update(block)
     if checksum.hexdigest().decode() != shard.crc32c:
         raise InputError(
-            f"{path} must have the CRC-32C {shard.crc32c}, as its manifest says. "
+            f"{path} must have the CRC-32C {shard.crc32c} according to its manifest. "
             f"It has {checksum.hexdigest().decode()}; copy it again or prepare it again."
         )

@@ -1,4 +1,4 @@
-"""Examples of unequal length to batches without padding to speak of, in an order that a run can come back to.
+"""Batches of task examples with little padding, in an order that an interrupted run can resume.
 
 rows --permute(seed, epoch)--> pools --sort by length--> batches --permute--> gather, pad to the batch's longest
 """
@@ -11,18 +11,18 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from data_prep.tasks.features import Features
 
-_POOL = 64  # batches that are sorted together
-_PADDING = {"p_mask": 1, "word_index": -1}  # all else is padded with 0
-_ORDER_OF_BATCHES = 1  # tells the two permutations of an epoch apart
+_POOL = 64  # batches sorted together
+_PADDING = {"p_mask": 1, "word_index": -1}  # everything else is padded with 0
+_ORDER_OF_BATCHES = 1  # separates the two permutations of an epoch
 
 
 def batches_per_epoch(num_examples: int, batch_size: int, *, drop_remainder: bool = False) -> int:
-    """How many batches `bucketed_batches` makes of the examples in an epoch."""
+    """The number of batches of `bucketed_batches` in an epoch."""
     return num_examples // batch_size if drop_remainder else -(-num_examples // batch_size)
 
 
 def by_falling_length(lengths: np.ndarray) -> np.ndarray:
-    """The order in which `bucketed_batches` gives examples with `seed=None` and `by_length=True`."""
+    """The order of the examples in `bucketed_batches` with `seed=None` and `by_length=True`."""
     return np.argsort(-lengths, kind="stable")
 
 
@@ -41,34 +41,34 @@ def bucketed_batches(
     pad_to: int | None = None,
     pad_id: int = 0,
 ) -> tf.data.Dataset:
-    """Batches of examples of about the same length; every epoch has every example once.
+    """Batches of examples of similar length; every epoch has every example once.
 
     The order is a pure function of (seed, epoch): all examples are permuted, cut into pools of `pool_batches`
-    batches, sorted by length inside their pool, and the batches permuted again.
+    batches and sorted by length in each pool; then the batches are permuted.
 
     Args:
-      features: N examples, dicts of the same names: arrays of a number for each token (the last axis, as long as
+      features: N examples, dicts of the same names: arrays with a value for each token (the last axis, as long as
         input_ids), and scalars.
       batch_size: B.
-      seed: of the order; None takes the examples in their order, or with `by_length=True`, for evaluation, by
-        falling length: put the predictions back in place by `index`.
-      num_epochs: how often all examples come; None for ever.
-      skip_batches: how many batches an interrupted run had taken; the stream goes on after, in a later epoch too.
-      by_length: whether batches are of similar length; by default where there is a seed.
-      drop_remainder: leave out a last batch of an epoch that is not full.
-      fill_remainder: fill it up with its first example, sample_weight 0 and index -1, so that all batches have B.
-      pool_batches: batches sorted together; more leave less padding and less chance in what meets in a batch.
-      multiple_of: lengths are rounded up to a multiple of this; 8 or more where every shape is compiled.
-      pad_to: all batches of this length, as the original's.
-      pad_id: what input_ids are padded with.
+      seed: of the order; None keeps the order of the examples, or with `by_length=True`, for evaluation, sorts
+        them by decreasing length; `index` restores the order of the predictions.
+      num_epochs: number of epochs; None for endless batches.
+      skip_batches: number of batches that an interrupted run has taken; the stream resumes there.
+      by_length: whether a batch has examples of similar length. Default: if there is a seed.
+      drop_remainder: leaves out the last batch of an epoch if it is not full.
+      fill_remainder: fills it with its first example, sample_weight 0 and index -1, so that all batches have B.
+      pool_batches: batches sorted together; more give less padding and less random batches.
+      multiple_of: lengths are rounded up to a multiple of this; use 8 or more if every shape is compiled.
+      pad_to: the length of all batches, as in the original.
+      pad_id: pads input_ids.
 
     Returns:
-      A dataset of dicts, T of the batch's longest example: everything in `features`, int32 or float32 [B, T],
-      [B, C, T] or [B]; input_mask, int32, 1 where a token is; index, int32 [B], rows of `features`; sample_weight,
-      float32 [B].
+      A dataset of dicts, T the length of the batch's longest example: everything in `features`, int32 or
+      float32 [B, T], [B, C, T] or [B]; input_mask, int32, 1 for a token; index, int32 [B], rows of `features`;
+      sample_weight, float32 [B].
 
     Raises:
-      InputError: no examples, or `pad_to` is shorter than one.
+      InputError: there are no examples, or too few for a batch, or `pad_to` is shorter than one.
     """
     if not features:
         raise InputError("Batches need at least one example. Received none.")
@@ -91,7 +91,7 @@ def bucketed_batches(
             _order(lengths, batch_size, per_epoch, seed, epoch, by_length, pool_batches)
         )
 
-    with tf.device("CPU"):  # where tf.data runs
+    with tf.device("CPU"):  # tf.data runs there
         rows = rows_of(tf.constant(first_epoch, tf.int64)).skip(skip)
     rows = rows.take(-1 if first_epoch < last_epoch else 0)
     later = tf.data.Dataset.range(min(first_epoch + 1, last_epoch), last_epoch)
@@ -104,7 +104,7 @@ def bucketed_batches(
     with tf.device("CPU"):
         gather = _gather_function(features, lengths, multiple_of, pad_to, pad_id)
     batches = rows.map(
-        # Where no batch has gaps its size stays known, which TPUs need.
+        # If no batch has gaps, its size stays static, which TPUs need.
         lambda numbers: gather(_without_gaps(numbers, fill_remainder or drop_remainder)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
@@ -117,7 +117,7 @@ def bucketed_batches(
 def _order(
     lengths, batch_size: int, per_epoch: int, seed: int | None, epoch, by_length: bool, pool_batches: int
 ):
-    """Rows of an epoch's batches, int32 [batches, B]; -1 fills the one that is not full."""
+    """The rows of an epoch's batches, int32 [batches, B]; -1 fills the last one."""
     rows = tf.range(len(lengths))
     if seed is not None:
         pair = tf.stack([tf.constant(seed, tf.int64), epoch])
@@ -125,7 +125,7 @@ def _order(
     rows = rows[: per_epoch * batch_size]
     if by_length:
         pools = tf.range(tf.size(rows)) // (pool_batches * batch_size if seed is not None else len(lengths))
-        # The longest first: what does not fit into memory shows at once.
+        # The longest first, so that a lack of memory shows at once.
         key = pools * (int(lengths.max()) + 1) - tf.gather(lengths, rows)
         rows = tf.gather(rows, tf.argsort(key, stable=True))
     rows = tf.concat([rows, tf.fill([per_epoch * batch_size - tf.size(rows)], -1)], axis=0)
@@ -148,7 +148,7 @@ def _without_gaps(rows, keep_size: bool):
 def _gather_function(
     features: Sequence[Features], lengths, multiple_of: int, pad_to: int | None, pad_id: int
 ):
-    """What makes a batch of (index, rows, weights)."""
+    """Returns a function that makes a batch from (index, rows, weights)."""
     begins = tf.constant(np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)]))
     sizes = tf.constant(lengths)
     per_token, scalars = {}, {}

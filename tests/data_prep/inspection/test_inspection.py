@@ -141,7 +141,7 @@ def test_examples_are_decoded(prepared):
 
 def test_whole_files_verify(prepared, tmp_path):
     output = inspected(prepared / "train*", verify=True)
-    assert output.count("ok     ") == output.count("as its manifest says") == 2
+    assert output.count("ok     ") == output.count("matches its manifest") == 2
     source = prepared / "train.tfrecord-00000-of-00002"
     (tmp_path / "packed").write_bytes(gzip.compress(source.read_bytes()))
     output = inspected(tmp_path / "packed", verify=True)
@@ -151,7 +151,7 @@ def test_whole_files_verify(prepared, tmp_path):
 
 
 def test_files_without_masks(prepared, model_file, tmp_path):
-    """Masked in training, as far as this goes."""
+    """As if masked in training."""
     names = dict.fromkeys(("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"))
     source = records(prepared / "train.tfrecord-00000-of-00002")
     write(tmp_path / "plain.tfrecord", [changed(record, **names) for record in source], "GZIP")
@@ -167,7 +167,10 @@ def test_files_without_masks(prepared, model_file, tmp_path):
         ({"input_ids": [(3, 100)]}, "`input_ids` must be below 100, .* record 1 has 100 at place 3"),
         ({"input_ids": [(0, -1)]}, "`input_ids` must be below 100"),
         ({"masked_lm_ids": [(0, 7000)]}, "`masked_lm_ids` must be below 100.* record 1 has 7000"),
-        ({"masked_lm_positions": [(0, 48)]}, "`masked_lm_positions` must be that of a token.* has 48"),
+        (
+            {"masked_lm_positions": [(0, 48)]},
+            "`masked_lm_positions` must be the position of a token.* has 48",
+        ),
         ({"input_mask": [(1, 0)]}, "`input_mask` must be 1 for the tokens and then 0"),
         ({"segment_ids": [(1, 2)]}, "`segment_ids` must be 0 or 1"),
         ({"next_sentence_labels": [(0, 3)]}, "`next_sentence_labels` must be 0 or 1"),
