@@ -1,4 +1,4 @@
-"""The flags of `albert prepare`, checked."""
+"""The flags of `albert prepare` and their checks."""
 
 import dataclasses
 import math

@@ -63,7 +63,7 @@ def local_file(name: str) -> Iterator[Path]:
         yield Path(name)
         return
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / PurePosixPath(name).name  # the suffix tells the format
+        copy = Path(folder) / PurePosixPath(name).name  # the suffix names the format
         with _as_input_errors(name), open_file(name) as source, copy.open("wb") as target:
             shutil.copyfileobj(source, target)
         try:

@@ -233,7 +233,7 @@ def check_feature(
     if len(values) != feature.length:
         reason, advice = ", as the first example of the file", ""
         if by_flag:
-            reason = f", as --{feature.flag} says" if feature.flag else ""
+            reason = f" (--{feature.flag})" if feature.flag else ""
             advice = f" Set --{feature.flag}={len(values)} or prepare the data again." if feature.flag else ""
         raise InputError(
             f"The feature `{name}` must have {feature.length} values{reason}. {place} has {len(values)}.{advice}"

@@ -1,4 +1,4 @@
-"""ALBERT's data rules in plain Python, as literally as they read in DESIGN.md: slow, and obviously right.
+"""ALBERT's data rules in plain Python: slow, and obviously right.
 
 The draws are made in the same order as in data_prep, so that both give the same example for the same generator.
 """
@@ -110,7 +110,7 @@ def truncate_pair(a: list, b: list, max_tokens: int, rng: np.random.Generator) -
 
 
 def digit_comma(pieces: list[str], encode) -> list[str]:
-    """Google's rule, with its comparison of str and bytes put right."""
+    """Google's rule, with its comparison of str and bytes corrected."""
     result = []
     for piece in pieces:
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():

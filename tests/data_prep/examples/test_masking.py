@@ -114,7 +114,7 @@ def test_distributions():
     settings = MaskingSettings(max_predictions_per_seq=60, masked_lm_prob=0.01, ngram=3)
     lengths: collections.Counter = collections.Counter()
     kinds: collections.Counter = collections.Counter()
-    # é and 5 take turns: with neighbours that differ, a kept token is told from a random one 10 times in 11.
+    # é and 5 take turns: so a random token differs from the original 10 times in 11.
     a = [13, 14] * 1000
     for seed in range(300):
         example = build(a, [5] * 1000, settings, seed)

@@ -17,7 +17,7 @@ documents = st.lists(st.integers(1, 30), max_size=30)
 
 
 def numbered(lengths):
-    """A document whose tokens are 0, 1, 2, ...: every one tells where it stood."""
+    """A document whose tokens are 0, 1, 2, ...: their positions."""
     ends = np.cumsum(lengths)
     return [np.arange(end - length, end, dtype=np.int32) for end, length in zip(ends, lengths, strict=True)]
 

@@ -255,9 +255,9 @@ def test_a_worker_that_is_killed_fails_the_run(settings, small_parts, expected):
         assert run.poll() is None
         time.sleep(0.002)
     os.kill(a_worker_of(run.pid), signal.SIGKILL)
-    _, told = run.communicate(timeout=60)
+    _, error = run.communicate(timeout=60)
     assert run.returncode == 2
-    assert told.startswith("albert: Every worker must live until its work is done.")
+    assert error.startswith("albert: Every worker must live until its work is done.")
     assert not contents(folder(settings))
 
 
@@ -268,7 +268,7 @@ def a_worker_of(pid):
 
 
 def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path, small_parts, capsys):
-    """File and place are named, what was made before it is kept, and a good copy is all it takes to go on."""
+    """The error names file and place, finished work is kept, and a good copy is enough to resume."""
     lines = Path(settings.input_file).read_bytes().split(b"\n\n")
     for number, part in enumerate((lines[:100], lines[100:200], lines[200:])):
         (tmp_path / f"part{number}.txt.gz").write_bytes(gzip.compress(b"\n\n".join(part) + b"\n\n"))

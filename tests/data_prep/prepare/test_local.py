@@ -60,7 +60,7 @@ def test_the_features_are_the_schema(story, model_file, tmp_path):
 
 
 def test_every_example_is_a_stretch_of_a_document(model_file, tmp_path):
-    """Unmasked, and swapped back where the label is 1, an example is found in the text as it stands there."""
+    """An example is found in the text once its masks and its swap are undone."""
     # Every sentence is another one, so there is only one place to find it.
     text = "".join(f"Nobody sold {i} bottles.\nThe café painted {i}, for £{i}.\n" for i in range(1, 80))
     (tmp_path / "numbered.txt").write_text(text, encoding="utf-8")

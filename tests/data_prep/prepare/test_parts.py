@@ -19,7 +19,7 @@ def make_parts(folder, num_shards, sizes, rng):
         index["key"], index["size"] = keys, [len(record) for record in records]
         index["example_tokens"], index["masked_tokens"], index["swapped"] = 3, 2, keys % 2
         parts.append(Part(folder, number))
-        parts[-1].write(records, index, num_shards, {"told": number})
+        parts[-1].write(records, index, num_shards, {"number": number})
         everything += zip(keys.tolist(), records, strict=True)
     return parts, everything
 
@@ -45,9 +45,9 @@ def test_a_shard_is_its_records_in_the_order_of_their_keys(tmp_path, num_shards,
         )
 
 
-def test_a_part_is_whole_or_not_there(tmp_path):
+def test_a_part_is_complete_or_missing(tmp_path):
     (part,), _ = make_parts(tmp_path, 2, (50,), np.random.default_rng(0))
-    assert part.summary()["told"] == 0
+    assert part.summary()["number"] == 0
     assert Part(tmp_path, 1).summary() is None
     for suffix in ("records", "index", "json"):
         path = tmp_path / f"000000.{suffix}"

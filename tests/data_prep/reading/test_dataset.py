@@ -18,7 +18,7 @@ T, P, V = 10, 3, 1000
 
 
 def record(number: int, max_seq_length=T, predictions=P) -> bytes:
-    """An example whose second token says which one it is."""
+    """An example whose second token is its number."""
     example = MaskedExample(
         input_ids=np.array([2, number, 7, 3, 4, 3], np.int32),
         segment_ids=np.array([0, 0, 0, 0, 1, 1], np.int32),
@@ -132,7 +132,7 @@ def test_the_order_is_a_pure_function_of_the_seed(files):
 
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("window", [5, 1000])
-def test_resuming_goes_on_where_the_stream_was(files, seed, window):
+def test_resuming_continues_the_stream(files, seed, window):
     batches = stream(files, take=30, shuffle_seed=seed, window=window)
     for done in (1, 2, 5, 6, 11, 12, 23, 29):
         resumed = stream(files, take=1, shuffle_seed=seed, window=window, start_example=4 * done)
@@ -152,7 +152,7 @@ def test_hosts_share_the_files(files):
 
 @pytest.mark.parametrize("num_hosts", [2, 3, 6])
 def test_hosts_batches_together_are_the_one_hosts_batch(files, num_hosts):
-    """Where there are fewer files than hosts: nothing is read twice or lost, and other hosts can go on."""
+    """With fewer files than hosts nothing is read twice or lost, and other numbers of hosts can resume."""
     fewer = files[:1]
     alone = stream(fewer, take=20, shuffle_seed=1, batch_size=6)
     options = {"shuffle_seed": 1, "batch_size": 6 // num_hosts}
@@ -217,7 +217,7 @@ def test_features_that_fit(files):
     [
         (
             (12, P, V),
-            "`input_ids` must have 12 values, as --max_seq_length .*has 10. Set --max_seq_length=10",
+            "`input_ids` must have 12 values .--max_seq_length.*has 10. Set --max_seq_length=10",
         ),
         ((T, 20, V), "`masked_lm_positions` must have 20 values.*has 3. Set --max_predictions_per_seq=3"),
         ((T, P, 10), "`input_ids` must be below `vocab_size`.*has 10 where `vocab_size` is 10"),

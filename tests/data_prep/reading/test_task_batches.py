@@ -1,4 +1,4 @@
-"""Batches of like length: every example once an epoch, little padding, an order to come back to."""
+"""Batches of similar length: every example once per epoch, little padding, an order that can be resumed."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from data_prep.reading.task_batches import batches_per_epoch, bucketed_batches, 
 
 
 def features(count=203, longest=40, seed=0):
-    """Arrays whose values tell their row and place."""
+    """Arrays whose values encode their row and position."""
     rng = np.random.default_rng(seed)
     return [
         {
