@@ -101,7 +101,7 @@ class VocabularyFacts:
 
 
 @dataclass(frozen=True)
-class InputFile:
+class SourceFile:
     """A file that was read: its name, and its size in bytes, 0 if unknown."""
 
     file: str
@@ -125,7 +125,7 @@ class Manifest:
     counts: ExampleCounts
     settings: PrepareSettings
     vocabulary: VocabularyFacts
-    inputs: Sequence[InputFile]
+    inputs: Sequence[SourceFile]
     shards: Sequence[Shard]
     versions: dict[str, str]
     path: Path | None = field(default=None, compare=False)
@@ -135,7 +135,7 @@ class Manifest:
         cls,
         settings: PrepareSettings,
         tokenizer: Tokenizer,
-        inputs: Iterable[InputFile],
+        inputs: Iterable[SourceFile],
         counts: Counter,
         shards: Iterable[Shard],
     ) -> "Manifest":
@@ -163,7 +163,7 @@ class Manifest:
                 _parsed(ExampleCounts, values["counts"]),
                 _parsed(PrepareSettings, values["settings"]),
                 _parsed(VocabularyFacts, values["vocabulary"]),
-                [_parsed(InputFile, each) for each in values["inputs"]],
+                [_parsed(SourceFile, each) for each in values["inputs"]],
                 [_parsed(Shard, each) for each in values["shards"]],
                 dict(values["versions"]),
                 path,

@@ -32,7 +32,7 @@ except ImportError:
 finally:
     logging.getLogger().setLevel(logging.WARNING)
 
-from data_prep.examples.manifest import MANIFEST, InputFile, Manifest
+from data_prep.examples.manifest import MANIFEST, Manifest, SourceFile
 from data_prep.examples.settings import PrepareSettings, check_settings
 from data_prep.prepare.beam_files import expand_names, local_file, open_file, output_names, size_of
 from data_prep.prepare.beam_steps import (
@@ -111,7 +111,7 @@ def _pipeline(
     if settings.sentence_objective == "nsp":
         sample = documents | beam.CombineGlobally(SamplePartners(settings.random_seed, vocabulary))
         partners = {"partners": beam.pvalue.AsSingleton(sample)}
-    sizes = [InputFile(name, size_of(name)) for name in inputs]
+    sizes = [SourceFile(name, size_of(name)) for name in inputs]
     slices = _number_of_slices(settings, sizes, len(outputs))
     make = MakeExamples(settings, len(outputs), slices, vocabulary)
     made = documents | "make examples" >> beam.ParDo(make, **partners).with_outputs(
@@ -145,7 +145,7 @@ def _pipeline(
     return pipeline
 
 
-def _number_of_slices(settings: PrepareSettings, inputs: list[InputFile], num_shards: int) -> int:
+def _number_of_slices(settings: PrepareSettings, inputs: list[SourceFile], num_shards: int) -> int:
     """So many that a slice of a shard has about _SLICE_BYTES."""
     characters = sum(
         (each.bytes or _UNKNOWN_SIZE) * (4 if each.file.endswith(COMPRESSIONS) else 1) for each in inputs

@@ -25,9 +25,9 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import (
-    InputFile,
     Manifest,
     Shard,
+    SourceFile,
     file_sha256,
     package_versions,
     remove_manifests,
@@ -115,7 +115,7 @@ def _write_examples(
             progress.step("shuffling")
             remove_manifests(folder, (output.name for output in outputs))
             shards = _write_shards(tuple(Part(work, number) for number in range(num_parts)), outputs, workers)
-            read = [InputFile(str(path), input_size(path)) for path in inputs]
+            read = [SourceFile(str(path), input_size(path)) for path in inputs]
             manifest = Manifest.build(settings, tokenizer, read, counts, shards)
             manifest.write(folder)
     if not counts["examples"]:

@@ -9,9 +9,9 @@ import pytest
 from data_prep.errors import InputError
 from data_prep.examples.manifest import (
     ExampleCounts,
-    InputFile,
     Manifest,
     Shard,
+    SourceFile,
     VocabularyFacts,
     manifests_of,
     remove_manifests,
@@ -24,7 +24,7 @@ def make(*files: str, **flags) -> Manifest:
     vocabulary = VocabularyFacts("30k.model", "ab", 30_000, 2, 3, 4, [0, 1, 2, 3, 4])
     shards = [Shard(file, 3, 100, "00ff") for file in files]
     return Manifest(
-        ExampleCounts.of(Counter(examples=3)), settings, vocabulary, [InputFile("a", 7)], shards, {}
+        ExampleCounts.of(Counter(examples=3)), settings, vocabulary, [SourceFile("a", 7)], shards, {}
     )
 
 

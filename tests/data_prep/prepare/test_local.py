@@ -9,7 +9,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import InputFile, Manifest
+from data_prep.examples.manifest import Manifest, SourceFile
 from data_prep.examples.settings import PrepareSettings, shard_names
 from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
@@ -151,7 +151,7 @@ def test_manifest(story, model_file, tmp_path):
     assert counts.example_tokens == sum(example["input_mask"].sum() for example in found)
     assert counts.swapped_examples == sum(example["next_sentence_labels"][0] for example in found)
     assert manifest.vocabulary.sha256 == hashlib.sha256(model_file.read_bytes()).hexdigest()
-    assert manifest.inputs == [InputFile(str(story), story.stat().st_size)]
+    assert manifest.inputs == [SourceFile(str(story), story.stat().st_size)]
 
 
 def test_two_outputs_in_one_folder_keep_both_manifests(story, model_file, tmp_path):
