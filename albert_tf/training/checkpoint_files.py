@@ -130,9 +130,9 @@ def remove_unfinished(folder: Path) -> None:
     """Deletes the incomplete checkpoints of killed processes."""
     for path in folder.glob(f"{_ASIDE}*"):
         shutil.rmtree(path, ignore_errors=True)
-    whole = {f"ckpt-{step}" for step in steps_in(folder)}
+    indexed = {f"ckpt-{step}" for step in steps_in(folder)}
     for path in folder.glob("ckpt-*"):
-        if path.name.split(".")[0] not in whole:
+        if path.name.split(".")[0] not in indexed:
             path.unlink()
 
 

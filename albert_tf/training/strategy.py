@@ -9,7 +9,7 @@ import tensorflow as tf
 from albert_tf.training.cluster import needed_cluster, other_than_one_machine, read_cluster
 from data_prep.errors import InputError, first_line
 
-# What TensorFlow raises in a worker when another one is gone.
+# What TensorFlow raises in a worker when another one has stopped.
 WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 

@@ -44,7 +44,7 @@ def test_the_line_explains_the_default_rate():
 
 
 def test_no_warnings_for_the_papers_run():
-    """125,000 steps of 4096 on what 16 GB of text, gone through ten times, makes."""
+    """125,000 steps of 4096 examples from 16 GB of text with --dupe_factor=10."""
     assert warnings(SETTINGS, 90_000_000, None) == []
 
 
