@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= demo
+# Each needs up to 3 GB of memory.
+WORKERS ?= 2
 BIN = $(VENV)/bin
 
 .PHONY: demo test lint clean
@@ -10,8 +12,19 @@ BIN = $(VENV)/bin
 demo: $(VENV)/.installed
 	$(BIN)/python -m examples.demo --output=$(DEMO) $(if $(TEXT),--text="$(TEXT)")
 
+# In parts, each in new processes, because TensorFlow never frees the memory of what a process has traced.
+PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
+DATA = tests/data_prep
+MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers training pretraining)
+TASKS = $(addprefix tests/albert_tf/,evaluation finetuning lab)
+FORMATS = tests/albert_tf/pretrained tests/export
+
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+	$(PYTEST) $(DATA)
+	$(PYTEST) $(MODEL)
+	$(PYTEST) $(TASKS)
+	$(PYTEST) $(FORMATS)
+	$(PYTEST) tests $(addprefix --ignore=,$(DATA) $(MODEL) $(TASKS) $(FORMATS))
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -10,7 +10,6 @@ import hypothesis
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.devices import compiles_for_cpus
 
 # A busy machine is no defect.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -18,8 +17,11 @@ hypothesis.settings.load_profile("patient")
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("xla") and not compiles_for_cpus():
-        pytest.skip("this TensorFlow has no XLA for CPUs, as tensorflow-tpu")
+    if item.get_closest_marker("xla"):
+        from albert_tf.pretraining.devices import compiles_for_cpus  # TensorFlow takes seconds to import
+
+        if not compiles_for_cpus():
+            pytest.skip("this TensorFlow cannot compile for CPUs; tensorflow-tpu cannot")
 
 
 @pytest.fixture
