@@ -16,9 +16,9 @@ _PADDING = {"p_mask": 1, "word_index": -1}  # everything else is padded with 0
 _ORDER_OF_BATCHES = 1  # separates the two permutations of an epoch
 
 
-def batches_per_epoch(num_examples: int, batch_size: int, *, drop_remainder: bool = False) -> int:
+def batches_per_epoch(num_examples: int, batch_size: int) -> int:
     """The number of batches of `bucketed_batches` in an epoch."""
-    return num_examples // batch_size if drop_remainder else -(-num_examples // batch_size)
+    return -(-num_examples // batch_size)
 
 
 def by_falling_length(lengths: np.ndarray) -> np.ndarray:
@@ -34,16 +34,12 @@ def bucketed_batches(
     num_epochs: int | None = 1,
     skip_batches: int = 0,
     by_length: bool | None = None,
-    drop_remainder: bool = False,
     fill_remainder: bool = False,
-    pool_batches: int = _POOL,
-    multiple_of: int = 1,
     pad_to: int | None = None,
-    pad_id: int = 0,
 ) -> tf.data.Dataset:
     """Batches of examples of similar length; every epoch has every example once.
 
-    The order is a pure function of (seed, epoch): all examples are permuted, cut into pools of `pool_batches`
+    The order is a pure function of (seed, epoch): all examples are permuted, cut into pools of 64
     batches and sorted by length in each pool; then the batches are permuted.
 
     Args:
@@ -55,12 +51,9 @@ def bucketed_batches(
       num_epochs: number of epochs; None for endless batches.
       skip_batches: number of batches that an interrupted run has taken; the stream resumes there.
       by_length: whether a batch has examples of similar length. Default: if there is a seed.
-      drop_remainder: leaves out the last batch of an epoch if it is not full.
-      fill_remainder: fills it with its first example, sample_weight 0 and index -1, so that all batches have B.
-      pool_batches: batches sorted together; more give less padding and less random batches.
-      multiple_of: lengths are rounded up to a multiple of this; use 8 or more if every shape is compiled.
+      fill_remainder: fills the last batch of an epoch with its first example, sample_weight 0 and index -1, so
+        that all batches have B.
       pad_to: the length of all batches, as in the original.
-      pad_id: pads input_ids.
 
     Returns:
       A dataset of dicts, T the length of the batch's longest example: everything in `features`, int32 or
@@ -68,7 +61,7 @@ def bucketed_batches(
       sample_weight, float32 [B].
 
     Raises:
-      InputError: there are no examples, or too few for a batch, or `pad_to` is shorter than one.
+      InputError: there are no examples, or `pad_to` is shorter than one.
     """
     if not features:
         raise InputError("Batches need at least one example. Received none.")
@@ -77,9 +70,7 @@ def bucketed_batches(
         raise InputError(
             f"`pad_to` must be no less than the longest example. Received {pad_to} < {lengths.max()}."
         )
-    per_epoch = batches_per_epoch(len(features), batch_size, drop_remainder=drop_remainder)
-    if not per_epoch:
-        raise InputError(f"A batch must have {batch_size} examples. Received {len(features)}.")
+    per_epoch = batches_per_epoch(len(features), batch_size)
     if by_length is None:
         by_length = seed is not None
 
@@ -87,9 +78,7 @@ def bucketed_batches(
     last_epoch = np.iinfo(np.int64).max if num_epochs is None else num_epochs
 
     def rows_of(epoch):
-        return tf.data.Dataset.from_tensor_slices(
-            _order(lengths, batch_size, per_epoch, seed, epoch, by_length, pool_batches)
-        )
+        return tf.data.Dataset.from_tensor_slices(_order(lengths, batch_size, seed, epoch, by_length))
 
     with tf.device("CPU"):  # tf.data runs there
         rows = rows_of(tf.constant(first_epoch, tf.int64)).skip(skip)
@@ -102,10 +91,10 @@ def bucketed_batches(
     rows = rows.apply(tf.data.experimental.assert_cardinality(left))
 
     with tf.device("CPU"):
-        gather = _gather_function(features, lengths, multiple_of, pad_to, pad_id)
+        gather = _gather_function(features, lengths, pad_to)
     batches = rows.map(
         # If no batch has gaps, its size stays static, which TPUs need.
-        lambda numbers: gather(_without_gaps(numbers, fill_remainder or drop_remainder)),
+        lambda numbers: gather(_without_gaps(numbers, fill_remainder)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
@@ -114,21 +103,19 @@ def bucketed_batches(
     return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _order(
-    lengths, batch_size: int, per_epoch: int, seed: int | None, epoch, by_length: bool, pool_batches: int
-):
+def _order(lengths, batch_size: int, seed: int | None, epoch, by_length: bool):
     """The rows of an epoch's batches, int32 [batches, B]; -1 fills the last one."""
     rows = tf.range(len(lengths))
     if seed is not None:
         pair = tf.stack([tf.constant(seed, tf.int64), epoch])
         rows = tf.random.experimental.stateless_shuffle(rows, seed=pair)
-    rows = rows[: per_epoch * batch_size]
     if by_length:
-        pools = tf.range(tf.size(rows)) // (pool_batches * batch_size if seed is not None else len(lengths))
+        pools = tf.range(tf.size(rows)) // (_POOL * batch_size if seed is not None else len(lengths))
         # The longest first, so that a lack of memory shows at once.
         key = pools * (int(lengths.max()) + 1) - tf.gather(lengths, rows)
         rows = tf.gather(rows, tf.argsort(key, stable=True))
-    rows = tf.concat([rows, tf.fill([per_epoch * batch_size - tf.size(rows)], -1)], axis=0)
+    per_epoch = batches_per_epoch(len(lengths), batch_size)
+    rows = tf.concat([rows, tf.fill([per_epoch * batch_size - len(lengths)], -1)], axis=0)
     batches = tf.reshape(rows, [per_epoch, batch_size])
     if seed is not None and by_length:
         batch_seed = tf.random.experimental.stateless_fold_in(pair, _ORDER_OF_BATCHES)
@@ -145,9 +132,7 @@ def _without_gaps(rows, keep_size: bool):
     return rows, rows, tf.ones_like(rows, tf.float32)
 
 
-def _gather_function(
-    features: Sequence[Features], lengths, multiple_of: int, pad_to: int | None, pad_id: int
-):
+def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
     """Returns a function that makes a batch from (index, rows, weights)."""
     begins = tf.constant(np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)]))
     sizes = tf.constant(lengths)
@@ -159,12 +144,10 @@ def _gather_function(
         else:
             by_token = values if example.ndim == 1 else [np.moveaxis(value, -1, 0) for value in values]
             per_token[name] = tf.constant(np.concatenate(by_token))
-    padding = {**_PADDING, "input_ids": pad_id}
 
     def gather(arguments):
         index, rows, weights = arguments
-        length = tf.reduce_max(tf.gather(sizes, rows))
-        length = pad_to if pad_to is not None else -(-length // multiple_of) * multiple_of
+        length = pad_to if pad_to is not None else tf.reduce_max(tf.gather(sizes, rows))
         is_token = tf.sequence_mask(tf.gather(sizes, rows), length)
         places = tf.where(
             is_token, tf.gather(begins, rows)[:, tf.newaxis] + tf.range(length, dtype=tf.int64), 0
@@ -172,7 +155,7 @@ def _gather_function(
         batch = {"input_mask": tf.cast(is_token, tf.int32)}
         for name, flat in per_token.items():
             values = tf.gather(flat, places)
-            filler = tf.constant(padding.get(name, 0), flat.dtype)
+            filler = tf.constant(_PADDING.get(name, 0), flat.dtype)
             if flat.shape.rank == 1:
                 batch[name] = tf.where(is_token, values, filler)
             else:  # (B, T, C)

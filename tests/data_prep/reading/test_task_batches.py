@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from data_prep.errors import InputError
+from data_prep.reading import task_batches
 from data_prep.reading.task_batches import batches_per_epoch, bucketed_batches, by_falling_length
 
 
@@ -34,14 +35,13 @@ def indices(batches):
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-@pytest.mark.parametrize("arguments", [{}, {"multiple_of": 8}, {"pad_to": 64}, {"by_length": True}])
+@pytest.mark.parametrize("arguments", [{}, {"pad_to": 64}, {"by_length": True}])
 def test_a_batch_is_its_examples_padded(seed, arguments):
     examples = features(53)
     for batch in taken(bucketed_batches(examples, 8, seed=seed, **arguments)):
         rows = batch["index"]
         sizes = [examples[row]["input_ids"].size for row in rows]
-        multiple = arguments.get("multiple_of", 1)
-        T = arguments.get("pad_to", -(-max(sizes) // multiple) * multiple)
+        T = arguments.get("pad_to", max(sizes))
         assert {name: values.shape for name, values in batch.items()} == {
             "input_ids": (len(rows), T),
             "input_mask": (len(rows), T),
@@ -67,8 +67,9 @@ def test_a_batch_is_its_examples_padded(seed, arguments):
 
 @pytest.mark.parametrize("count", [7, 64, 203])
 @pytest.mark.parametrize("by_length", [True, False])
-def test_every_epoch_has_every_example_once_in_another_order(count, by_length):
-    dataset = bucketed_batches(features(count), 8, seed=3, num_epochs=3, by_length=by_length, pool_batches=4)
+def test_every_epoch_has_every_example_once_in_another_order(count, by_length, monkeypatch):
+    monkeypatch.setattr(task_batches, "_POOL", 4)
+    dataset = bucketed_batches(features(count), 8, seed=3, num_epochs=3, by_length=by_length)
     batches = indices(taken(dataset))
     per_epoch = batches_per_epoch(count, 8)
     assert dataset.cardinality().numpy() == len(batches) == 3 * per_epoch
@@ -110,9 +111,6 @@ def test_in_order_and_by_falling_length():
 def test_a_last_batch_that_is_not_full():
     sizes = [len(rows) for rows in indices(taken(bucketed_batches(features(), 8, seed=1)))]
     assert sorted(sizes) == [3] + [8] * 25
-    dropped = indices(taken(bucketed_batches(features(), 8, seed=1, num_epochs=2, drop_remainder=True)))
-    assert [len(rows) for rows in dropped] == [8] * 50
-    assert len(set(itertools.chain(*dropped[:25]))) == 200
     filled = taken(bucketed_batches(features(), 8, seed=1, fill_remainder=True))
     assert {len(batch["index"]) for batch in filled} == {8}
     fillers = [batch for batch in filled if -1 in batch["index"]]
@@ -122,9 +120,8 @@ def test_a_last_batch_that_is_not_full():
     assert sorted(row for batch in filled for row in batch["index"] if row >= 0) == list(range(203))
 
 
-@pytest.mark.parametrize("arguments", [{"fill_remainder": True}, {"drop_remainder": True}])
-def test_shapes_are_known_where_they_can_be(arguments):
-    spec = bucketed_batches(features(), 8, seed=1, pad_to=64, **arguments).element_spec
+def test_shapes_are_known_if_batches_are_filled():
+    spec = bucketed_batches(features(), 8, seed=1, pad_to=64, fill_remainder=True).element_spec
     assert spec["input_ids"].shape == spec["input_mask"].shape == (8, 64)
     assert spec["choices"].shape == (8, 2, 64)
     assert spec["label"].shape == spec["index"].shape == (8,)
@@ -158,5 +155,3 @@ def test_what_cannot_be_batched():
         InputError, match="`pad_to` must be no less than the longest example. Received 16 < 40"
     ):
         bucketed_batches(features(), 8, seed=1, pad_to=16)
-    with pytest.raises(InputError, match="must have 8 examples. Received 3"):
-        bucketed_batches(features(3), 8, seed=1, drop_remainder=True)
