@@ -122,20 +122,18 @@ def test_equals_the_class_on_every_character(both):
 
 def test_the_table_covers_all_special_characters():
     kinds = character_kinds()
-    of = {
+    expected = {
         " ": Kind.SPACE,
         "\t": Kind.SPACE,
         "\x0b": Kind.DROPPED,
         "\ufffd": Kind.DROPPED,
         "京": Kind.CHINESE,
-    }
-    of |= {
         "$": Kind.PUNCTUATION,
         "。": Kind.PUNCTUATION,
         "\u0301": Kind.ACCENT,
         "\u302e": Kind.REORDERED,
     }
-    assert {c: kinds[ord(c)] for c in of} == of
+    assert {c: kinds[ord(c)] for c in expected} == expected
     assert kinds[ord("が")] == kinds[ord("a")] == kinds[-1] == Kind.IN_WORD
 
 
