@@ -1,4 +1,4 @@
-"""Commands on what fine-tuned models say: predict, evaluate, ensemble, submission."""
+"""Commands for the predictions of fine-tuned models: predict, evaluate, ensemble, submission."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def predict(
     batch_size: int = 64,
     max_answer_length: int = 30,
 ) -> None:
-    """Answer lines of standard input with a fine-tuned model: a JSON object for each, as they come.
+    """Predict lines of standard input with a fine-tuned model; prints a JSON object for each line.
 
     For example:
 
@@ -28,12 +28,11 @@ def predict(
       albert predict --model_dir=runs/squad < questions.jsonl
 
     Args:
-      model_dir: what --output_dir was in `albert finetune`; of several seeds the best on the dev set answers.
-      input_format: what a line is: a text; texts with tabs between them (two texts; question and context; passage,
-        question and options); or a JSON object with the columns of own data.
-        auto goes by the first line.
-      batch_size: lines that are answered together, if so many have come.
-      max_answer_length: tokens of the longest answer to a question.
+      model_dir: the --output_dir of `albert finetune`; of several seeds, the best on the dev set is used.
+      input_format: text: one text on each line. tsv: texts separated by tabs (two texts; question and context;
+        passage, question and options). jsonl: a JSON object with the columns of own data. auto: as the first line.
+      batch_size: the maximum number of lines in a batch; lines are answered as they arrive.
+      max_answer_length: the maximum length of an answer to a question, in tokens.
     """
     if batch_size < 1 or max_answer_length < 1:
         raise InputError(
@@ -58,7 +57,7 @@ def evaluate(
     null_odds: str | None = None,
     na_prob_thresh: float = 1.0,
 ) -> None:
-    """Print the official metrics of predictions as one JSON object; needs no model.
+    """Print the official metrics of a file of predictions as a JSON object; needs no model.
 
     For example:
 
@@ -68,11 +67,11 @@ def evaluate(
       albert evaluate --task=mrpc --predictions=MRPC.tsv --gold=glue/MRPC/dev.tsv
 
     Args:
-      task: what albert finetune takes, or glue for a folder with CoLA.tsv, SST-2.tsv and so on.
-      predictions: GLUE's TSV with the header index and prediction; SQuAD's predictions.json; for RACE and other
-        multiple choice a JSON object of letters by id; for words one of lists of labels, or CoNLL's columns.
-      gold: the file with the right answers, or the folder of the task's download, of which the dev set is taken.
-      null_odds: for SQuAD 2.0, null_odds.json; adds the best threshold and what it gives.
+      task: a task of albert finetune, or glue for a folder with CoLA.tsv, SST-2.tsv and so on.
+      predictions: GLUE's TSV with the header index and prediction; SQuAD's predictions.json; for multiple choice a
+        JSON object of letters by id; for token classification one of lists of labels, or CoNLL's columns.
+      gold: the file with the correct labels, or the folder of the task's download, whose dev set is used.
+      null_odds: for SQuAD 2.0, null_odds.json; adds the best thresholds and their scores.
       na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
     """
     from albert_tf.evaluation.scores import score_predictions
@@ -97,7 +96,7 @@ def ensemble(
     threshold: float | None = None,
     output_dir: str | None = None,
 ) -> None:
-    """Average the predictions of fine-tuned models; print the metrics of each and of the whole as JSON.
+    """Average the predictions of fine-tuned models; prints the metrics of each and of the ensemble as JSON.
 
     For example:
 
@@ -106,11 +105,11 @@ def ensemble(
       albert ensemble runs/squad2 --task=squad2.0 --gold=dev-v2.0.json --output_dir=runs/squad2/all
 
     Args:
-      runs: folders of albert finetune; one with several seeds stands for all of them.
-      task: what they were trained on.
+      runs: output folders of albert finetune; a folder with several seeds stands for all of them.
+      task: the task they were trained on.
       split: dev, or test to write predictions.
-      gold: SQuAD's JSON file with the right answers.
-      threshold: of SQuAD 2.0, null odds above which there is no answer. Default: the best by --gold, or 0.
+      gold: SQuAD's JSON file with the correct answers.
+      threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for --gold, or 0.
       output_dir: where to write the ensemble's predictions.
     """
     from albert_tf.evaluation.ensemble import report_runs
@@ -128,14 +127,14 @@ def ensemble(
 
 
 def submission(*runs: str, output: str) -> None:
-    """Write the zip that GLUE's server takes.
+    """Write the zip for a submission to GLUE's server.
 
     For example:
 
       albert submission cola=runs/cola mnli=runs/mnli ax=runs/mnli --output=glue.zip
 
     Args:
-      runs: TASK=FOLDER of each task, with its test set predicted.
+      runs: TASK=FOLDER for each task; the run must have predicted its test set.
       output: the zip to write.
     """
     from albert_tf.evaluation.submission import write_glue_zip
@@ -144,7 +143,9 @@ def submission(*runs: str, output: str) -> None:
     if not pairs or not all(folder for _, _, folder in pairs):
         raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
     missing = write_glue_zip(Path(output), {task: Path(folder) for task, _, folder in pairs})
-    _print_notes([f"GLUE's server wants all tasks; {output} lacks {', '.join(missing)}."] if missing else [])
+    _print_notes(
+        [f"GLUE's server requires all tasks; {output} lacks {', '.join(missing)}."] if missing else []
+    )
     print(output)
 
 

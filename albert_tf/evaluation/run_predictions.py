@@ -60,15 +60,7 @@ class Probabilities:
 def keep_predictions(
     run: Path, split: str, kind: Kind, predictions: Probabilities | SquadPredictions, threshold: float | None
 ) -> None:
-    """Writes all files of a split.
-
-    Args:
-      run: an existing folder.
-      split: for the files' names.
-      kind: the task's.
-      predictions: of that split.
-      threshold: for SQuAD 2.0, the null odds above which there is no answer.
-    """
+    """Writes all files of a split into an existing folder. `threshold` is as in `write_answers`."""
     if isinstance(predictions, Probabilities):
         write_probabilities(probabilities_file(run, split), predictions)
         write_predictions(run, f"{split}_predictions", kind, predictions.by_id())
@@ -160,11 +152,7 @@ def write_answers(
 ) -> None:
     """Writes the n best answers, the null odds if there are any, and SQuAD's predictions.json.
 
-    Args:
-      run: an existing folder.
-      split: for the files' names.
-      predictions: answers and null odds.
-      threshold: the null odds above which predictions.json has "".
+    predictions.json has "" for null odds above `threshold`, if one is given.
     """
     write_json(n_best_file(run, split), predictions.n_best_json())
     if predictions.null_odds is not None:

@@ -53,11 +53,7 @@ def task_score(task: Task, metrics: Mapping[str, float]) -> float:
 
 
 def glue_average(results: Mapping[str, Mapping[str, float]]) -> float:
-    """GLUE's score in percent, as in the column Avg of the paper's Table 9; the diagnostic set does not count.
-
-    Args:
-      results: the metrics of each of GLUE_TASKS.
-    """
+    """GLUE's score in percent, the column Avg of the paper's Table 9, from the metrics of all GLUE_TASKS."""
     return sum(task_score(TASKS[name], results[name]) for name in GLUE_TASKS) / len(GLUE_TASKS)
 
 
@@ -115,11 +111,6 @@ def score_predictions(
 
 def score_glue(predictions: Path, gold: Path, problems: Problems) -> dict[str, Any]:
     """The metrics of every GLUE task that a folder has files for, and "average" if it has all nine.
-
-    Args:
-      predictions: the folder.
-      gold: the folder of GLUE's download.
-      problems: collects unusable rows of `gold`.
 
     Raises:
       InputError: as `score_predictions`, or the folder has none of GLUE's files.

@@ -37,7 +37,7 @@ from albert_tf.training.strategy import make_strategy
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.task import Task, find_task
-from data_prep.tasks.windows import tell_unreachable
+from data_prep.tasks.windows import report_unreachable
 
 
 def finetune(settings: FinetuningSettings) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class FinetuningRun:
         """
         for split in self.splits.get("train", ()):
             questions = [example for example in split.examples if isinstance(example, QuestionExample)]
-            tell_unreachable(questions, split.windows, self.problems)
+            report_unreachable(questions, split.windows, self.problems)
         self.problems.check(strict=self.settings.strict)
         for line in self.problems.lines():
             self.say(f"warning: {line}")

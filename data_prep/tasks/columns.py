@@ -74,12 +74,7 @@ class Columns:
         return cls(**{name.strip(): value for name, _, value in pairs})
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:
-        """The name of a column in the file, or None if the user names none and no usual name is there.
-
-        Args:
-          what: an attribute of this class.
-          names: the file's columns.
-          source: the file, for messages.
+        """The column for the attribute `what` among `names`; None if none is named and no usual name is there.
 
         Raises:
           InputError: the file lacks the column that the user names.

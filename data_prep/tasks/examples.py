@@ -1,4 +1,4 @@
-"""A row of a downstream task, whatever file it comes from, and the problems of rows that are no example."""
+"""The examples of downstream tasks, independent of files, and the problems of unusable rows."""
 
 from collections import Counter
 from dataclasses import dataclass

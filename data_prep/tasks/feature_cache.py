@@ -1,6 +1,6 @@
-"""Arrays that took long to make, kept in a file for the next run: SQuAD's windows, RACE's passages.
+"""A cache on disk for arrays that are slow to compute: SQuAD's windows, RACE's passages.
 
-key --SHA-256--> NAME-HASH.npz, which holds no pickled objects
+key --SHA-256--> NAME-HASH.npz, without pickled objects
 """
 
 import hashlib
@@ -18,22 +18,22 @@ from data_prep.tasks.features import Features
 from data_prep.tasks.windows import Window, question_windows
 from data_prep.tokenizers.vocabulary import Tokenizer
 
-_VERSION = 1  # of what the arrays mean; another one makes them anew
+_VERSION = 1  # of the arrays' meaning; a new version invalidates old files
 _ID = "example_id"
 
 
 def cached_features(
     folder: Path | None, name: str, key: Any, make: Callable[[], Sequence[Features]]
 ) -> list[Features]:
-    """What `make` gives, read from a file if that was made from the same key.
+    """The result of `make`, read from a file if one was written for the same key.
 
-    A file that is damaged is made again.
+    A damaged file is replaced.
 
     Args:
-      folder: where the file is, or will be; None keeps none.
-      name: the file's, for people; its hash follows.
-      key: all that the arrays depend on, as JSON takes it.
-      make: gives N dicts of arrays with the same names and dtypes.
+      folder: where the file is or will be; None disables the cache.
+      name: the readable part of the file's name; a hash follows.
+      key: a JSON value of everything that the arrays depend on.
+      make: returns N dicts of arrays with equal names and dtypes.
     """
     if folder is None:
         return list(make())
@@ -57,7 +57,7 @@ def cached_windows(
     max_query_length: int = 64,
     doc_stride: int = 128,
 ) -> list[Window]:
-    """`question_windows` of the same arguments, kept in a file of `folder`."""
+    """`question_windows` with the same arguments, cached in `folder`."""
     if folder is None:
         return question_windows(examples, tokenizer, max_seq_length, max_query_length, doc_stride)
     key = {
@@ -74,7 +74,7 @@ def cached_windows(
 
 
 def examples_hash(examples: Sequence[Any]) -> str:
-    """Of everything that the examples say."""
+    """A hash of the examples' content."""
     digest = hashlib.sha256()
     for example in examples:
         digest.update(repr(example).encode("utf-8", errors="surrogatepass"))
@@ -82,7 +82,7 @@ def examples_hash(examples: Sequence[Any]) -> str:
 
 
 def tokenizer_hash(tokenizer: Tokenizer) -> str:
-    """Of all that decides which ids a text gets."""
+    """A hash of everything that determines the ids of a text."""
     model = getattr(tokenizer, "serialized_model", None) or "\n".join(tokenizer.pieces).encode("utf-8")
     name = f"{type(tokenizer).__name__} {tokenizer.do_lower_case}"
     return hashlib.sha256(name.encode() + b"\n" + model).hexdigest()
@@ -119,7 +119,7 @@ def _window(arrays: Features) -> Window:
 
 
 def _packed(features: Sequence[Features]) -> dict[str, Any]:
-    """For each name all values in a row, and each array's shape."""
+    """For each name, the concatenated values and each array's shape."""
     packed: dict[str, Any] = {}
     for name, example in features[0].items() if features else ():
         values = [other[name] for other in features]
@@ -144,7 +144,7 @@ def _load(file: Path) -> list[Features] | None:
     if not file.is_file():
         return None
     try:
-        # Opened here: np.load leaves a damaged file open.
+        # Opened here, since np.load leaves a damaged file open.
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
             return _unpacked({name: stored[name] for name in stored.files})
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):

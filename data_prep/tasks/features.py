@@ -1,4 +1,4 @@
-"""Examples to arrays of ids, as long as they are: padding comes with the batch.
+"""Examples as arrays of ids without padding, which batches add.
 
 [CLS] a [SEP] b [SEP], token_type_ids 0 up to the first [SEP] and 1 after it
 """
@@ -24,16 +24,17 @@ def text_features(
 
     Args:
       examples: N examples.
-      tokenizer: the vocabulary and its rules.
-      max_seq_length: a longer text loses its end; of a pair, the longer text does (the second if both are equal).
+      tokenizer: encodes the texts.
+      max_seq_length: longer texts are truncated at the end; in a pair the longer text is (if both
+        are equally long, the second).
       labels: the classes in the model's order; () for regression.
 
     Returns:
-      For each example input_ids and token_type_ids, int32 [T], and, where the example has one, label: its place in
+      For each example input_ids and token_type_ids, int32 [T], and, if the example has one, label: its index in
       `labels`, int32 [], or float32 [] in regression.
 
     Raises:
-      InputError: max_seq_length has no room, or a label is not among `labels`.
+      InputError: max_seq_length is too small, or a label is not one of `labels`.
     """
     _check_length(max_seq_length, 5)
     texts = [example.text_a for example in examples]
@@ -59,18 +60,18 @@ def choice_features(
 ) -> list[Features]:
     """Arrays of passages with a question and C options: [CLS] passage [SEP] question with option [SEP].
 
-    An option takes the place of "_" in the question, else it follows it. A sequence that is too long loses the end
-    of its passage; a question that is too long its beginning, for the option stands at its end.
+    An option replaces the "_" in the question, else it follows it. A long sequence is truncated at the end of its
+    passage; a long question at its beginning, since the option is at its end.
 
     Args:
       examples: N examples.
-      tokenizer: the vocabulary and its rules.
-      max_seq_length: longest sequence.
-      max_option_length: most tokens of a question with its option.
+      tokenizer: encodes the texts.
+      max_seq_length: the maximum length of a sequence.
+      max_option_length: the maximum number of tokens of a question with its option.
 
     Returns:
       For each example input_ids, input_mask and token_type_ids, int32 [C, T], padded to its longest option, and
-      label, int32 [], where it is known.
+      label, int32 [], if known.
     """
     _check_length(max_seq_length, 5)
     most = min(max_seq_length - 3, max_option_length)
@@ -94,7 +95,7 @@ def choice_features(
 
 
 def asked(question: str, option: str) -> str:
-    """A question with an option in it.
+    """A question with an option inserted.
 
     >>> asked("The letter was from _ .", "Ann"), asked("Who wrote?", "Ann")
     ('The letter was from Ann .', 'Who wrote? Ann')
@@ -105,25 +106,23 @@ def asked(question: str, option: str) -> str:
 def word_features(
     examples: Sequence[WordsExample], tokenizer: Tokenizer, max_seq_length: int, labels: Sequence[str]
 ) -> list[Features]:
-    """Arrays of sentences in words: [CLS] pieces [SEP], in which the first piece of a word carries its label.
+    """Arrays of sentences given as words: [CLS] pieces [SEP]. The first piece of a word carries its label.
 
     Args:
       examples: N examples.
-      tokenizer: the vocabulary and its rules.
-      max_seq_length: a longer sentence loses its last words; `word_index` tells which words are there.
+      tokenizer: encodes the words.
+      max_seq_length: longer sentences lose their last words; `word_index` shows which words are left.
       labels: the classes in the model's order.
 
     Returns:
-      For each example, of T tokens: input_ids and token_type_ids, int32 [T]; word_index, int32 [T], which word's
-      first piece a token is, else -1; and where labels are known label, int32 [T], and label_weights, float32 [T],
-      1 at first pieces and 0 elsewhere.
+      For each example with T tokens: input_ids and token_type_ids, int32 [T]; word_index, int32 [T], the word of
+      which a token is the first piece, else -1; and if labels are known label, int32 [T], and label_weights,
+      float32 [T], 1 at first pieces and 0 elsewhere.
     """
     _check_length(max_seq_length, 3)
     words = list(dict.fromkeys(word for example in examples for word in example.words))
     encoded = dict(zip(words, tokenizer.encode_batch(words), strict=True))
-    unknown = np.array(
-        [tokenizer.unk_id], np.int32
-    )  # a word without pieces still needs a place for its label
+    unknown = np.array([tokenizer.unk_id], np.int32)  # for a word without pieces, which still has a label
     places = {label: i for i, label in enumerate(labels)}
     features = []
     for example in examples:
@@ -146,7 +145,7 @@ def word_features(
 
 
 def joined(a: np.ndarray, b: np.ndarray | None, tokenizer: Tokenizer, max_seq_length: int) -> Features:
-    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], cut to `max_seq_length` at the end of the longer text."""
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated to `max_seq_length` at the end of the longer text."""
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
     if b is None:
         a = a[: max_seq_length - 2]
@@ -164,7 +163,7 @@ def joined(a: np.ndarray, b: np.ndarray | None, tokenizer: Tokenizer, max_seq_le
 
 
 def pair_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """What is left of two texts when the longer one (of equal ones, the second) gives tokens up, one by one.
+    """The lengths of two texts after dropping tokens one by one from the longer (if equal, the second) text.
 
     >>> pair_lengths(10, 4, 9), pair_lengths(10, 9, 9), pair_lengths(3, 4, 9)
     ((5, 4), (5, 4), (3, 4))

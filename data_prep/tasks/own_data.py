@@ -36,7 +36,7 @@ def examples_of_rows(
 
     Args:
       task: its kind determines the type of the examples.
-      rows: from a file or a dataset; the columns of the first row stand for all.
+      rows: from a file or a dataset; the first row determines the columns.
       columns: the names of their columns.
       split: labels and answers are optional in "test".
       labels: the allowed labels; () allows any.

@@ -82,15 +82,9 @@ def _questions(file: Path, group: str, split: str, problems: Problems) -> Iterat
 def passage_questions(
     passage: Any, group: str, split: str, source: str, identity: str, problems: Problems
 ) -> Iterator[ChoiceExample]:
-    """The questions of one passage in RACE's form.
+    """The questions of a passage in RACE's form: a dict with article, questions, options, answers, perhaps id.
 
-    Args:
-      passage: a dict with article, questions, options, answers and optionally id.
-      group: the school.
-      split: answers are optional in "test".
-      source: its place, for messages.
-      identity: the id of a passage that has none.
-      problems: collects unusable questions.
+    `source` is its place for messages, `identity` the id of a passage that has none.
     """
     try:
         article, questions, options = (passage[key] for key in ("article", "questions", "options"))

@@ -1,4 +1,4 @@
-"""Questions in SQuAD's JSON, versions 1.1 and 2.0 (also XQuAD, CMRC and DRCD), and where their answers stand."""
+"""Questions in SQuAD's JSON, versions 1.1 and 2.0 (also XQuAD, CMRC and DRCD), and the location of answers."""
 
 import re
 from collections.abc import Iterator
@@ -139,13 +139,8 @@ def with_located_answers(
     """The example with corrected answer offsets, or None if training cannot use it.
 
     An answer that is not at its offset but occurs exactly once in the context is moved there. Evaluation keeps
-    every question, since each counts in the score; training keeps only located answers.
-
-    Args:
-      example: a question with answers.
-      source: its place, for messages.
-      problems: collects answers that are not at their offset.
-      is_training: whether a question without a located answer is left out.
+    every question, since each counts in the score; training keeps only located answers. `problems` collects the
+    answers that are not at their offset.
     """
     starts = list(example.answer_starts)
     located = []

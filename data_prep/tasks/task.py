@@ -1,4 +1,4 @@
-"""The table of tasks: what each asks for, its labels, its metrics, and where its data come from."""
+"""The table of tasks: the kind, labels, metrics and data of each."""
 
 import difflib
 from collections.abc import Mapping

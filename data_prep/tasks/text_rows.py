@@ -26,14 +26,14 @@ def text_examples(
     *,
     is_test: bool,
 ) -> list[TextExample]:
-    """The examples of rows; unusable rows go to `problems`.
+    """The examples of rows. Those without a text or label, or with a label outside the set, go to `problems`.
 
     Args:
       rows: from any file.
       columns: the names of their columns.
       kind: "regression" converts labels to numbers.
       labels: the allowed labels; () allows any.
-      problems: collects rows without a text, without a label, or with a label outside the set.
+      problems: collects unusable rows.
       is_test: whether labels are optional and rows with empty texts are kept.
     """
     examples = []

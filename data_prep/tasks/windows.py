@@ -1,4 +1,4 @@
-"""Questions on long contexts as windows that slide over them: [CLS] question [SEP] part of the context [SEP]."""
+"""Questions on long contexts as sliding windows: [CLS] question [SEP] part of the context [SEP]."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ class Window:
     Attributes:
       example_id: the question's id.
       input_ids: int32 [T].
-      context_begin: where the context's tokens begin; those before it are [CLS] question [SEP].
-      offsets: int32 [tokens of the context in the window, 2], their characters in the context.
-      is_max_context: bool [T], whether no other window shows more around the token.
-      start_position: the answer's first token; 0, [CLS], without one or where the window does not hold it whole.
+      context_begin: the first token of the context; those before it are [CLS] question [SEP].
+      offsets: int32 [context tokens, 2], the begin and end of each of them in the context, in characters.
+      is_max_context: bool [T], whether no other window has more context around the token.
+      start_position: the answer's first token; 0, [CLS], if the window does not contain a complete answer.
       end_position: its last token, or 0.
-      is_impossible: whether the answer is not in the window.
+      is_impossible: whether the window does not contain a complete answer.
     """
 
     example_id: str
@@ -44,7 +44,7 @@ class Window:
 
     @cached_property
     def p_mask(self) -> np.ndarray:
-        """int32 [T], 1 where no answer can be; [CLS] stands for "no answer"."""
+        """int32 [T], 1 at tokens that cannot belong to an answer; [CLS], for "no answer", is 0."""
         mask = np.ones(len(self.input_ids), np.int32)
         mask[0] = 0
         mask[self.context_begin : -1] = 0
@@ -66,7 +66,7 @@ class Window:
         return characters
 
     def text(self, context: str, start: int, end: int) -> str:
-        """What of the context lies between two tokens of this window, both taken along."""
+        """The part of the context from one token of this window through another."""
         return context[self.begins[start] : self.ends[end]]
 
 
@@ -80,17 +80,17 @@ def question_windows(
     """The windows of questions, in the order of the questions and of their contexts.
 
     Args:
-      examples: questions whose answers stand at their offsets (`read_examples` sees to that).
-      tokenizer: the vocabulary and its rules.
-      max_seq_length: longest window.
-      max_query_length: a longer question loses its end.
-      doc_stride: by how many tokens a window is later than the one before.
+      examples: questions whose answers are at their offsets, as from `read_examples`.
+      tokenizer: encodes the texts.
+      max_seq_length: the maximum length of a window.
+      max_query_length: longer questions are truncated at the end.
+      doc_stride: the number of tokens by which each window is later than the previous one.
 
     Returns:
-      At least one window a question.
+      At least one window for each question.
 
     Raises:
-      InputError: the lengths leave no room, or a stride that skips tokens.
+      InputError: the lengths leave no room for the context, or the stride skips tokens.
     """
     examples = list(examples)
     least = max_seq_length - max_query_length - 3
@@ -127,14 +127,14 @@ def question_windows(
 
 
 def gold_tokens(example: QuestionExample, offsets: np.ndarray) -> tuple[int, int] | None:
-    """First and last token of the answer among those of its context; None if there is none.
+    """The first and last of the context's tokens that the answer covers; None if there is no answer.
 
-    It is the first answer that begins and ends where pieces do; if none does ("gold" in "golden"), the first one
-    with all of the pieces that it lies in.
+    The first answer that begins and ends at piece boundaries is preferred; if there is none ("gold" in "golden"),
+    the first answer is extended to piece boundaries.
 
     Args:
       example: a question with its context.
-      offsets: int32 [T, 2], the characters of the context's T tokens.
+      offsets: int32 [T, 2], the begin and end characters of the context's T tokens.
     """
     if example.is_impossible:
         return None
@@ -153,22 +153,16 @@ def gold_tokens(example: QuestionExample, offsets: np.ndarray) -> tuple[int, int
     return fallback
 
 
-def tell_unreachable(
+def report_unreachable(
     examples: Iterable[QuestionExample], windows: Iterable[Window], problems: Problems
 ) -> None:
-    """Notes questions whose answer is in no window: it is longer than one. They are trained on as "no answer".
-
-    Args:
-      examples: what the windows were made of.
-      windows: from `question_windows`.
-      problems: collects the questions.
-    """
+    """Reports questions whose answer is longer than a window. Training treats them as having no answer."""
     reachable = {window.example_id for window in windows if not window.is_impossible}
     for example in examples:
         if example.answers and not example.is_impossible and example.id not in reachable:
             detail = f"{len(example.answers[0])} characters, {shown(example.answers[0])}"
             problems.add(
-                "answer in no window", f"question {example.id}", detail, outcome='taken for "no answer"'
+                "answer in no window", f"question {example.id}", detail, outcome='treated as "no answer"'
             )
 
 
@@ -176,8 +170,8 @@ def window_features(windows: Sequence[Window]) -> list[Features]:
     """Windows as arrays for `bucketed_batches`.
 
     Returns:
-      For each window of T tokens input_ids, token_type_ids, p_mask, int32 [T]; start_positions, end_positions and
-      is_impossible, int32 [].
+      For each window of T tokens: input_ids, token_type_ids and p_mask, int32 [T]; start_positions, end_positions
+      and is_impossible, int32 [].
     """
     return [
         {
@@ -193,7 +187,7 @@ def window_features(windows: Sequence[Window]) -> list[Features]:
 
 
 def _places(length: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """Begins and ends of the windows over a context's tokens; the last one ends with it."""
+    """The begin and end of each window over a context's tokens; the last window ends with the context."""
     places = []
     begin = 0
     while True:
@@ -205,9 +199,9 @@ def _places(length: int, room: int, stride: int) -> list[tuple[int, int]]:
 
 
 def _max_context(places: list[tuple[int, int]], length: int) -> list[np.ndarray]:
-    """For each window, which of its tokens no other one shows more around; the earlier one wins a tie.
+    """For each window, which of its tokens have more context than in any other window; the earlier wins a tie.
 
-    The score is the original's: what is on the shorter side, and a hundredth of the window's length.
+    The score is the original's: the context on the shorter side plus a hundredth of the window's length.
     """
     if len(places) == 1:
         return [np.ones(length, bool)]

@@ -4,14 +4,14 @@ import numpy as np
 
 
 def f1(predictions, labels, positive):
-    """Of one class; 0 without any of it."""
+    """F1 of one class; 0 if it never occurs."""
     predicted = np.array([p == positive for p in predictions])
     expected = np.array([label == positive for label in labels])
     return 2 * (predicted & expected).sum() / max(1, predicted.sum() + expected.sum())
 
 
 def matthews(predictions, labels):
-    """Gorodkin's R_K: the correlation of the one-hot matrices, all columns taken together; 0 if undefined."""
+    """Gorodkin's R_K: the correlation of the one-hot matrices, over all columns together; 0 if undefined."""
     classes = sorted(set(predictions) | set(labels))
     x = np.array([[p == c for c in classes] for p in predictions], float)
     y = np.array([[label == c for c in classes] for label in labels], float)
@@ -26,7 +26,7 @@ def pearson(x, y):
 
 
 def ranks(x):
-    """From 1; equal values share the mean of their ranks."""
+    """Ranks from 1; equal values share the mean of their ranks."""
     x = np.asarray(x, float)
     return np.array([(x < value).sum() + ((x == value).sum() + 1) / 2 for value in x])
 
@@ -36,7 +36,7 @@ def spearman(x, y):
 
 
 def entities(labels):
-    """Of B-, I- and O: {(kind, begin, end)}; an I- that continues nothing begins an entity, as in conlleval."""
+    """{(kind, begin, end)} of B-, I- and O; as in conlleval, an I- that continues nothing begins an entity."""
     found, begin, kind = set(), 0, None
     for i, label in enumerate([*labels, "O"]):
         here = label[2:] if label != "O" else None

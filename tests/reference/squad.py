@@ -1,12 +1,12 @@
-"""SQuAD's official evaluation, 1.1 and 2.0, from its definition; slow and straight."""
+"""SQuAD's official evaluation, 1.1 and 2.0, straight from its definition and slow."""
 
 import string
 
 
 def words(text):
-    """Lower case; no ASCII punctuation; a, an, the are no words; split at white space."""
+    """Lower case, without ASCII punctuation and articles, split at white space."""
     kept = "".join(character for character in text.lower() if character not in string.punctuation)
-    # An article is one that no letter, digit or underscore touches; it becomes a space.
+    # An article is not adjacent to a letter, digit or underscore; it becomes a space.
     out, i = [], 0
     while i < len(kept):
         for article in ("the", "an", "a"):
@@ -71,9 +71,9 @@ def version_2(answers, predictions, null_odds=None, threshold=1.0):
 
 
 def best_threshold(name, answers, predictions, scores, null_odds):
-    """All prefixes of the questions in rising order of null odds keep their predictions; the rest has no answer.
+    """Tries every prefix of the questions, by rising null odds, as those that keep their predictions.
 
-    What counts for an unanswerable question that keeps its prediction is whether that is the empty text.
+    An unanswerable question that keeps its prediction scores only if the prediction is empty.
     """
     order = sorted(answers, key=lambda q: null_odds[q])
     best, threshold = sum(not a for a in answers.values()), 0.0

@@ -63,7 +63,7 @@ def test_correlations(case):
     assert received["spearman"] == pytest.approx(stats.spearmanr(*case).statistic, abs=1e-9)
 
 
-def test_what_is_constant_or_no_number_has_no_correlation():
+def test_constants_and_nan_have_no_correlation():
     assert metrics_of("sts-b", [2.5, 2.5], [1.0, 3.0]) == {"pearson": 0.0, "spearman": 0.0}
     assert metrics_of("regression", [2.5], [1.0]) == {"pearson": 0.0, "spearman": 0.0}
     assert all(math.isnan(value) for value in metrics_of("sts-b", [math.nan, 2.5], [1.0, 3.0]).values())
@@ -95,7 +95,7 @@ def test_entities(sentences):
     assert received == pytest.approx(expected, abs=1e-9)
 
 
-def test_parts_of_speech_are_no_entities():
+def test_parts_of_speech_are_not_entities():
     received = metrics_of("token-classification", [["NOUN", "VERB"], ["NOUN"]], [["NOUN", "NOUN"], ["NOUN"]])
     assert received == pytest.approx({"accuracy": 2 / 3, "precision": 0.5, "recall": 1 / 3, "f1": 0.4})
 

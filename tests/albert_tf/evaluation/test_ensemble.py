@@ -57,7 +57,7 @@ def test_numbers_and_words():
         ({"labels": ("0", "0")}, "the same labels"),
     ],
 )
-def test_members_belong_together(changes, message):
+def test_members_with_other_examples(changes, message):
     rows = [0.9, 0.1], [0.6, 0.4]
     with pytest.raises(InputError, match=message):
         average({"one": probabilities(*rows), "two": probabilities(*rows, **changes)})
@@ -85,7 +85,7 @@ def test_answers():
             "three": SquadPredictions({"q": answers(("the Broncos", 0.55), ("Denver", 0.45))}),
         }
     )
-    # n is 2, and a member that does not have an answer gives it 0.
+    # n is 2, and a member without an answer counts as 0.
     assert [answer.text for answer in whole.n_best["q"]] == ["the Broncos", "Denver"]
     assert [answer.probability for answer in whole.n_best["q"]] == pytest.approx([1.25 / 3, 1.05 / 3])
     assert whole.texts() == {"q": "the Broncos"}
@@ -136,7 +136,7 @@ LABELS = ("entailment", "not_entailment")
 
 @pytest.fixture
 def seeds(tmp_path):
-    """Three seeds of RTE, each of which is right on one of two examples, and which are right together."""
+    """Three seeds of RTE, each correct on one of two examples; their ensemble is correct on both."""
     for i, rows in enumerate(([[0.9, 0.1], [0.6, 0.4]], [[0.4, 0.6], [0.1, 0.9]], [[0.9, 0.1], [0.6, 0.4]])):
         write_run(tmp_path / "rte" / f"seed_{i}", rows, labels=LABELS)
     return tmp_path / "rte"
@@ -158,7 +158,7 @@ def test_predictions_are_written(capfd, seeds, tmp_path):
     np.testing.assert_allclose(whole.values, [[2.2 / 3, 0.8 / 3], [1.3 / 3, 1.7 / 3]])
     expected = "index\tprediction\n0\tentailment\n1\tnot_entailment\n"
     assert (output / "dev_predictions.tsv").read_text() == expected
-    # An ensemble is a run like others: it can be a member, and its test set can be submitted.
+    # An ensemble has the files of a run: it can be a member, and its test set can be submitted.
     _, report, _ = ensemble(capfd, output, "--task=rte")
     assert report["members"] == {str(output): {"accuracy": 1.0}}
 
@@ -221,7 +221,7 @@ def test_a_report_of_answers(capfd, tmp_path, gold):
     status, report, _ = ensemble(capfd, *arguments, f"--gold={gold}", f"--output_dir={tmp_path}/all")
     assert status == 0
     first, second = report["members"].values()
-    # The first is best where it answers nothing: its odds of the answerable question are the higher ones.
+    # The first scores best if it never answers, since the answerable question has the higher null odds.
     assert (first["exact"], first["best_exact"], first["HasAns_exact"]) == (50.0, 50.0, 0.0)
     assert first["threshold"] < -2.0
     assert (second["exact"], second["HasAns_exact"]) == (50.0, 0.0)
@@ -254,7 +254,7 @@ def test_answers_of_squad1(capfd, tmp_path, gold):
         (["rte", "--split=test"], "There must be a file rte/seed_0/test_probabilities.jsonl"),
     ],
 )
-def test_mistakes_are_a_sentence(capfd, seeds, tmp_path, monkeypatch, arguments, message):
+def test_mistakes_of_the_command(capfd, seeds, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "other", [[0.9, 0.1]], labels=LABELS[:1])
     status, _, error = ensemble(capfd, *arguments, "--task=rte", "--output_dir=all")

@@ -1,4 +1,4 @@
-"""Predictions in the forms of benchmarks; errors name the place of what is wrong."""
+"""Predictions in the forms of benchmarks; errors name the line or id."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_tables_round_trip(tmp_path):
     assert read_numbers(path) == {"0": 2.5, "1": -1 / 3}
 
 
-def test_tables_of_windows(tmp_path):
+def test_tables_written_by_windows(tmp_path):
     path = tmp_path / "RTE.tsv"
     path.write_bytes(b"\xef\xbb\xbfindex\tprediction\r\n0\tentailment\r\n")
     assert read_labels(path) == {"0": "entailment"}
@@ -94,7 +94,7 @@ def test_wrong_json(tmp_path, read, text, message):
         read(path)
 
 
-def test_letters_end_with_the_options(tmp_path):
+def test_letters_are_limited_to_the_options(tmp_path):
     path = tmp_path / "predictions.json"
     path.write_text('{"a": "E"}')
     with pytest.raises(InputError, match="from A to D"):

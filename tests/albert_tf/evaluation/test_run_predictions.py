@@ -76,7 +76,7 @@ def test_malformed_lines_are_reported_with_their_number(tmp_path, line):
         read_probabilities(path)
 
 
-def test_files_that_are_not_there_empty_or_mixed(tmp_path):
+def test_missing_empty_and_mixed_files(tmp_path):
     path = tmp_path / "dev_probabilities.jsonl"
     with pytest.raises(InputError, match="No such file"):
         read_probabilities(path)

@@ -26,7 +26,7 @@ def metrics(capfd, **flags) -> dict:
 
 @pytest.fixture
 def glue(tmp_path):
-    """A folder of GLUE's download with three dev rows a task, and a folder of predictions, two of them right."""
+    """GLUE's download with three dev rows for each task, and a folder of predictions, two of them correct."""
     gold, predictions = tmp_path / "glue", tmp_path / "predictions"
     predictions.mkdir()
     labels = {
@@ -257,7 +257,7 @@ def test_words(capfd, tmp_path):
         (None, "There must be a file"),
     ],
 )
-def test_mistakes_are_a_sentence(capfd, glue, tmp_path, content, message):
+def test_mistakes_of_the_command(capfd, glue, tmp_path, content, message):
     gold, _ = glue
     path = tmp_path / "x.tsv"
     if content is not None:

@@ -44,7 +44,7 @@ def evaluations(draw, min_answers):
     ids = [f"q{i}" for i in range(draw(st.integers(1, 12)))]
     answers = {id_: tuple(draw(st.lists(TEXTS, min_size=min_answers, max_size=3))) for id_ in ids}
     predictions = {id_: draw(TEXTS | st.sampled_from(answers[id_] or ("",))) for id_ in ids}
-    # Small steps of a half: equal odds occur.
+    # Steps of a half, so that equal odds occur.
     null_odds = {id_: draw(st.integers(-6, 6)) / 2 for id_ in ids}
     return answers, predictions, null_odds
 
@@ -95,7 +95,7 @@ def test_infinity_leaves_predictions_as_they_are():
 @hypothesis.given(evaluations(min_answers=0), st.randoms(use_true_random=False))
 def test_the_chosen_threshold_gives_the_best_f1(case, random):
     answers, predictions, _ = case
-    order = random.sample(range(-6, 6), len(answers))  # what has equal odds cannot be kept apart
+    order = random.sample(range(-6, 6), len(answers))  # questions with equal odds cannot be separated
     null_odds = dict(zip(answers, map(float, order), strict=True))
     threshold = choose_threshold(answers, predictions, null_odds)
     result = evaluate_squad2(answers, predictions, null_odds, na_prob_thresh=threshold)
@@ -121,7 +121,7 @@ def test_gold_answers():
 @pytest.mark.parametrize(
     "data", [[], {}, {"data": [{"paragraphs": [{"qas": [{"id": "1"}]}]}]}, {"data": []}, None, 3]
 )
-def test_gold_of_another_shape(data):
+def test_gold_of_another_form(data):
     with pytest.raises(InputError, match="dev.json"):
         gold_answers(data, "dev.json")
 

@@ -108,7 +108,7 @@ def test_json():
     assert answer["probability"] == 1.0
 
 
-def test_white_space_around_a_token_is_no_part_of_the_answer():
+def test_white_space_around_a_token_is_not_part_of_the_answer():
     window = Window(0, 2, own=(0, 2))
     window.begins, window.ends = np.array([-1, -1, -1, 0, 6, -1]), np.array([-1, -1, -1, 6, 11, -1])
     (answer,) = predict_answers(

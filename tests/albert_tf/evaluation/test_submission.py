@@ -1,4 +1,4 @@
-"""Submissions have the names, headers and labels that GLUE's server asks for."""
+"""Submissions have the names, headers and labels that GLUE's server requires."""
 
 import zipfile
 
@@ -15,7 +15,7 @@ from data_prep.tasks.task import TASKS
 
 @pytest.fixture
 def runs(tmp_path):
-    """A run of every GLUE task that has predicted three test rows; AX by MNLI's."""
+    """A run of every GLUE task that has predicted three test rows; MNLI's run has predicted AX."""
     folders = {}
     for name in GLUE_FILES:
         folders[name] = tmp_path / ("mnli" if name == "ax" else name)
@@ -28,7 +28,7 @@ def runs(tmp_path):
     return folders
 
 
-def test_the_whole_benchmark(runs, tmp_path):
+def test_all_of_glue_in_one_zip(runs, tmp_path):
     path = tmp_path / "glue.zip"
     assert write_glue_zip(path, runs) == []
     with zipfile.ZipFile(path) as archive:
@@ -77,6 +77,6 @@ def test_mistakes_leave_nothing(tmp_path, capfd, monkeypatch, arguments, message
     assert not list(tmp_path.iterdir())
 
 
-def test_a_zip_in_no_folder(runs, tmp_path):
+def test_a_zip_in_a_missing_folder(runs, tmp_path):
     with pytest.raises(InputError, match="--output must name a zip"):
         write_glue_zip(tmp_path / "nowhere" / "glue.zip", {"rte": runs["rte"]})

@@ -380,7 +380,7 @@ def test_an_answer_longer_than_a_window_is_told(finetuning_files, tmp_path, capf
     flags = {"train_file": file, "strict": True}
     error = refused(capfd, finetuning_files.flags(tmp_path / "run", "question-answering", **flags))
     assert (
-        'Received 1 row: answer in no window, taken for "no answer" (question long: 739 characters' in error
+        'Received 1 row: answer in no window, treated as "no answer" (question long: 739 characters' in error
     )
 
 

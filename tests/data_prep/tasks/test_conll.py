@@ -1,4 +1,4 @@
-"""CoNLL's columns."""
+"""Reading CoNLL files."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_words_with_spaces_and_hashes(tmp_path):
     ]
 
 
-def test_what_is_wrong_is_told(tmp_path):
+def test_malformed_sentences_are_reported(tmp_path):
     path = tmp_path / "a.txt"
     examples, problems = read(path, "a O\nb\n\nc O\nd X\n\ne O\n\nf\n", labels=("O", "B"))
     assert examples == [WordsExample("2", ("e",), ("O",))]

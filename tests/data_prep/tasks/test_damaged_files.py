@@ -1,4 +1,4 @@
-"""Whatever is in a file, reading it gives examples that can be tokenized, or an InputError."""
+"""Reading any file gives examples that can be tokenized, or an InputError."""
 
 import json
 
@@ -55,7 +55,7 @@ ODD = st.sampled_from([None, -1, 1.5, "", "\ud83d", [], {}, [None], True, float(
 
 @st.composite
 def damaged(draw, text):
-    """Bytes in place of others, or other values in place of JSON's."""
+    """The text with some bytes replaced, or JSON with some values replaced."""
     if text.startswith("{") and draw(st.booleans()):
         return "\n".join(json.dumps(altered(draw, json.loads(line))) for line in text.splitlines()).encode()
     data = bytearray(text.encode())

@@ -1,4 +1,4 @@
-"""Problems are counted, shown and with --strict fatal."""
+"""Problems are counted and shown; with --strict they are fatal."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems
 
 
-def test_every_kind_is_counted_and_its_first_rows_are_shown():
+def test_each_kind_is_counted_with_its_first_rows():
     problems = Problems()
     for line in range(5):
         problems.add("empty text", f"a.tsv:{line}", "received ''")
@@ -17,7 +17,7 @@ def test_every_kind_is_counted_and_its_first_rows_are_shown():
     ]
 
 
-def test_strict_allows_none():
+def test_strict_allows_no_problem():
     problems = Problems()
     problems.check(strict=True)
     problems.add("empty text", "a.tsv:1", "received ''")

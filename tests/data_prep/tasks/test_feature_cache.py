@@ -1,4 +1,4 @@
-"""Arrays from a file are those that were made."""
+"""Cached arrays equal the computed ones."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def assert_same(received, expected):
             assert (values == other[name]).all()
 
 
-def test_the_second_time_they_are_read(tmp_path):
+def test_a_second_call_reads_the_file(tmp_path):
     folder = tmp_path / "cache"
     assert_same(cached_features(folder, "train", {"a": 1}, features), features())
     assert_same(cached_features(folder, "train", {"a": 1}, never), features())
@@ -44,7 +44,7 @@ def test_the_second_time_they_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("key", [{"a": 2}, {"b": 1}, None])
-def test_another_key_is_another_file(tmp_path, key):
+def test_another_key_gives_another_file(tmp_path, key):
     cached_features(tmp_path, "train", {"a": 1}, features)
     with pytest.raises(AssertionError, match="made again"):
         cached_features(tmp_path, "train", key, never)
@@ -54,7 +54,7 @@ def test_no_folder_no_file():
     assert_same(cached_features(None, "train", {}, features), features())
 
 
-def test_nothing_is_kept_too(tmp_path):
+def test_an_empty_list_is_cached(tmp_path):
     assert cached_features(tmp_path, "train", {}, list) == []
     assert cached_features(tmp_path, "train", {}, never) == []
 
@@ -62,7 +62,7 @@ def test_nothing_is_kept_too(tmp_path):
 @pytest.mark.parametrize(
     "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"x" * 99]
 )
-def test_a_damaged_file_is_made_again(tmp_path, damage):
+def test_a_damaged_file_is_replaced(tmp_path, damage):
     cached_features(tmp_path, "train", {}, features)
     [path] = tmp_path.iterdir()
     path.write_bytes(damage(path.read_bytes()))

@@ -38,13 +38,13 @@ def test_a_text_and_a_pair(any_tokenizer):
     assert {values.dtype for values in (*single.values(), *pair.values())} == {np.dtype(np.int32)}
 
 
-def test_an_empty_second_text_still_is_one(any_tokenizer):
+def test_an_empty_second_text_is_kept(any_tokenizer):
     [features] = text_features([TextExample("0", A, "")], any_tokenizer, 512)
     assert features["input_ids"][-2:].tolist() == [any_tokenizer.sep_id] * 2
     assert features["token_type_ids"][-2:].tolist() == [0, 1]
 
 
-def test_numbers_are_labels_of_regression(tokenizer):
+def test_labels_of_regression_are_numbers(tokenizer):
     [features] = text_features([TextExample("0", A, B, 3.8)], tokenizer, 512)
     assert features["label"].dtype == np.float32
     assert features["label"] == np.float32(3.8)
@@ -56,7 +56,7 @@ def test_a_label_outside_the_set(tokenizer):
 
 
 @pytest.mark.parametrize("length", [5, 6, 9, 14, 20])
-def test_long_pairs_are_cut(tokenizer, length):
+def test_long_pairs_are_truncated(tokenizer, length):
     a, b = tokenizer.encode(A), tokenizer.encode(B)
     [features] = text_features([TextExample("0", A, B)], tokenizer, length)
     kept_a, kept_b = popped(len(a), len(b), length - 3)
@@ -76,11 +76,11 @@ def popped(a, b, room):
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 50))
-def test_lengths_are_those_of_popping(a, b, room):
+def test_pair_lengths_equal_popping_tokens(a, b, room):
     assert pair_lengths(a, b, room) == popped(a, b, room)
 
 
-def test_options_take_the_place_of_the_gap_or_follow():
+def test_options_replace_the_gap_or_follow():
     assert asked("Ann is in _ .", "Rome") == "Ann is in Rome ."
     assert asked("Where is Ann?", "Rome") == "Where is Ann? Rome"
 
@@ -131,7 +131,7 @@ def test_words(any_tokenizer):
     assert ((features["word_index"] >= 0) == first).all()
 
 
-def test_words_that_have_no_room(tokenizer):
+def test_words_beyond_the_longest_sequence(tokenizer):
     words = ("lighthouse",) * 9
     size = len(tokenizer.encode("lighthouse"))
     [features] = word_features([WordsExample("0", words)], tokenizer, 2 + size + 1, ("O",))
@@ -140,6 +140,6 @@ def test_words_that_have_no_room(tokenizer):
     assert "label" not in features
 
 
-def test_lengths_without_room(tokenizer):
+def test_lengths_that_are_too_small(tokenizer):
     with pytest.raises(InputError, match="`max_seq_length` must be at least 5. Received 4"):
         text_features([TextExample("0", A)], tokenizer, 4)

@@ -1,4 +1,4 @@
-"""GLUE's files as they are downloaded, written here in small."""
+"""Small files in the layout of GLUE's download."""
 
 import pytest
 
@@ -125,7 +125,7 @@ def test_question_pairs_without_a_header(tmp_path):
     assert problems.lines() == [f"1 row: wrong number of columns, left out ({path}:2: received 4 of 6: '8')"]
 
 
-def test_the_paraphrase_corpus_as_microsoft_gives_it(tmp_path):
+def test_microsofts_files_of_the_paraphrase_corpus(tmp_path):
     header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
     for name in ("train", "test"):
         write(tmp_path, "mrpc", f"msr_paraphrase_{name}.txt", header, "1\t7\t8\tA.\tB.", "0\t9\t8\tC.\tD.")
@@ -135,7 +135,7 @@ def test_the_paraphrase_corpus_as_microsoft_gives_it(tmp_path):
     assert [example.label for example in read(tmp_path, "mrpc", "test")[0]] == [None, None]
 
 
-def test_what_is_wrong_is_told_and_left_out_of_training(tmp_path):
+def test_unusable_rows_are_reported_and_left_out_of_training(tmp_path):
     rows = ["good\t1", " \t1", "odd label\tmaybe", "no label\t", "cut off", "good too\t0"]
     path = write(tmp_path, "sst-2", "train.tsv", "sentence\tlabel", *rows)
     examples, problems = read(tmp_path, "sst-2", "train")
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_told_and_left_out_of_training(tmp_path):
     ]
 
 
-def test_every_row_of_a_test_set_stays_in(tmp_path):
+def test_every_row_of_a_test_set_is_kept(tmp_path):
     path = write(
         tmp_path, "rte", "test.tsv", "index\tsentence1\tsentence2", "0\tA.\tB.", "1\tC.\t", "2\tD.\tE."
     )
@@ -159,7 +159,7 @@ def test_every_row_of_a_test_set_stays_in(tmp_path):
     ]
 
 
-def test_scores_that_are_no_numbers(tmp_path):
+def test_scores_that_are_not_numbers(tmp_path):
     header, row, _ = TRAIN["sts-b"]
     write(
         tmp_path, "sts-b", "train.tsv", header, row, row.replace("3.800", "high"), row.replace("3.800", "nan")

@@ -1,4 +1,4 @@
-"""The user's own files of every kind."""
+"""The user's own files, for every kind of task."""
 
 import csv
 import json
@@ -52,7 +52,7 @@ def test_named_columns(tmp_path):
         read("regression", path)
 
 
-def test_labels_are_names_whatever_they_are_in_the_file(tmp_path):
+def test_labels_of_any_type_become_names(tmp_path):
     path = write(
         tmp_path / "train.jsonl", [{"text": "a", "label": label} for label in (10, "9", 9.0, True, 0)]
     )
@@ -62,7 +62,7 @@ def test_labels_are_names_whatever_they_are_in_the_file(tmp_path):
     assert labels_of(examples) == ("0", "10", "9", "true")
 
 
-def test_labels_of_the_training_split_bind_the_others(tmp_path):
+def test_other_splits_have_the_labels_of_the_training_split(tmp_path):
     path = write(tmp_path / "dev.csv", [{"text": "a", "label": "x"}, {"text": "b", "label": "z"}])
     examples, problems = read("classification", path, "dev", labels=("x", "y"))
     assert [example.text_a for example in examples] == ["a"]
@@ -95,7 +95,7 @@ def test_multiple_choice(tmp_path, row, suffix):
     assert problems.lines() == []
 
 
-def test_choices_that_are_wrong(tmp_path):
+def test_unusable_choices(tmp_path):
     good = {"question": "Q?", "options": ["1", "0"], "label": "1"}
     rows = [
         good,
@@ -137,7 +137,7 @@ def test_questions(tmp_path, columns, starts):
     assert problems.lines() == []
 
 
-def test_questions_that_are_wrong(tmp_path):
+def test_unusable_questions(tmp_path):
     row = {"context": "An Ann.", "question": "Who?", "answer": "Ann"}
     rows = [
         row,
@@ -179,7 +179,7 @@ def test_words(tmp_path):
     }
 
 
-def test_files_of_other_kinds_and_names(tmp_path):
+def test_files_with_other_names_and_suffixes(tmp_path):
     with pytest.raises(InputError, match=r"must have a file for the dev split, for example dev\.tsv"):
         read("classification", tmp_path, "dev")
     (tmp_path / "a.xlsx").write_text("x", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""RACE's files, a passage each."""
+"""RACE's files, one passage in each."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_test_sets_may_lack_answers(tmp_path):
     assert problems.lines() == []
 
 
-def test_what_is_wrong_is_told(tmp_path):
+def test_unusable_passages_are_reported(tmp_path):
     good = write(tmp_path, "train", "high", 1, passage(1))
     write(tmp_path, "train", "high", 2, "{")
     write(tmp_path, "train", "high", 3, passage(3, answers=["B"]))

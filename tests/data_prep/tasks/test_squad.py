@@ -68,7 +68,7 @@ def test_questions_without_answers(tmp_path):
         assert problems.lines() == []
 
 
-def test_what_is_wrong_is_told(tmp_path):
+def test_unusable_questions_are_reported(tmp_path):
     path = write(
         tmp_path / "a.json",
         qa("q1", "Who?", [("Ann", 0)]),
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_told(tmp_path):
         ("[" * 100_000, "is not: nested too deeply"),
     ],
 )
-def test_other_files(tmp_path, content, message):
+def test_files_of_another_form(tmp_path, content, message):
     (tmp_path / "a.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         read(tmp_path / "a.json")
@@ -156,7 +156,7 @@ def test_spans(answer, start, span):
 
 
 @given(st.text("ab .\n\u00a0", min_size=1), st.data())
-def test_what_is_cut_from_a_context_is_found_again(context, data):
+def test_any_part_of_a_context_is_found_again(context, data):
     begin = data.draw(st.integers(0, len(context)))
     end = data.draw(st.integers(begin, len(context)))
     answer = context[begin:end]
@@ -172,7 +172,7 @@ def misplaced(answers, starts):
     return QuestionExample("q1", "What?", WAS, tuple(answers), tuple(starts))
 
 
-def test_an_answer_that_stands_elsewhere_once_is_taken_from_there():
+def test_an_answer_that_occurs_once_elsewhere_is_moved_there():
     problems = Problems()
     example = with_located_answers(misplaced(["The last"], [3]), "a.json", problems, is_training=True)
     assert example == misplaced(["The last"], [22])
@@ -183,7 +183,7 @@ def test_an_answer_that_stands_elsewhere_once_is_taken_from_there():
 
 
 @pytest.mark.parametrize(("answer", "times"), [("it were", "no times"), ("last one", "2 times")])
-def test_an_answer_that_cannot_be_placed(answer, times):
+def test_an_answer_that_cannot_be_located(answer, times):
     for is_training, outcome in ((True, "left out"), (False, "kept for evaluation")):
         problems = Problems()
         given_example = misplaced([answer], [1])
@@ -194,7 +194,7 @@ def test_an_answer_that_cannot_be_placed(answer, times):
         assert line.endswith(f"it occurs {times})")
 
 
-def test_one_good_answer_is_enough_and_bad_ones_are_told_once():
+def test_one_good_answer_is_enough_and_bad_ones_are_reported_once():
     problems = Problems()
     example = with_located_answers(
         misplaced(["it were", "was", "it were"], [0, 3, 0]), "a.json", problems, is_training=True

@@ -1,4 +1,4 @@
-"""Rows of files, and what becomes of those that are none."""
+"""Rows of files, and malformed rows."""
 
 import gzip
 
@@ -16,7 +16,7 @@ def rows_of(path, text, **arguments):
     return [row.values for row in rows], [row.source.rpartition(":")[2] for row in rows], problems.lines()
 
 
-def test_tabs_with_quotes_and_strange_line_ends_that_are_text(tmp_path):
+def test_quotes_and_unusual_line_ends_are_text_in_tsv(tmp_path):
     text = '\ufefftext\tlabel\r\n"a\u2028b\x85c\t1\r\n\r\nd"\t0'
     values, lines, problems = rows_of(tmp_path / "a.tsv", text, needed=["text"])
     assert values == [{"text": '"a\u2028b\x85c', "label": "1"}, {"text": 'd"', "label": "0"}]
@@ -24,21 +24,21 @@ def test_tabs_with_quotes_and_strange_line_ends_that_are_text(tmp_path):
     assert problems == []
 
 
-def test_quoted_tabs(tmp_path):
+def test_quoted_fields_in_tsv(tmp_path):
     text = 'text\tlabel\n"a ""b""\tc"\t1\n"open\t0\nno "quote" here\t1\n'
     values, lines, problems = rows_of(tmp_path / "a.tsv", text, quoted=True)
     assert [row["text"] for row in values] == ['a "b"\tc', '"open', 'no "quote" here']
     assert (lines, problems) == (["2", "3", "4"], [])
 
 
-def test_commas_with_a_line_feed_in_a_field(tmp_path):
+def test_csv_with_a_line_feed_in_a_field(tmp_path):
     text = 'text,label\n"two\nlines, ""quoted""",1\nnext,0\n'
     values, lines, problems = rows_of(tmp_path / "a.csv", text)
     assert values == [{"text": 'two\nlines, "quoted"', "label": "1"}, {"text": "next", "label": "0"}]
     assert (lines, problems) == (["2", "4"], [])
 
 
-def test_a_line_that_is_no_csv(tmp_path):
+def test_a_line_that_is_not_csv(tmp_path):
     values, lines, problems = rows_of(tmp_path / "a.csv", 'text,label\n"a"b,1\nc,0\n')
     assert (values, lines) == ([{"text": "c", "label": "0"}], ["3"])
     assert problems == [
@@ -89,7 +89,7 @@ def test_missing_columns(tmp_path):
         rows_of(tmp_path / "a.tsv", "text\tlabel\nx\t1\n", needed=["sentence"])
 
 
-def test_packed_files(tmp_path):
+def test_compressed_files(tmp_path):
     values, _, _ = rows_of(tmp_path / "a.tsv.gz", gzip.compress(b"text\tlabel\nx\t1\n"))
     assert values == [{"text": "x", "label": "1"}]
 

@@ -1,4 +1,4 @@
-"""Names of tasks."""
+"""The table of tasks and their names."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_misspelt_name(name, nearest):
         find_task(name)
 
 
-def test_a_name_like_no_other():
+def test_an_unknown_name():
     with pytest.raises(InputError, match="must be one of cola, .*Received 'xyzzy'.$"):
         find_task("xyzzy")
 

@@ -1,4 +1,4 @@
-"""Tasks from tensorflow-datasets, in the forms that its GLUE, SQuAD and RACE have."""
+"""Tasks from tensorflow-datasets, in the forms of its GLUE, SQuAD and RACE."""
 
 import sys
 

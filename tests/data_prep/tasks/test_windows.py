@@ -1,4 +1,4 @@
-"""Windows over contexts: nothing lost, answers in place, each token at its best in one window."""
+"""Windows over contexts: no token is lost, answers keep their place, each token has one best window."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from albert_tf.evaluation.squad_metrics import exact
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, QuestionExample
-from data_prep.tasks.windows import gold_tokens, question_windows, tell_unreachable, window_features
+from data_prep.tasks.windows import gold_tokens, question_windows, report_unreachable, window_features
 from tests.data_prep.conftest import ENDS, OBJECTS, SUBJECTS, VERBS
 
 LENGTHS = (40, 10, 12)  # max_seq_length, max_query_length, doc_stride
@@ -14,7 +14,7 @@ LENGTHS = (40, 10, 12)  # max_seq_length, max_query_length, doc_stride
 
 @pytest.fixture(scope="module")
 def examples():
-    """Questions on contexts of one to a dozen sentences, with answers of whole words."""
+    """Questions on contexts of one to a dozen sentences, whose answers are complete words."""
     rng = np.random.default_rng(0)
     made = []
     for number in range(60):
@@ -39,7 +39,7 @@ def by_question(windows):
     return found
 
 
-def test_windows_have_the_question_and_together_the_context(examples, tokenizer):
+def test_windows_have_the_question_and_cover_the_context(examples, tokenizer):
     windows = by_question(question_windows(examples, tokenizer, *LENGTHS))
     assert list(windows) == [example.id for example in examples]
     assert max(map(len, windows.values())) > 3
@@ -101,7 +101,7 @@ def test_gold_positions_decode_to_the_answer(examples, tokenizer):
                 assert not window.p_mask[[start, end]].any()
 
 
-def test_an_answer_that_a_window_cuts_is_not_in_it(tokenizer):
+def test_an_answer_that_a_window_truncates_is_not_in_it(tokenizer):
     context = " ".join(f"apples {i}" for i in range(30))
     answer = " ".join(context.split()[14:22])
     example = QuestionExample("q", "What?", context, (answer,), (context.index(answer),))
@@ -113,7 +113,7 @@ def test_an_answer_that_a_window_cuts_is_not_in_it(tokenizer):
         assert window.is_impossible == (not whole)
 
 
-def test_the_first_answer_that_ends_where_a_piece_does(tokenizer):
+def test_the_first_answer_at_piece_boundaries(tokenizer):
     text = "She painted the lighthouse."
     offsets = tokenizer.encode_with_offsets(text).offsets
     assert gold_tokens(QuestionExample("q", "?", text, ("light",), (16,)), offsets) is not None
@@ -151,14 +151,14 @@ def test_arrays(examples, tokenizer):
         assert arrays["is_impossible"] == (arrays["end_positions"] == 0)
 
 
-def test_answers_longer_than_a_window_are_told(examples, tokenizer):
+def test_answers_longer_than_a_window_are_reported(examples, tokenizer):
     context = "The captain painted apples. " * 12
     whole = QuestionExample("whole", "What?", context, (context.strip(),), (0,))
     examples = [*examples, whole, QuestionExample("none", "What?", context, (), (), True)]
     problems = Problems()
-    tell_unreachable(examples, question_windows(examples, tokenizer, *LENGTHS), problems)
+    report_unreachable(examples, question_windows(examples, tokenizer, *LENGTHS), problems)
     assert problems.lines() == [
-        '1 row: answer in no window, taken for "no answer" (question whole: 335 characters, '
+        '1 row: answer in no window, treated as "no answer" (question whole: 335 characters, '
         "'The captain painted apples. The captain painted apples. ...)"
     ]
 
