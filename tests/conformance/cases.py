@@ -84,24 +84,35 @@ class Case:
         args, keywords = self.arguments(layer, self.inputs if inputs is None else inputs, False)
         return keras.tree.flatten(layer(*args, **keywords))
 
-    def gradients(self, layer, inputs: dict | None = None) -> list:
-        """Gradients in training of `loss_of` by all weights."""
-        args, keywords = self.arguments(layer, self.inputs if inputs is None else inputs, True)
+    def results(self, layer, inputs: dict | None = None) -> tuple[list, list]:
+        """Its outputs outside training, and the gradients of `loss_of` in training by all weights."""
+        inputs = self.inputs if inputs is None else inputs
+        args, keywords = self.arguments(layer, inputs, True)
         if keras.backend.backend() == "jax":
-            import jax
-
-            def loss(trainable, others):
-                return loss_of(layer.stateless_call(trainable, others, *args, **keywords)[0])
-
-            variables = (layer.trainable_variables, layer.non_trainable_variables)
-            return jax.jit(jax.grad(loss))(*([variable.value for variable in kind] for kind in variables))
+            return self._results_on_jax(layer, inputs, args, keywords)
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
             loss = loss_of(layer(*args, **keywords))
         weights = [variable.value for variable in layer.trainable_variables]
         gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
-        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return self.outputs(layer, inputs), [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def _results_on_jax(self, layer, inputs: dict, args: tuple, keywords: dict) -> tuple[list, list]:
+        import jax
+
+        inference_args, inference_keywords = self.arguments(layer, inputs, False)
+
+        def compute(trainable, others):
+            def loss(trainable):
+                return loss_of(layer.stateless_call(trainable, others, *args, **keywords)[0])
+
+            outputs, _ = layer.stateless_call(trainable, others, *inference_args, **inference_keywords)
+            return keras.tree.flatten(outputs), jax.grad(loss)(trainable)
+
+        variables = (layer.trainable_variables, layer.non_trainable_variables)
+        compute = jax.jit(compute) if self.has_fixed_shapes else compute
+        return compute(*([variable.value for variable in kind] for kind in variables))
 
 
 def loss_of(outputs):
@@ -233,16 +244,15 @@ def optimizer_steps(optimizer, variables, replicas: int = 1) -> None:
         optimizer.apply([ops.convert_to_tensor(gradient / replicas) for gradient in gradients], variables)
 
 
-def results() -> dict[str, np.ndarray]:
+def all_results() -> dict[str, np.ndarray]:
     """Outputs and gradients of all cases and the weights after an optimizer's steps, by name."""
     found = {}
     for name, case in CASES.items():
-        layer = case.build()
-        found |= _named(name, "output", case.outputs(layer)) | _named(name, "gradient", case.gradients(layer))
+        found |= named_results(name, *case.results(case.build()))
     for name, make in OPTIMIZERS.items():
         variables = make_variables()
         optimizer_steps(make(), variables)
-        found |= _named(name, "weight", variables)
+        found |= named_weights(name, variables)
     return found
 
 
@@ -255,31 +265,51 @@ def results_on_two_replicas() -> dict[str, np.ndarray]:
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     found = {}
     for name, case in CASES.items():
-        with strategy.scope():
-            layer = case.build()
-
-        def half(context, inputs=case.inputs):
-            number = context.replica_id_in_sync_group
-            return {key: tf.constant(np.split(array, 2)[number]) for key, array in inputs.items()}
-
-        @tf.function
-        def step(inputs, case=case, layer=layer):
-            return strategy.run(
-                lambda half: (case.outputs(layer, half), case.gradients(layer, half)), (inputs,)
-            )
-
-        outputs, gradients = step(strategy.experimental_distribute_values_from_function(half))
-        halves = [map(np.asarray, strategy.experimental_local_results(output)) for output in outputs]
-        found |= _named(name, "output", [np.concatenate(list(pair)) for pair in halves])
-        pairs = [strategy.experimental_local_results(gradient) for gradient in gradients]
-        found |= _named(name, "gradient", [np.asarray(one) + np.asarray(other) for one, other in pairs])
+        found |= named_results(name, *_case_on_replicas(case, strategy))
     for name, make in OPTIMIZERS.items():
-        with strategy.scope():
-            variables, optimizer = make_variables(), make()
-            optimizer.build(variables)
-        tf.function(lambda: strategy.run(lambda: optimizer_steps(optimizer, variables, 2)))()  # noqa: B023
-        found |= _named(name, "weight", variables)
+        found |= named_weights(name, _steps_on_replicas(make, strategy))
     return found
+
+
+def _case_on_replicas(case: Case, strategy) -> tuple[list, list]:
+    import tensorflow as tf
+
+    with strategy.scope():
+        layer = case.build()
+
+    def half(context):
+        number = context.replica_id_in_sync_group
+        return {key: tf.constant(np.split(array, 2)[number]) for key, array in case.inputs.items()}
+
+    @tf.function
+    def step(inputs):
+        return strategy.run(lambda half: case.results(layer, half), (inputs,))
+
+    def values(distributed):
+        return [np.asarray(value) for value in strategy.experimental_local_results(distributed)]
+
+    outputs, gradients = step(strategy.experimental_distribute_values_from_function(half))
+    return [np.concatenate(values(output)) for output in outputs], [sum(values(g)) for g in gradients]
+
+
+def _steps_on_replicas(make: Callable, strategy) -> list[keras.Variable]:
+    import tensorflow as tf
+
+    with strategy.scope():
+        variables, optimizer = make_variables(), make()
+        optimizer.build(variables)
+    tf.function(lambda: strategy.run(lambda: optimizer_steps(optimizer, variables, 2)))()
+    return variables
+
+
+def named_results(name: str, outputs, gradients) -> dict[str, np.ndarray]:
+    """A case's results by name."""
+    return _named(name, "output", outputs) | _named(name, "gradient", gradients)
+
+
+def named_weights(name: str, variables) -> dict[str, np.ndarray]:
+    """The weights after an optimizer's steps by name."""
+    return _named(name, "weight", variables)
 
 
 def _named(name: str, kind: str, arrays) -> dict[str, np.ndarray]:
@@ -288,7 +318,7 @@ def _named(name: str, kind: str, arrays) -> dict[str, np.ndarray]:
 
 def main(devices: str, out: str) -> None:
     """Writes the results on "one" device or two "mirrored" ones."""
-    np.savez(out, **(results_on_two_replicas() if devices == "mirrored" else results()))
+    np.savez(out, **(results_on_two_replicas() if devices == "mirrored" else all_results()))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,12 @@ from tests.conformance.cases import (
     CASES,
     MODELS,
     OPTIMIZERS,
+    all_results,
     is_float,
     make_variables,
+    named_results,
+    named_weights,
     optimizer_steps,
-    results,
 )
 from tests.processes import run_together
 
@@ -87,15 +89,15 @@ def test_bfloat16(name, policy):
     assert {part.dtype_policy.name for part in layer._flatten_layers()} == {policy}
     variable_dtype = keras.DTypePolicy(policy).variable_dtype
     assert {variable.dtype for variable in layer.trainable_variables} == {variable_dtype}
-    for one, other in zip(case.outputs(layer), case.outputs(exact), strict=True):
+    (outputs, gradients), (exact_outputs, exact_gradients) = case.results(layer), case.results(exact)
+    for one, other in zip(outputs, exact_outputs, strict=True):
         if is_float(other):
             one, other = numpy(one), numpy(other)
             seen = np.abs(other) < 1e9
             assert np.isfinite(one).all()
             np.testing.assert_allclose(one[seen], other[seen], atol=0.1 * np.abs(other[seen]).max())
-    expected = case.gradients(exact)
-    largest = max(np.linalg.norm(gradient) for gradient in expected)
-    for one, other in zip(case.gradients(layer), expected, strict=True):
+    largest = max(np.linalg.norm(gradient) for gradient in exact_gradients)
+    for one, other in zip(gradients, exact_gradients, strict=True):
         assert one.dtype == variable_dtype
         # The exact gradient of a key's bias is 0.
         error = np.linalg.norm(numpy(one) - numpy(other))
@@ -103,17 +105,19 @@ def test_bfloat16(name, policy):
 
 
 def assert_near(found: dict, expected: dict, name: str) -> None:
-    """Compares a case's results with those in this process."""
-    keys = [key for key in expected if key.startswith(f"{name}/")]
-    assert keys == [key for key in found if key.startswith(f"{name}/")]
-    for key in keys:
-        scale = np.abs(expected[key][np.abs(expected[key]) < 1e9]).max(initial=0.0)
-        np.testing.assert_allclose(found[key], expected[key], rtol=1e-4, atol=2e-5 * scale, err_msg=key)
+    """Compares a case's results with those in this process, relative to the largest of their kind."""
+    for kind in ("output", "gradient", "weight"):
+        keys = [key for key in expected if key.startswith(f"{name}/{kind} ")]
+        assert keys == [key for key in found if key.startswith(f"{name}/{kind} ")]
+        seen = {key: np.where(np.abs(expected[key]) < 1e9, np.abs(expected[key]), 0) for key in keys}
+        scale = max((array.max(initial=0.0) for array in seen.values()), default=0.0)
+        for key in keys:
+            np.testing.assert_allclose(found[key], expected[key], rtol=1e-4, atol=2e-5 * scale, err_msg=key)
 
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, np.ndarray]:
-    return results()
+    return all_results()
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +149,7 @@ def test_jax_backend_equals_tensorflow(name, in_processes, expected):
 def test_xla(name, expected):
     case = CASES[name]
     layer = case.build()
-    outputs, gradients = tf.function(lambda: (case.outputs(layer), case.gradients(layer)), jit_compile=True)()
-    found = {f"{name}/output {i}": np.asarray(array) for i, array in enumerate(outputs)}
-    found |= {f"{name}/gradient {i}": np.asarray(array) for i, array in enumerate(gradients)}
+    found = named_results(name, *tf.function(lambda: case.results(layer), jit_compile=True)())
     assert_near(found, expected, name)
 
 
@@ -179,7 +181,7 @@ def test_config_round_trip_of_an_optimizer(name):
 
 @EVERY_OPTIMIZER
 def test_save_and_load_of_an_optimizer(name, tmp_path):
-    """A compiled model goes on with the moments, the steps and the schedule that it had."""
+    """A loaded model resumes with the moments, the steps and the schedule that it had."""
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     model.compile(OPTIMIZERS[name](), loss="mse", jit_compile=False)
     x, y = np.ones((4, 3), "float32"), np.ones((4, 2), "float32")
@@ -200,5 +202,4 @@ def test_an_optimizer_with_xla(name, expected):
     variables, optimizer = make_variables(), OPTIMIZERS[name]()
     optimizer.build(variables)
     tf.function(lambda: optimizer_steps(optimizer, variables), jit_compile=True)()
-    found = {f"{name}/weight {i}": variable.numpy() for i, variable in enumerate(variables)}
-    assert_near(found, expected, name)
+    assert_near(named_weights(name, variables), expected, name)
