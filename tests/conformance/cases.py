@@ -89,7 +89,14 @@ class Case:
         inputs = self.inputs if inputs is None else inputs
         args, keywords = self.arguments(layer, inputs, True)
         if keras.backend.backend() == "jax":
-            return self._results_on_jax(layer, inputs, args, keywords)
+            import jax
+
+            def loss_function(trainable, others):
+                return loss_of(layer.stateless_call(trainable, others, *args, **keywords)[0])
+
+            variables = (layer.trainable_variables, layer.non_trainable_variables)
+            values = ([variable.value for variable in kind] for kind in variables)
+            return self.outputs(layer, inputs), jax.jit(jax.grad(loss_function))(*values)
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
@@ -97,22 +104,6 @@ class Case:
         weights = [variable.value for variable in layer.trainable_variables]
         gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
         return self.outputs(layer, inputs), [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-    def _results_on_jax(self, layer, inputs: dict, args: tuple, keywords: dict) -> tuple[list, list]:
-        import jax
-
-        inference_args, inference_keywords = self.arguments(layer, inputs, False)
-
-        def compute(trainable, others):
-            def loss(trainable):
-                return loss_of(layer.stateless_call(trainable, others, *args, **keywords)[0])
-
-            outputs, _ = layer.stateless_call(trainable, others, *inference_args, **inference_keywords)
-            return keras.tree.flatten(outputs), jax.grad(loss)(trainable)
-
-        variables = (layer.trainable_variables, layer.non_trainable_variables)
-        compute = jax.jit(compute) if self.has_fixed_shapes else compute
-        return compute(*([variable.value for variable in kind] for kind in variables))
 
 
 def loss_of(outputs):
