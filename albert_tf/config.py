@@ -35,6 +35,8 @@ _INERT = {
     "layers_to_keep": [],
 }
 
+Remat = bool | Literal["activations", "layers"]  # what is recomputed in the backward pass
+
 
 @dataclass(frozen=True)
 class AlbertConfig:

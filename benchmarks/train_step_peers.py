@@ -13,9 +13,9 @@ from types import ModuleType
 
 import numpy as np
 
+from albert_tf.config import Remat
 from albert_tf.lab.peer_processes import open_replies, serve_steps
 from albert_tf.lab.training_step import make_training_step, random_training_batch
-from albert_tf.model.execution import Remat
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 RATE = 1e-4

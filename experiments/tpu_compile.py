@@ -24,9 +24,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
-from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.config import PRESETS, AlbertConfig, Remat
 from albert_tf.flops import TPU_TFLOPS, training_flops
-from albert_tf.model.execution import Remat
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.steps import TrainStep

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, Remat
 from albert_tf.lab.peer_processes import open_replies, serve_steps
-from albert_tf.model.execution import Remat
 
 _LEARNING_RATE = 1e-4
 

@@ -5,8 +5,8 @@ import itertools
 import keras
 from keras import ops
 
-from albert_tf.config import AlbertConfig
-from albert_tf.model.execution import Blocks, Execution, Remat, remat_level, xla_is_faster
+from albert_tf.config import AlbertConfig, Remat
+from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
 from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense
 from albert_tf.parameters import distinct_layers
 

@@ -7,10 +7,10 @@ from typing import Literal
 import keras
 from keras import ops
 
+from albert_tf.config import Remat
 from albert_tf.model.layers import MASKED_SCORE, FeedForward, SelfAttention
 from albert_tf.model.padding import Unpadding, remove_padding, restore_zero_padding
 
-Remat = bool | Literal["activations", "layers"]
 Blocks = list[tuple[SelfAttention, FeedForward]]  # of one layer, `inner_group_num` of them
 
 MASKS_PER_BLOCK = 3  # dropout masks: attention probabilities, attention output, feed-forward output

@@ -4,9 +4,9 @@ import keras
 from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  registers the optimizers that a saved model may have been compiled with
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.execution import Remat, remat_level
+from albert_tf.model.execution import remat_level
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
 
 

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from albert_tf.model.execution import Remat
+from albert_tf.config import Remat
 from albert_tf.training.cluster import other_than_one_machine
 from data_prep.errors import InputError, check_at_least
 
