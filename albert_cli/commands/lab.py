@@ -45,7 +45,7 @@ def list_() -> None:
       albert lab list
     """
     table = Table("albert lab", "in the paper", "question", "models to train")
-    table.add_row(parameter_tables.TABLE_1, "Table 1", parameter_tables.QUESTION, "none")
+    table.add_row(parameter_tables.COMMAND, "Table 1", parameter_tables.QUESTION, "none")
     for experiment in EXPERIMENTS.values():
         variants = with_starts([row.variant for row in experiment.rows])
         table.add_row(experiment.name, experiment.paper, experiment.question, str(len(variants)))
@@ -123,7 +123,7 @@ def figure1(
       settings: the other flags.
     """
     import_tensorflow()
-    from albert_tf.lab.figure1 import figure1 as run_figure1
+    from albert_tf.lab.figure1 import run_figure1
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     results = run_figure1(

@@ -8,7 +8,7 @@ from typing import Any
 from albert_tf.evaluation.scores import task_score
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.lab.laboratory import Laboratory
-from albert_tf.lab.paper import TASKS
+from albert_tf.lab.paper import AVERAGED_TASKS
 from data_prep.files import read_json_object
 from data_prep.tasks.task import find_task
 
@@ -25,7 +25,7 @@ class Downstream:
     @property
     def tasks(self) -> list[str]:
         """The tasks whose data are given."""
-        return [task for task in TASKS if self.data_of(task)]
+        return [task for task in AVERAGED_TASKS if self.data_of(task)]
 
     def data_of(self, task: str) -> dict[str, str] | None:
         """The flags of `albert finetune` that name a task's data; None without data."""

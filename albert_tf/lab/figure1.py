@@ -13,11 +13,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from albert_tf.lab.checkpoints import describe_checkpoints, read_checkpoints, sharing_of
+from albert_tf.lab.checkpoints import Checkpoint, describe_checkpoints, read_checkpoints, sharing_of
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.laboratory import make_folder
 from albert_tf.lab.layer_changes import MEASURES, layer_changes
-from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowComparison, compare
+from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowComparison, compare_rows
 from albert_tf.lab.settings import Figure1Settings
 from albert_tf.lab.tables import write_results
 from albert_tf.pretrained.own import build_model
@@ -44,7 +44,7 @@ _NOTES = (
 )
 
 
-def figure1(
+def run_figure1(
     models: Sequence[str],
     text: str,
     settings: Figure1Settings,
@@ -84,39 +84,40 @@ def figure1(
 
     folder = Path(settings.output) / NAME
     make_folder(folder)
+    measured = _measure(checkpoints, windows, log)
+    sharing = {name: sharing_of(group[0].stored.config) for name, group in groups.items()}
+    draw_layers(measured, sharing, folder / PLOT_FILE)
+    facts = {
+        "max_seq_length": length,
+        "num_sequences": settings.num_sequences,
+        "texts": {file.name: _digest(file) for file in files if file.is_file()},
+        "models": {name: describe_checkpoints(group) for name, group in groups.items()},
+    }
+    seeds = {each.source.seed for each in checkpoints if each.source.seed is not None}
+    results = dataclasses.replace(
+        results_of(measured, sharing),
+        seeds=sorted(seeds),
+        command=command,
+        settings=facts,
+        notes=[_token_note(windows.values()), *_NOTES],
+    )
+    write_results(folder, results)
+    return results
+
+
+def _measure(
+    checkpoints: Sequence[Checkpoint],
+    windows: Mapping[Vocabulary, np.ndarray],
+    log: Callable[[str], None],
+) -> dict[str, list[np.ndarray]]:
+    """Name -> one (L, 3) per seed."""
     measured: dict[str, list[np.ndarray]] = {}
     for each in checkpoints:
         ids = windows[each.vocabulary]
         log(f"{each.source.name}: {each.source.path}, {len(ids)} sequences of {ids.shape[1]} tokens")
         changes = layer_changes(build_model(each.stored).encoder, ids)
         measured.setdefault(each.source.name, []).append(changes)
-
-    sharing = {name: sharing_of(group[0].stored.config) for name, group in groups.items()}
-    draw_layers(measured, sharing, folder / PLOT_FILE)
-    rows = rows_of(measured, sharing)
-    results = Results(
-        experiment=NAME,
-        title="L2 distance and cosine similarity of each layer's input and output",
-        paper="Figure 1",
-        question="Are the transitions from layer to layer smoother if layers share their parameters?",
-        scale="",
-        seeds=sorted({each.source.seed for each in checkpoints if each.source.seed is not None}),
-        command=command,
-        settings={
-            "max_seq_length": length,
-            "num_sequences": settings.num_sequences,
-            "texts": {file.name: _digest(file) for file in files if file.is_file()},
-            "models": {name: describe_checkpoints(group) for name, group in groups.items()},
-        },
-        environment=describe_environment(),
-        columns=_COLUMNS,
-        rows=rows,
-        plots=[Plot(PLOT_FILE, _caption(has_seeds=len(checkpoints) > len(groups)))],
-        comparisons=comparisons(rows, sharing),
-        notes=[_token_note(windows.values()), *_NOTES],
-    )
-    write_results(folder, results)
-    return results
+    return measured
 
 
 def make_windows(
@@ -142,6 +143,32 @@ def make_windows(
     return np.pad(
         chosen, ((0, 0), (1, 1)), constant_values=((0, 0), (tokenizer.cls_id, tokenizer.sep_id))
     ).astype(np.int32)
+
+
+def results_of(measured: Mapping[str, Sequence[np.ndarray]], sharing: Mapping[str, str]) -> Results:
+    """The table, the plot and the comparisons, without what is known only of the run.
+
+    Args:
+      measured: name -> one (L, 3) per seed, from `layer_changes`.
+      sharing: name -> parameter sharing in words.
+    """
+    rows = rows_of(measured, sharing)
+    has_seeds = any(len(seeds) > 1 for seeds in measured.values())
+    return Results(
+        experiment=NAME,
+        title="L2 distance and cosine similarity of each layer's input and output",
+        paper="Figure 1",
+        question="Are the transitions from layer to layer smoother if layers share their parameters?",
+        scale="",
+        seeds=[],
+        command="",
+        settings={},
+        environment=describe_environment(),
+        columns=_COLUMNS,
+        rows=rows,
+        plots=[Plot(PLOT_FILE, _caption(has_seeds=has_seeds))],
+        comparisons=comparisons(rows, sharing),
+    )
 
 
 def rows_of(measured: Mapping[str, Sequence[np.ndarray]], sharing: Mapping[str, str]) -> list[ResultRow]:
@@ -172,7 +199,7 @@ def comparisons(rows: Sequence[ResultRow], sharing: Mapping[str, str]) -> list[R
     shared = [name for name, words in sharing.items() if words == _SHARED]
     others = [name for name, words in sharing.items() if words == _NOT_SHARED]
     found = [
-        compare(rows, one, other, column)
+        compare_rows(rows, one, other, column)
         for one in shared
         for other in others
         for column in ("l2", "degrees")

@@ -10,7 +10,7 @@ from pathlib import Path
 from albert_tf.lab import speed
 from albert_tf.lab.downstream import Downstream
 from albert_tf.lab.experiments import PROBED, Experiment, PlannedRow
-from albert_tf.lab.paper import TASKS
+from albert_tf.lab.paper import AVERAGED_TASKS
 from albert_tf.lab.pretraining_runs import PretrainingRuns, evaluations, training_seconds
 from albert_tf.lab.scales import PAPER
 from albert_tf.lab.sentence_probe import ProbeRequest
@@ -43,7 +43,7 @@ class Measures:
             probed = self._probe(run, seed)
             values |= {name: 100 * probed[name]["accuracy"] for name in PROBED}
         scores = {task: self.downstream.score(task, run, seed) for task in self.downstream.tasks}
-        if set(scores) == set(TASKS):
+        if set(scores) == set(AVERAGED_TASKS):
             scores["average"] = statistics.fmean(scores.values())
         return {name: value for name, value in values.items() if name in experiment.measures} | scores
 

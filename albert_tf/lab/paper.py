@@ -6,7 +6,7 @@ SQuAD's score is the mean of F1 and exact match, as the paper averages them.
 from albert_tf.config import ParameterSharing
 
 # The tasks of the column Avg.
-TASKS = ("squad1.1", "squad2.0", "mnli", "sst-2", "race")
+AVERAGED_TASKS = ("squad1.1", "squad2.0", "mnli", "sst-2", "race")
 
 
 def _scores(
@@ -19,7 +19,7 @@ def _scores(
 ) -> dict[str, float]:
     """One row's scores; each SQuAD is (F1, exact match)."""
     squad = [round((f1 + exact_match) / 2, 2) for f1, exact_match in (squad1, squad2)]
-    return {**dict(zip(TASKS, (*squad, mnli, sst, race), strict=True)), "average": average}
+    return {**dict(zip(AVERAGED_TASKS, (*squad, mnli, sst, race), strict=True)), "average": average}
 
 
 # Layers, hidden size, embedding size.

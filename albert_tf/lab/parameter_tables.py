@@ -11,7 +11,7 @@ from albert_tf.lab.scales import PAPER
 from albert_tf.lab.settings import LabSettings
 from albert_tf.parameters import count_parameters, counted_as_in_the_paper
 
-TABLE_1 = "table1"
+COMMAND = "table1"
 QUESTION = "How many parameters exactly do the paper's models have?"
 _COLUMNS = (
     Column("parameters", "Parameters", "millions", 3),
@@ -75,13 +75,13 @@ def counted_models() -> list[CountedModel]:
 def table_1(settings: LabSettings) -> Results:
     """The results of Table 1, by arithmetic; nothing is trained."""
     return Results(
-        experiment=TABLE_1,
+        experiment=COMMAND,
         title="Configurations and parameters",
         paper="Table 1",
         question=QUESTION,
         scale="paper",
         seeds=[],
-        command=settings.command(TABLE_1),
+        command=settings.command(COMMAND),
         settings={"vocab_size": PAPER.vocab_size},
         environment=describe_environment(),
         columns=_COLUMNS,

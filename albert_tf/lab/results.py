@@ -180,7 +180,7 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
-def compare(
+def compare_rows(
     rows: Sequence[ResultRow], row: str, than: str, column: str, paper_column: str | None = None
 ) -> RowComparison | None:
     """Compares the means of two rows; returns None if one of them has no value of ours in the column.

@@ -11,14 +11,14 @@ from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.experiments import COLUMNS, PROBED, Experiment, PlannedRow
 from albert_tf.lab.laboratory import Laboratory, make_folder
 from albert_tf.lab.measures import Measures
-from albert_tf.lab.paper import TASKS
+from albert_tf.lab.paper import AVERAGED_TASKS
 from albert_tf.lab.pretraining_runs import PretrainingRuns, evaluations, fork_step, training_seconds
-from albert_tf.lab.results import Plot, ResultRow, Results, RowComparison, compare
+from albert_tf.lab.results import Plot, ResultRow, Results, RowComparison, compare_rows
 from albert_tf.lab.scales import SCALES, Scale
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.lab.tables import write_results
-from albert_tf.lab.text import LabText, Part
+from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import Objective, Variant, with_starts
 from data_prep.errors import InputError
 
@@ -80,9 +80,9 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
     return folder
 
 
-def _needed_text(experiment: Experiment, variants: list[Variant]) -> tuple[set[Part], set[Objective]]:
+def _needed_text(experiment: Experiment, variants: list[Variant]) -> tuple[set[TextPart], set[Objective]]:
     """The parts of the text and the sentence objectives that an experiment needs."""
-    parts: set[Part] = {"train", "heldout"}
+    parts: set[TextPart] = {"train", "heldout"}
     if any(variant.text == "part" for variant in variants):
         parts.add("part")
     probed = {objective for objective in PROBED if objective in experiment.measures}
@@ -150,7 +150,7 @@ class ExperimentTable:
         rows = [ResultRow(row.name, row.title, row.paper, self.values[row.name]) for row in experiment.rows]
         measured = {name for row in rows for name in row.ours}
         # The paper's average appears even without ours, because it ranks the models.
-        shown = [*experiment.measures, *(task for task in TASKS if task in measured), "average"]
+        shown = [*experiment.measures, *(task for task in AVERAGED_TASKS if task in measured), "average"]
         return Results(
             experiment=experiment.name,
             title=experiment.title,
@@ -177,7 +177,7 @@ class ExperimentTable:
                 if claim.paper_column == "average"
             ]
         found = (
-            compare(rows, claim.row, claim.than, claim.column, claim.paper_column)
+            compare_rows(rows, claim.row, claim.than, claim.column, claim.paper_column)
             for claim in dict.fromkeys(claims)
         )
         return [comparison for comparison in found if comparison]

@@ -16,7 +16,7 @@ from data_prep.examples.settings import PrepareSettings, check_settings
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary_training import VocabularySettings
 
-Part = Literal["train", "part", "heldout"]
+TextPart = Literal["train", "part", "heldout"]
 _HELD_OUT = 20  # one file in this many
 _FEWEST_HELD_OUT = 2  # documents, because a next sentence comes from another one
 _PART = 4  # "part" is a quarter of the training files
@@ -71,7 +71,7 @@ class LabText:
         """The SentencePiece model, which need not exist yet."""
         return Path(self.lab.settings.spm_model_file or self.folder / "vocabulary.model")
 
-    def check(self, parts: set[Part], objectives: set[Objective]) -> str:
+    def check(self, parts: set[TextPart], objectives: set[Objective]) -> str:
         """Checks everything that can be checked before the first write.
 
         Args:
@@ -106,7 +106,7 @@ class LabText:
         listed = "".join(f"{path.name} {path.stat().st_size}\n" for path in files)
         return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
-    def paths(self, part: Part) -> list[Path]:
+    def paths(self, part: TextPart) -> list[Path]:
         """The files of a part of the text."""
         settings = self.lab.settings
         if not settings.input_file:
@@ -134,7 +134,7 @@ class LabText:
             self.lab.programs.albert("vocab", settings)
         return model
 
-    def examples(self, objective: Objective, part: Part) -> str:
+    def examples(self, objective: Objective, part: TextPart) -> str:
         """The glob of an objective's examples, prepared if they do not exist."""
         folder = self.folder / objective / part
         if not (folder / MANIFEST).is_file():
@@ -147,11 +147,11 @@ class LabText:
         manifests = sorted(self.folder.glob(f"*/*/{MANIFEST}"))
         return {str(path.parent.relative_to(self.folder)): file_sha256(path)[:16] for path in manifests}
 
-    def _linked(self, part: Part) -> str:
+    def _linked(self, part: TextPart) -> str:
         return link_files(self.paths(part), self.folder / "text" / part)
 
     def _prepare_settings(
-        self, objective: Objective, part: Part, text: str, vocabulary: Path
+        self, objective: Objective, part: TextPart, text: str, vocabulary: Path
     ) -> PrepareSettings:
         settings = self.lab.settings
         held_out = part == "heldout"

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from albert_cli import cli
-from albert_tf.lab.results import Column, Plot, ResultRow, Results, compare
+from albert_tf.lab.results import Column, Plot, ResultRow, Results, compare_rows
 
 
 def lab(*words) -> int:
@@ -49,7 +49,7 @@ def results(**changes) -> Results:
         "environment": {"python": "3.11", "machine": "<script>alert(1)</script>"},
         "columns": COLUMNS,
         "rows": ROWS,
-        "comparisons": [compare(ROWS, "sop", "nsp", "sop"), compare(ROWS, "nsp", "sop", "nsp")],
+        "comparisons": [compare_rows(ROWS, "sop", "nsp", "sop"), compare_rows(ROWS, "nsp", "sop", "nsp")],
         "notes": ["Notes hold & too."],
     }
     return Results(**{**values, **changes})

@@ -129,5 +129,5 @@ PAPER_TABLES = {
 @pytest.mark.parametrize("table", PAPER_TABLES)
 def test_the_papers_average_is_that_of_its_tasks(table):
     for row, scores in PAPER_TABLES[table].items():
-        mean = statistics.fmean(scores[task] for task in paper.TASKS)
+        mean = statistics.fmean(scores[task] for task in paper.AVERAGED_TASKS)
         assert scores["average"] == pytest.approx(mean, abs=0.0501), (table, row)  # printed to a tenth

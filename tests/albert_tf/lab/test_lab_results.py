@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowComparison, compare, mean_and_spread
+from albert_tf.lab.results import (
+    Column,
+    Plot,
+    ResultRow,
+    Results,
+    RowComparison,
+    compare_rows,
+    mean_and_spread,
+)
 from data_prep.errors import InputError
 
 
@@ -26,7 +34,7 @@ def some_results() -> Results:
         columns=[Column("sop", "SOP", "accuracy")],
         rows=rows,
         plots=[Plot("curves.png", "Curves.")],
-        comparisons=[compare(rows, "sop", "nsp", "sop")],
+        comparisons=[compare_rows(rows, "sop", "nsp", "sop")],
         notes=["Chance is 0.5."],
     )
 
@@ -79,7 +87,7 @@ def test_mean_and_spread():
 def test_the_standard_error_is_welchs():
     draws = np.random.default_rng(1)
     ours, others = list(draws.normal(0, 1, 5)), list(draws.normal(1, 3, 4))
-    found = compare(
+    found = compare_rows(
         [ResultRow("a", "A", {}, {"x": ours}), ResultRow("b", "B", {}, {"x": others})], "a", "b", "x"
     )
     t = stats.ttest_ind(ours, others, equal_var=False).statistic
@@ -100,13 +108,15 @@ def test_the_standard_error_is_welchs():
 )
 def test_only_differences_beyond_the_spread_have_a_verdict(ours, others, verdict):
     rows = [ResultRow("a", "A", {"x": 2.0}, {"x": ours}), ResultRow("b", "B", {"x": 1.0}, {"x": others})]
-    found = compare(rows, "a", "b", "x")
+    found = compare_rows(rows, "a", "b", "x")
     assert (found.verdict, found.paper) == (verdict, "higher")
     assert (found.spread is None) == (len(ours) == 1 or len(others) == 1)
 
 
 def test_rows_without_values_are_not_compared():
     rows = [ResultRow("a", "A", {}, {"x": [1.0]}), ResultRow("b", "B", {"x": 1.0})]
-    assert compare(rows, "a", "b", "x") is None
+    assert compare_rows(rows, "a", "b", "x") is None
     with_ours = [rows[0], ResultRow("b", "B", {"x": 1.0}, {"x": [1.0]})]
-    assert compare(with_ours, "a", "b", "x") == RowComparison("a", "b", "x", 0.0, None, "can't tell", None)
+    assert compare_rows(with_ours, "a", "b", "x") == RowComparison(
+        "a", "b", "x", 0.0, None, "can't tell", None
+    )

@@ -1,4 +1,4 @@
-from albert_tf.lab.results import Column, Plot, ResultRow, Results, compare
+from albert_tf.lab.results import Column, Plot, ResultRow, Results, compare_rows
 from albert_tf.lab.tables import markdown_page, markdown_table
 
 
@@ -26,7 +26,7 @@ def results(seeds: int) -> Results:
         ],
         rows=rows,
         plots=[Plot("curves.png", "Curves.")],
-        comparisons=[compare(rows, "sop", "nsp", "sop")],
+        comparisons=[compare_rows(rows, "sop", "nsp", "sop")],
         notes=["By chance 50."],
     )
 
