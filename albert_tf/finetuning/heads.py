@@ -1,4 +1,4 @@
-"""The heads of the downstream tasks: what stands on the encoder's outputs (paper, section 4.1 and appendix)."""
+"""The heads of the downstream tasks, layers on the encoder's outputs (paper, section 4.1 and appendix)."""
 
 import keras
 from keras import ops
@@ -6,17 +6,17 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.model.layers import dense, dropout, gather_positions, layer_norm
 
-IMPOSSIBLE = -1e30  # the logit of a token that cannot be an answer's; float32 only
+IMPOSSIBLE = -1e30  # the logit of a token that cannot be part of an answer; float32 only
 
 
 class LinearHead(keras.layers.Layer):
     """Dropout and a linear layer: classes, a number, or a score from each vector.
 
     Args:
-      units: C, how many numbers come of a vector.
+      units: C, the number of outputs.
       config: the model's shape.
       seeds: for the initial weights and the dropout masks.
-      dropout_rate: on the vectors.
+      dropout_rate: of the dropout on the vectors.
 
     Call args:
       vectors: (..., H).
@@ -39,14 +39,14 @@ class LinearHead(keras.layers.Layer):
 
 
 class SpanHead(keras.layers.Layer):
-    """Where an answer starts and where it ends, each from its token alone (SQuAD 1.1).
+    """Scores each token as the start and as the end of the answer (SQuAD 1.1).
 
     Call args:
       sequence_output: (B, T, H).
-      cannot_answer: (B, T), 1 for tokens that are no part of any answer.
+      cannot_answer: (B, T), 1 for tokens that cannot be part of an answer.
 
     Returns:
-      A dict of float32 (B, T): `start_logits` and `end_logits`, `IMPOSSIBLE` where a token cannot be.
+      A dict of float32 (B, T): `start_logits` and `end_logits`, `IMPOSSIBLE` for those tokens.
     """
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
@@ -65,28 +65,28 @@ class SpanHead(keras.layers.Layer):
 
 
 class ConditionalSpanHead(keras.layers.Layer):
-    """Where an answer starts, where it ends given its start, and whether there is one (SQuAD 2.0).
+    """Scores starts, ends given a start, and whether there is an answer (SQuAD 2.0).
 
-    A start's logit follows from its token; an end's from its token and the start's; that there is an answer from
-    [CLS] and the mean of the tokens, weighted by the probability that each is the start.
+    The logit of a start depends on its token; that of an end on its token and the start's; the answerability on
+    [CLS] and the mean of the tokens, weighted by their probabilities of being the start.
 
     Args:
       config: the model's shape.
       seeds: for the initial weights and the dropout masks.
-      beam: K, how many starts are tried without a given one, and ends for each.
+      beam: K, the number of starts that the search tries, and of ends for each.
       dropout_rate: before the last layer of the answerability.
 
     Call args:
       sequence_output: (B, T, H), [CLS] first.
-      cannot_answer: (B, T), 1 for tokens that are no part of any answer.
-      start_positions: integers (B,), the starts that the ends are given; None for none.
-      search: whether to try the K best starts.
+      cannot_answer: (B, T), 1 for tokens that cannot be part of an answer.
+      start_positions: integers (B,), the starts for the ends' logits; optional.
+      search: whether to search for the K best starts and the K best ends of each.
 
     Returns:
-      A dict of float32 arrays: `answerable_logits` (B,), above 0 where there is an answer; with `start_positions`
+      A dict of float32 arrays: `answerable_logits` (B,), above 0 if there is an answer; with `start_positions`
       `start_logits` and `end_logits` (B, T), the latter given these starts; with `search` `start_top_log_probs`
-      (B, K) and `end_top_log_probs` (B, K*K), the ends of the first start first, and int32 `start_top_index` and
-      `end_top_index`, the tokens that they belong to.
+      (B, K) and `end_top_log_probs` (B, K*K), the ends of the first start first, and their tokens, int32
+      `start_top_index` and `end_top_index`.
     """
 
     def __init__(self, config: AlbertConfig, seeds, beam: int = 5, dropout_rate: float = 0.1, **kwargs):
@@ -94,7 +94,7 @@ class ConditionalSpanHead(keras.layers.Layer):
         H, dtype = config.hidden_size, self.dtype_policy
         self.seeds, self.hidden_size, self.beam, self.dropout_rate = seeds, H, beam, dropout_rate
         self.start = LinearHead(1, config, seeds, name="start", dtype=dtype)
-        # Two halves of one layer on [token, start]: a token's half is the same for all starts.
+        # One layer on [token, start] in two halves: the token's half is computed once for all starts.
         self.end_token = dense(H, config, seeds, name="end_token", dtype=dtype)
         self.end_start = dense(H, config, seeds, name="end_start", dtype=dtype, use_bias=False)
         self.layer_norm = layer_norm(config, dtype=dtype)
@@ -123,7 +123,7 @@ class ConditionalSpanHead(keras.layers.Layer):
         return outputs
 
     def _end_logits(self, sequence_output, cannot_answer, starts, training=False):
-        """The ends' logits (B, K, T), given starts (B, K)."""
+        """The logits (B, K, T) of ends, given starts (B, K)."""
         T, K, H = ops.shape(sequence_output)[1], ops.shape(starts)[1], self.hidden_size
         token_half = ops.reshape(self.end_token(sequence_output), (-1, 1, T, H))
         start_half = self.end_start(gather_positions(sequence_output, starts))
@@ -154,13 +154,13 @@ class ConditionalSpanHead(keras.layers.Layer):
 
 
 def masked(logits, cannot_answer):
-    """The logits, `IMPOSSIBLE` where `cannot_answer` is 1."""
+    """The logits, but `IMPOSSIBLE` where `cannot_answer` is 1."""
     cannot = ops.cast(cannot_answer, "float32")
     return logits * (1.0 - cannot) + IMPOSSIBLE * cannot
 
 
 def _best(logits, k: int):
-    """The k largest log probabilities of the last axis, (..., k), and where; of fewer tokens, impossible ones."""
+    """The k largest log probabilities of the last axis and their positions, (..., k); padded if T < k."""
     log_probs = ops.log_softmax(logits)
     padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, k)]
     best, where = ops.top_k(ops.pad(log_probs, padding, constant_values=IMPOSSIBLE), k)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Inference:
-    """Runs a model forward, without dropout; its graph is built once however often it is asked.
+    """Runs a model forward, without dropout; builds its graph only once.
 
     Args:
       model: a `TaskModel`.
@@ -36,7 +36,7 @@ class Inference:
         self._forward: Callable | None = None
 
     def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs of one batch by itself, on one device."""
+        """The outputs of a single batch, on one device."""
         if self._forward is None:  # one graph for batches of any size and length
             specs = {
                 name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in batch.items()
@@ -48,11 +48,11 @@ class Inference:
         """The outputs of each replica's part of each batch.
 
         Args:
-          batches: of `bucketed_batches`.
+          batches: from `bucketed_batches`.
 
         Yields:
-          A dict of arrays (B, ...): what the model gives, as "output" where that is one array; "index"; and where
-          there are labels the sums over each row of "loss" and "loss_weight".
+          A dict of arrays (B, ...): the model's outputs, a single array as "output"; "index", the examples' row
+          numbers; and if there are labels "loss" and "loss_weight", summed over each row.
         """
         iterator = iter(self._strategy.experimental_distribute_dataset(batches))
         while True:
@@ -68,7 +68,7 @@ class Inference:
 
 
 def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[str, np.ndarray]]:
-    """One dict for each of `number` examples, in their order, of the outputs that `Inference` gives."""
+    """The outputs of `Inference`, as one dict for each of `number` examples, in their order."""
     rows: list[dict[str, np.ndarray]] = [{} for _ in range(number)]
     for batch in outputs:
         for place, row in enumerate(batch["index"]):
@@ -79,7 +79,7 @@ def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[s
 
 
 def mean_loss(rows: list[dict[str, np.ndarray]]) -> float:
-    """The loss of a data set, however it was cut into batches."""
+    """The loss of a data set, independent of its batches."""
     return float(sum(row["loss"] for row in rows) / sum(row["loss_weight"] for row in rows))
 
 

@@ -1,4 +1,4 @@
-"""`albert predict`: lines of text in, a JSON object for each out, as they come."""
+"""`albert predict`: reads lines, writes a JSON object for each as they arrive."""
 
 import json
 import string
@@ -21,16 +21,17 @@ from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
 from data_prep.tokenizers.token_stream import batches_of_lines, decode_lines
 
+KnownFormat = Literal["text", "tsv", "jsonl"]
 LineFormat = Literal["auto", "text", "tsv", "jsonl"]
 _COLUMNS = {
     "classification": ("text_a", "text_b"),
     "regression": ("text_a", "text_b"),
     "question_answering": ("question", "context"),
-    "multiple_choice": ("passage", "question"),  # and an option a column
+    "multiple_choice": ("passage", "question"),  # then one column per option
     "token_classification": ("words",),
 }
-_NO_OPTIONS = 3  # a line of multiple choice has a passage, a question and two options at least
-_LINES = 1024  # read, sorted by length and answered together
+_LEAST_COLUMNS = 4  # of multiple choice: a passage, a question and two options
+_LINES = 1024  # lines that are sorted by length and answered together
 
 
 class Predictor:
@@ -38,6 +39,11 @@ class Predictor:
 
     Args:
       model_dir: a run's folder, or that of one of its seeds.
+      batch_size: examples per batch.
+      max_answer_length: the longest answer to a question, in tokens.
+
+    Attributes:
+      task: the task for own data that fits the model.
     """
 
     def __init__(self, model_dir: str | Path, *, batch_size: int = 64, max_answer_length: int = 30):
@@ -49,14 +55,14 @@ class Predictor:
         self.task = task_of(self._model)
 
     def __call__(
-        self, lines: Sequence[str], first: int, line_format: Literal["text", "tsv", "jsonl"]
+        self, lines: Sequence[str], first: int, line_format: KnownFormat
     ) -> Iterator[dict[str, Any]]:
-        """An object for JSON for each line.
+        """Yields the JSON object of each line.
 
         Args:
-          lines: without their ends.
-          first: number of the first one.
-          line_format: what they are.
+          lines: without line ends.
+          first: number of the first line.
+          line_format: as for `examples_of_lines`.
 
         Raises:
           InputError: a line is not an example of the model's task.
@@ -72,32 +78,27 @@ class Predictor:
 def predict_stream(
     predictor: Predictor, source: BinaryIO, sink: BinaryIO, line_format: LineFormat = "auto"
 ) -> None:
-    """Writes a JSON object for each line, as soon as the lines that have arrived are answered.
+    """Answers the lines of a stream, each as soon as it has arrived.
 
     Args:
       predictor: the model.
       source: UTF-8; only "\\n" ends a line.
-      sink: where the objects go, one a line.
-      line_format: what a line is; auto goes by the first one.
+      sink: receives one JSON object per line.
+      line_format: as for `examples_of_lines`; auto recognizes it by the first line.
 
     Raises:
-      InputError: a line is not UTF-8, or not an example of the model's task; the lines before its batch are
-        answered.
+      InputError: a line is not UTF-8, or not an example of the model's task; earlier batches are answered.
     """
+    known = None if line_format == "auto" else line_format
     done = 0
     for arrived in batches_of_lines(source):
         for begin in range(0, len(arrived), _LINES):
             texts, problem = decode_lines(arrived[begin : begin + _LINES], done)
-            if texts and line_format == "auto":
-                line_format = format_of(texts[0])
             if texts:
-                assert line_format != "auto"
-                answers = predictor(texts, done + 1, line_format)
-                sink.write(
-                    "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers).encode(
-                        "utf-8"
-                    )
-                )
+                known = known or format_of(texts[0])
+                answers = predictor(texts, done + 1, known)
+                lines = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
+                sink.write(lines.encode("utf-8"))
                 sink.flush()
             if problem is not None:
                 raise problem
@@ -105,7 +106,7 @@ def predict_stream(
 
 
 def format_of(line: str) -> Literal["tsv", "jsonl"]:
-    """What lines are, by the first one: JSON objects, or texts with tabs between them where there are several."""
+    """The format of lines, recognized by the first: JSON objects, or texts separated by tabs."""
     try:
         return "jsonl" if isinstance(json.loads(line), dict) else "tsv"
     except ValueError:
@@ -113,18 +114,18 @@ def format_of(line: str) -> Literal["tsv", "jsonl"]:
 
 
 def examples_of_lines(
-    task: Task, lines: Sequence[str], first: int, line_format: Literal["text", "tsv", "jsonl"]
+    task: Task, lines: Sequence[str], first: int, line_format: KnownFormat
 ) -> list[Example]:
-    """One example a line, with the line's number as its id.
+    """Reads one example from each line; its id is the line's number.
 
     Args:
-      task: its kind says what a line holds.
-      lines: without their ends.
-      first: number of the first one.
-      line_format: text is one text a line, tabs and all.
+      task: determines the fields of a line.
+      lines: without line ends.
+      first: number of the first line.
+      line_format: jsonl for objects, tsv for texts separated by tabs, text for one text that may contain tabs.
 
     Raises:
-      InputError: a line holds something else; names it.
+      InputError: a line is not an example of the task; names the line.
     """
     examples: list[Example] = []
     for number, line in enumerate(lines, start=first):
@@ -142,12 +143,12 @@ def examples_of_lines(
 def lines_of_predictions(
     examples: Sequence[Any], predictions: Predictions, null_threshold: float
 ) -> Iterator[dict[str, Any]]:
-    """What is predicted of each example, for JSON.
+    """Yields the JSON object of each prediction.
 
     Args:
-      examples: what was read.
-      predictions: of these.
-      null_threshold: null odds above which there is no answer.
+      examples: as read.
+      predictions: for these examples.
+      null_threshold: for SQuAD 2.0, null odds above which there is no answer.
     """
     if isinstance(predictions, SquadPredictions):
         texts = predictions.texts(null_threshold)
@@ -169,9 +170,8 @@ def _line(example: Any, value: Any, guess: Any, predictions: Probabilities) -> d
         return {"score": guess}
     if value.ndim == 2:
         return {"words": list(example.words), "labels": guess, "probabilities": value.max(axis=-1).tolist()}
-    probabilities = dict(
-        zip(predictions.classes, value.tolist(), strict=False)
-    )  # of as many options as it has
+    # A question may have fewer options than there are classes.
+    probabilities = dict(zip(predictions.classes, value.tolist(), strict=False))
     line = {"label": guess, "probability": max(probabilities.values()), "probabilities": probabilities}
     if hasattr(example, "options"):
         line["option"] = example.options[string.ascii_uppercase.index(guess)]
@@ -191,21 +191,21 @@ def _object(line: str, source: str) -> Mapping[str, Any]:
 
 
 def _fields(task: Task, line: str, line_format: str, source: str) -> Mapping[str, Any]:
-    """The columns of a line of texts."""
+    """The columns of a line, as texts."""
     names = _COLUMNS[task.kind]
     fields = [line] if line_format == "text" else line.split("\t")
     if task.kind == "token_classification":
         return {"words": " ".join(fields).split()}
     if task.kind == "multiple_choice":
-        if len(fields) <= _NO_OPTIONS:
+        if len(fields) < _LEAST_COLUMNS:
             raise InputError(
-                "A line of multiple choice is a passage, a question and two options or more, with tabs between "
-                f"them, or a JSON object. Received {len(fields)} of them in {source}."
+                "A line of multiple choice must be a passage, a question and at least two options, separated by "
+                f"tabs, or a JSON object. Received {len(fields)} fields in {source}."
             )
         return {**dict(zip(names, fields, strict=False)), "options": fields[len(names) :]}
     if len(fields) > len(names) or (task.kind == "question_answering" and len(fields) < len(names)):
         raise InputError(
             f"A line must have {' and '.join(names)}, with a tab between them, or be a JSON object. Received "
-            f"{len(fields)} fields in {source}; --input_format=text takes tabs for text."
+            f"{len(fields)} fields in {source}; --input_format=text treats tabs as text."
         )
     return dict(zip(names, fields, strict=False))

@@ -1,4 +1,4 @@
-"""Strings to the arrays that task models take. A preprocessor goes into the .keras file, vocabulary and all."""
+"""From strings to the arrays that task models take; .keras files include the preprocessor and its vocabulary."""
 
 import base64
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 class Preprocessor:
-    """A vocabulary and how its pieces are put together for a task.
+    """A tokenizer, and how a task combines texts into sequences.
 
     Args:
-      vocabulary: of the encoder.
-      max_seq_length: longest sequence, [CLS] and [SEP] counted.
+      vocabulary: the encoder's.
+      max_seq_length: longest sequence, including [CLS] and [SEP].
     """
 
     def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128):
@@ -27,15 +27,15 @@ class Preprocessor:
         self.tokenizer = vocabulary.tokenizer()
 
     def features(self, x, y=None, classes: Sequence[str] = ()) -> list[Features]:
-        """Arrays of examples, as data_prep.tasks.features has them.
+        """The arrays of each example, as `data_prep.tasks.features` makes them.
 
         Args:
           x: the examples' strings.
-          y: their labels, None where they are not known.
+          y: their labels; None if they are unknown.
           classes: names of the labels.
 
         Raises:
-          InputError: these are not the strings, or the labels, of the task.
+          InputError: strings or labels do not have the task's form.
         """
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class Preprocessor:
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class TextPreprocessor(Preprocessor):
-    """Texts, or a tuple of texts and of the texts that follow them: [CLS] a [SEP] b [SEP]."""
+    """Takes texts, or a tuple of first and second texts: [CLS] a [SEP] b [SEP]."""
 
     def features(self, x, y=None, classes=()):
         columns = [_texts(part) for part in _parts(x, 1, 2)]
@@ -71,7 +71,7 @@ class TextPreprocessor(Preprocessor):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class ChoicePreprocessor(Preprocessor):
-    """A tuple of passages, questions and, for each question, its options."""
+    """Takes a tuple of passages, questions and, for each question, a list of options."""
 
     def features(self, x, y=None, classes=()):
         passages, questions, options = _parts(x, 3)
@@ -84,13 +84,15 @@ class ChoicePreprocessor(Preprocessor):
             )
         ]
         if len({len(example.options) for example in examples}) > 1:
-            raise InputError("All questions of a call must have as many options. Received different numbers.")
+            raise InputError(
+                "All questions of a call must have the same number of options. Received different numbers."
+            )
         return choice_features(examples, self.tokenizer, self.max_seq_length)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class WordsPreprocessor(Preprocessor):
-    """Sentences, each a list of words; labels are a list of as many."""
+    """Takes sentences, each a list of words; labels are a list for each sentence."""
 
     def features(self, x, y=None, classes=()):
         (sentences,) = _parts(x, 1)
@@ -102,7 +104,7 @@ class WordsPreprocessor(Preprocessor):
         for example in examples:
             if not example.words or len(example.words) != len(example.labels or example.words):
                 raise InputError(
-                    "A sentence must have words, and a label each. Received "
+                    "A sentence must have words, and each word a label. Received "
                     f"{len(example.words)} words and {len(example.labels or ())} labels in number {example.id}."
                 )
         return word_features(examples, self.tokenizer, self.max_seq_length, classes)
@@ -110,15 +112,15 @@ class WordsPreprocessor(Preprocessor):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class QuestionPreprocessor(Preprocessor):
-    """A tuple of questions and of contexts, over which windows slide.
+    """Takes a tuple of questions and contexts; a long context becomes several overlapping windows.
 
-    Labels are a tuple of answers, "" where there is none, and of the characters at which they begin.
+    Labels are a tuple of answers, "" for none, and the positions of their first characters.
 
     Args:
-      vocabulary: of the encoder.
+      vocabulary: the encoder's.
       max_seq_length: longest window.
-      max_query_length: a longer question loses its end.
-      doc_stride: by how many tokens a window is later than the one before.
+      max_query_length: longer questions are truncated.
+      doc_stride: tokens between the starts of successive windows.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class QuestionPreprocessor(Preprocessor):
         return self.inputs(windows) if y is None else window_features(windows)
 
     def inputs(self, windows: Sequence[Window]) -> list[Features]:
-        """Arrays of windows without labels."""
+        """The arrays of windows, without labels."""
         return [
             {name: arrays[name] for name in ("input_ids", "token_type_ids", "p_mask")}
             for arrays in window_features(windows)
@@ -156,7 +158,7 @@ class QuestionPreprocessor(Preprocessor):
         ]
 
     def windows(self, examples: Sequence[QuestionExample]) -> list[Window]:
-        """The windows of questions, one or more of each, in their order."""
+        """The windows of the questions, one or more for each, in order."""
         return question_windows(
             examples, self.tokenizer, self.max_seq_length, self.max_query_length, self.doc_stride
         )
@@ -167,23 +169,23 @@ class QuestionPreprocessor(Preprocessor):
 
 
 def _parts(x, *numbers: int) -> tuple:
-    """The columns of `x`: the members of a tuple of columns, or itself."""
+    """The columns of `x`: the members of a tuple of columns, otherwise `x` alone."""
     parts = x if isinstance(x, tuple) and not all(isinstance(part, str | bytes) for part in x) else (x,)
     if len(parts) not in numbers:
         expected = " or ".join(str(number) for number in numbers)
         raise InputError(
-            f"The strings of this task come in {expected} columns, several as a tuple. Received {len(parts)}."
+            f"The strings of this task must be {expected} columns, several as a tuple. Received {len(parts)}."
         )
     lengths = {len(part) for part in parts}
     if len(lengths) > 1:
         raise InputError(
-            f"All columns must be of one length. Received {', '.join(map(str, sorted(lengths)))}."
+            f"All columns must have the same length. Received {', '.join(map(str, sorted(lengths)))}."
         )
     return tuple(parts)
 
 
 def _texts(values) -> list[str]:
-    """Strings, from strings or the bytes that TensorFlow gives."""
+    """Strings, from strings or TensorFlow's bytes."""
     texts = [
         value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         for value in (values.tolist() if isinstance(values, np.ndarray) else values)
@@ -194,13 +196,13 @@ def _texts(values) -> list[str]:
 
 
 def _labels(y, number: int, classes: Sequence[str]) -> list:
-    """One label each: names of classes, also where their numbers are given; numbers without classes."""
+    """One label per example: names if there are classes, also for labels given as numbers; otherwise numbers."""
     if y is None:
         return [None] * number
     labels = np.asarray(y).reshape(-1).tolist()
     if len(labels) != number:
         raise InputError(
-            f"There must be as many labels as texts. Received {len(labels)} labels and {number} texts."
+            f"There must be one label per text. Received {len(labels)} labels and {number} texts."
         )
     if not classes:
         return labels

@@ -1,4 +1,4 @@
-"""The span of a text that answers a question."""
+"""The task model that finds the answer to a question in a text."""
 
 from collections.abc import Sequence
 
@@ -14,28 +14,28 @@ from albert_tf.model.encoder import AlbertEncoder
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class QuestionAnswering(TaskModel):
-    """Where the answer starts and ends: the linear head of SQuAD 1.1, or that of 2.0 (paper, section 4.1).
+    """Finds where the answer starts and ends, with the head of SQuAD 1.1 or of SQuAD 2.0 (paper, section 4.1).
 
     Args:
       encoder: as for `TaskModel`.
-      answerable: True for the head of SQuAD 2.0, which finds the end given the start, and whether there is an
-        answer (`ConditionalSpanHead`).
-      beam: of that head, how many starts are tried and ends for each.
-      classifier_dropout: of that head, before the last layer of the answerability.
+      answerable: True for the head of SQuAD 2.0 (`ConditionalSpanHead`), which finds the end given the start, and
+        whether there is an answer; False for two linear outputs (`SpanHead`).
+      beam: K, the number of starts that the former tries, and of ends for each.
+      classifier_dropout: dropout rate before the last layer of its answerability.
       preprocessor, seed: as for `TaskModel`.
 
     Call args:
-      inputs: a dict of integers (B, T): `input_ids`, [CLS] question [SEP] context [SEP], `input_mask`,
-        `token_type_ids` and, if known, `p_mask`, 1 for tokens that are no part of an answer; padding never is.
-        Labels are integers (B,) `start_positions` and `end_positions`, 0 where there is no answer in the window,
-        and with `answerable` `is_impossible`, 1 where there is none.
+      inputs: a dict of integers (B, T): `input_ids` of [CLS] question [SEP] context [SEP], `input_mask`,
+        `token_type_ids` and optionally `p_mask`, 1 for tokens that cannot be part of an answer; padding never can.
+        Labels are integers (B,): `start_positions` and `end_positions`, 0 if the window holds no answer, and with
+        `answerable` `is_impossible`, 1 if there is no answer.
 
     Returns:
-      A dict of float32 arrays. Without `answerable`: `start_logits` and `end_logits` (B, T). With it, K being
-      `beam`: `answerable_logits` (B,), above 0 where there is an answer; unless in training, what the beam found:
-      `start_top_log_probs` (B, K), `end_top_log_probs` (B, K*K) and int32 `start_top_index` and `end_top_index` of
-      the same shapes; and where the dict has `start_positions` `start_logits` and `end_logits` (B, T), the latter
-      given these starts, for the loss.
+      A dict of float32 arrays. Without `answerable`: `start_logits` and `end_logits` (B, T). With it:
+      `answerable_logits` (B,), above 0 if there is an answer; outside training the results of the beam search,
+      `start_top_log_probs` (B, K), `end_top_log_probs` (B, K*K), and int32 `start_top_index` and `end_top_index`
+      of the same shapes; and if the dict has `start_positions`, for the loss, `start_logits` and `end_logits`
+      (B, T), the latter given these starts.
     """
 
     default_name = "question_answering"
@@ -61,7 +61,7 @@ class QuestionAnswering(TaskModel):
             if answerable
             else SpanHead(config, self.seeds, dtype=dtype)
         )
-        encoder.pooler.trainable = False  # nothing is made of it
+        encoder.pooler.trainable = False  # its output is not used
         self.build()
 
     def build(self, input_shape=None):
@@ -69,12 +69,12 @@ class QuestionAnswering(TaskModel):
         self.built = True
 
     def answer(self, questions: Sequence[str], contexts: Sequence[str], **options) -> list[Answer | None]:
-        """The best answer to each question, cut out of its context; None where the model holds that there is none.
+        """The best answer to each question, a part of its context; None if the model finds that there is none.
 
         Args:
           questions: N questions.
           contexts: N contexts, of any length.
-          **options: of `best_answers`.
+          **options: as for `best_answers`.
 
         Raises:
           InputError: the model has no vocabulary.
@@ -92,14 +92,14 @@ class QuestionAnswering(TaskModel):
         max_answer_length: int = 30,
         batch_size: int = 32,
     ) -> SquadPredictions:
-        """The best answers to each question.
+        """The best answers to each question; the questions' ids are their numbers.
 
         Args:
-          questions: N questions, whose ids are their numbers.
+          questions: N questions.
           contexts: N contexts, of any length.
-          n_best: how many.
+          n_best: number of answers per question.
           max_answer_length: in tokens.
-          batch_size: windows at once.
+          batch_size: windows per batch.
 
         Raises:
           InputError: the model has no vocabulary.
@@ -124,7 +124,7 @@ class QuestionAnswering(TaskModel):
         return self.span(tokens, cannot_answer, starts, search=not training, training=training)
 
     def labels_of(self, x, y, sample_weight):
-        """The labels as a dict: `y`, or the batch's own."""
+        """A dict of labels, `y` or the inputs themselves, and weights."""
         if y is None:
             y = x
             sample_weight = x.get("sample_weight") if sample_weight is None else sample_weight

@@ -1,61 +1,61 @@
-"""The flags of fine-tuning, under the original's names where it has them."""
+"""The flags of fine-tuning, with the original's names if it has them."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.training.cluster import other_than_one_machine
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 from data_prep.tasks.columns import Columns
 
 
 @dataclass(frozen=True)
 class FinetuningSettings:
-    """Everything that fine-tuning on one task is told.
+    """The flags of one fine-tuning run.
 
     Attributes:
-      task: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or race; or for own data
+      task: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or race; for your own data
         classification, regression, multiple-choice, question-answering or token-classification.
-      output_dir: the folder of the run; what is found there of an interrupted run goes on.
+      output_dir: the run's folder; an interrupted run in it resumes.
       data_dir: the task's folder as downloaded, or tfds:NAME.
-      train_file: own data to train on, or a file of the task under another name.
-      dev_file: likewise to evaluate on.
-      test_file: likewise to predict.
-      column_names: of own data under unusual names, for instance "text_a=review,label=stars"; the columns are
+      train_file: your own data to train on, or a file of the task under another name.
+      dev_file: likewise, to evaluate on.
+      test_file: likewise, to predict.
+      column_names: your columns, if their names differ, for example "text_a=review,label=stars"; known columns are
         text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
-      init_checkpoint: what to take the encoder from: a run, a checkpoint, or anything that `albert convert` reads;
-        also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
-      vocab_file: the SentencePiece model or WordPiece vocab.txt, where the checkpoint comes without its own.
-      do_lower_case: of --vocab_file; --nodo_lower_case for a cased vocabulary.
-      do_train: train; with --do_eval the best weights on the dev set are kept, else the last ones.
-      do_eval: evaluate on the dev set, while training and at its end.
-      do_predict: write predictions of the test set, and its submission file.
-      seed: seeds the head's initial weights, order of examples and dropout.
-      seeds: so many runs, with the seeds from --seed on; a table has their median, minimum and maximum.
-      train_batch_size: examples a step, over all devices. Default, as of what follows: the paper's Table 14 for
-        this task.
+      init_checkpoint: the pretrained encoder: a run, a checkpoint, or anything that `albert convert` reads; also a
+        fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
+      vocab_file: the SentencePiece model or WordPiece vocab.txt, if the checkpoint comes without one.
+      do_lower_case: lower-case text, for --vocab_file; --nodo_lower_case for a cased vocabulary.
+      do_train: train; with --do_eval keep the weights that are best on the dev set, otherwise the last ones.
+      do_eval: evaluate on the dev set, during training and at its end.
+      do_predict: write predictions for the test set, and its submission file.
+      seed: determines the head's initial weights, the order of examples and dropout.
+      seeds: number of runs, with consecutive seeds from --seed; a table shows their median, minimum and maximum.
+      train_batch_size: examples per step, over all devices. Default of this flag and of the next ones, up to
+        --max_seq_length: the task's recipe in the paper's Table 14.
       learning_rate: the peak.
       num_train_steps: steps of the whole run.
-      num_train_epochs: passes through the training data, in place of --num_train_steps.
+      num_train_epochs: passes over the training data, instead of --num_train_steps.
       num_warmup_steps: steps of linear warm-up. Default: the same share of all steps as in the recipe.
       dropout: of the encoder, on hidden vectors and attention probabilities.
-      classifier_dropout: on what the task's head reads.
-      max_seq_length: longer inputs are cut; contexts of questions slide instead.
-      resize_positions: for a longer --max_seq_length than the checkpoint was trained for; further rows of its
-        position table begin as chance has them.
-      doc_stride: how far windows of a long context are apart, in tokens.
-      max_query_length: tokens of a question that are read.
+      classifier_dropout: on the input of the task's head.
+      max_seq_length: tokens; longer texts are truncated, longer contexts of questions become several windows.
+      resize_positions: allow a --max_seq_length beyond the checkpoint's position table; new rows start from random
+        values.
+      doc_stride: tokens between the starts of successive windows of a long context.
+      max_query_length: tokens; longer questions are truncated.
       max_answer_length: tokens of the longest answer.
-      cache_dir: a folder to keep windows of questions and passages of multiple choice in, for the next run.
-      eval_batch_size: examples a step of evaluation and prediction.
-      pad_to_max_length: fixed padding, as the original has it, in place of batches of similar lengths.
-      save_checkpoints_steps: steps between checkpoints, and evaluations. Default: a twentieth of the run, at most
+      cache_dir: a folder that keeps windows of questions and passages of multiple choice for the next run.
+      eval_batch_size: examples per step of evaluation and prediction.
+      pad_to_max_length: pad all batches to one length, as the original does, instead of grouping similar lengths.
+      save_checkpoints_steps: steps between checkpoints and evaluations. Default: a twentieth of the run, at most
         1000.
       log_steps: steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.
-      early_stopping_patience: stop after so many evaluations in a row that are no better than the best.
-      strict: take rows that cannot be used for an error, in place of a warning.
+      early_stopping_patience: stop after this many evaluations in a row without a new best.
+      strict: treat unusable rows as an error, not as a warning.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses and optimizer stay in float32.
-      strategy: one device, or all GPUs of this machine (mirrored). auto takes what there is.
-      num_devices: so many GPUs, or without GPUs so many devices made of the CPU.
+      strategy: one device, or all GPUs of this machine (mirrored). auto uses what is there.
+      num_devices: number of GPUs or, without GPUs, of logical devices to split the CPU into.
     """
 
     task: str
@@ -98,8 +98,7 @@ class FinetuningSettings:
 
     @property
     def tpu(self) -> None:
-        """Keras `fit` does not work under TPUStrategy."""
-        return
+        """No TPU: Keras `fit` does not work under TPUStrategy."""
 
     @property
     def columns(self) -> Columns:
@@ -120,31 +119,27 @@ class FinetuningSettings:
         self._check_numbers()
         if self.num_train_steps is not None and self.num_train_epochs is not None:
             raise InputError(
-                "--num_train_steps and --num_train_epochs are two ways to say how long to train. Received "
+                "--num_train_steps and --num_train_epochs exclude each other. Received "
                 f"{self.num_train_steps} and {self.num_train_epochs:g}; leave one out."
             )
         if self.early_stopping_patience is not None and not self.do_eval:
-            raise InputError(
-                "--early_stopping_patience is about evaluations. Received it without --do_eval; add that."
-            )
+            raise InputError("--early_stopping_patience needs --do_eval. Received it without; add --do_eval.")
         if self.num_devices and self.strategy == "one":
             raise other_than_one_machine(self.num_devices, "--strategy=one")
 
     def _check_data(self):
-        assert self.columns  # or InputError
-        for flag, file in (
-            ("do_train", self.train_file),
-            ("do_eval", self.dev_file),
-            ("do_predict", self.test_file),
-        ):
-            if getattr(self, flag) and not file and not self.data_dir:
-                name = {"do_train": "train", "do_eval": "dev", "do_predict": "test"}[flag]
+        assert self.columns  # raises InputError
+        for role, flag in (("train", "do_train"), ("dev", "do_eval"), ("test", "do_predict")):
+            if getattr(self, flag) and not getattr(self, f"{role}_file") and not self.data_dir:
                 raise InputError(
-                    f"--{flag} needs data: --data_dir, the task's folder, or --{name}_file. Received neither."
+                    f"--{flag} needs data: --data_dir, the task's folder, or --{role}_file. Received neither."
                 )
 
     def _check_numbers(self):
-        for name in (
+        check_at_least(0, self, "seed", "num_warmup_steps")
+        check_at_least(
+            1,
+            self,
             "seeds",
             "train_batch_size",
             "num_train_steps",
@@ -157,13 +152,7 @@ class FinetuningSettings:
             "log_steps",
             "early_stopping_patience",
             "num_devices",
-        ):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"--{name} must be at least 1. Received {getattr(self, name)}.")
-        if self.num_warmup_steps is not None and self.num_warmup_steps < 0:
-            raise InputError(f"--num_warmup_steps must be at least 0. Received {self.num_warmup_steps}.")
-        if self.seed < 0:
-            raise InputError(f"--seed must be at least 0. Received {self.seed}.")
+        )
         for name in ("learning_rate", "num_train_epochs"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
@@ -174,7 +163,7 @@ class FinetuningSettings:
                 raise InputError(f"--{name} must be at least 0 and below 1. Received {value}.")
 
 
-# Changing one of these in the middle of a run would make it another run.
+# A run can only resume with the values of these flags that it started with.
 FIXED = (
     "task",
     "data_dir",

@@ -1,4 +1,4 @@
-"""Strings in `fit`, `evaluate` and `predict`: to batches of about equal length, and predictions back in order."""
+"""Strings for `fit`, `evaluate` and `predict`, as batches of similar lengths."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ _NO_INPUTS = ("index", "label", "sample_weight")
 
 
 def are_strings(x) -> bool:
-    """Whether `x` is strings or columns of strings: task models take arrays in dicts only."""
+    """Whether `x` holds strings or columns of strings: task models take arrays only in dicts."""
     return isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.dtype.kind in "OSU")
 
 
 def is_dataset_of_strings(x) -> bool:
-    """Whether `x` is a tf.data.Dataset with strings in its first component."""
+    """Whether `x` is a tf.data.Dataset whose first component holds strings."""
     if not isinstance(x, tf.data.Dataset):
         return False
     spec = x.element_spec
@@ -29,13 +29,13 @@ def is_dataset_of_strings(x) -> bool:
 def fit_batches(
     features: list[Features], sample_weight, batch_size: int, seed: int | None
 ) -> tuple[tf.data.Dataset, int]:
-    """An endless stream of batches for `fit`, and how many make an epoch.
+    """An endless stream of batches for `fit`, and the number of batches per epoch.
 
     Args:
       features: with labels.
-      sample_weight: a number an example, or None.
+      sample_weight: one number per example, or None.
       batch_size: B.
-      seed: of the order; None for theirs.
+      seed: determines the order; None keeps the order of the features.
     """
     batches = bucketed_batches(features, batch_size, seed=seed, num_epochs=None)
     return _for_keras(batches, sample_weight), batches_per_epoch(len(features), batch_size)
@@ -50,12 +50,12 @@ def evaluate_batches(features: list[Features], sample_weight, batch_size: int) -
 def predict_batches(
     features: list[Features], batch_size: int, equal_lengths: bool
 ) -> tuple[tf.data.Dataset, np.ndarray]:
-    """Batches for `predict`, and which of its rows is each example's.
+    """Batches for `predict`, and for each example the number of its row in the predictions.
 
     Args:
       features: without labels.
       batch_size: B.
-      equal_lengths: whether all batches are as long as the longest example, because outputs have its length.
+      equal_lengths: pad all batches to the longest example, for outputs that are as long as the sequences.
     """
     lengths = np.array([example["input_ids"].shape[-1] for example in features])
     pad_to = int(lengths.max()) if equal_lengths else None
@@ -64,11 +64,11 @@ def predict_batches(
 
 
 def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int) -> tf.data.Dataset:
-    """A dataset of batches of strings, or of tuples of these and labels, with arrays in their place.
+    """Replaces batches of strings in a dataset by the model's arrays.
 
     Args:
       dataset: x, (x, y) or (x, y, sample_weight); x as the preprocessor takes it.
-      preprocessor: of the model.
+      preprocessor: the model's.
       rank: number of axes of the arrays.
     """
     names = ("input_ids", "input_mask", "token_type_ids")
@@ -90,7 +90,7 @@ def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int)
 
 
 def _for_keras(batches: tf.data.Dataset, sample_weight) -> tf.data.Dataset:
-    """(x, y) or (x, y, sample_weight); x alone where the labels are not one array."""
+    """(x, y) or (x, y, sample_weight); x alone if the labels are several arrays."""
     weights = None if sample_weight is None else tf.constant(np.asarray(sample_weight, np.float32))
 
     def split(batch: dict) -> Any:

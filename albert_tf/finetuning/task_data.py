@@ -1,4 +1,4 @@
-"""The splits of a task as arrays: what a run trains on, evaluates and predicts."""
+"""The splits of a task, read and turned into batches of arrays."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -32,10 +32,10 @@ class Split:
     """A split of a task.
 
     Attributes:
-      name: for instance "dev_matched".
-      examples: as they were read.
-      features: arrays of each example; in question answering of each window.
-      windows: in question answering, else none.
+      name: for example "dev_matched".
+      examples: as read.
+      features: the arrays of each example, in question answering of each window.
+      windows: the windows of question answering; otherwise empty.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Split:
 
     @property
     def tokens(self) -> int:
-        """How many there are, without padding."""
+        """Number of tokens, without padding."""
         return sum(int(np.prod(features["input_ids"].shape)) for features in self.features)
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence."""
+        """Number of tokens of the longest sequence."""
         return max(features["input_ids"].shape[-1] for features in self.features)
 
     def __str__(self) -> str:
@@ -64,21 +64,21 @@ class Split:
 def read_split(
     task: Task, settings: FinetuningSettings, role: str, problems: Problems, labels: Sequence[str] = ()
 ) -> list[tuple[str, list[Example]]]:
-    """Names and examples of the splits that play a role.
+    """Reads the splits of a role; returns their names and examples.
 
     Args:
-      task: from `find_task`.
-      settings: say where the data are.
+      task: the task.
+      settings: for the files or the folder of the data.
       role: "train", "dev" or "test".
       problems: collects rows that cannot be used.
-      labels: of own data, the classes that are known; a label outside them is a problem.
+      labels: the known classes of own data; any other label is a problem.
 
     Raises:
-      InputError: there are none.
+      InputError: there is no such data.
     """
     file = getattr(settings, f"{role}_file")
     source, names = (file, (role,)) if file else (settings.data_dir, task.splits[role])
-    assert source, "the settings have been checked"
+    assert source, "checked by FinetuningSettings"
     read = [
         (name, read_examples(task, source, name, problems, columns=settings.columns, labels=labels))
         for name in names
@@ -89,16 +89,16 @@ def read_split(
 
 
 def _has_diagnostic_set(folder: Path) -> bool:
-    """Whether AX, which models of MNLI predict, is in a folder."""
+    """Whether a folder holds AX, which models trained on MNLI predict."""
     places = (folder, folder / TASKS["ax"].folder, folder / "AX")
     return any((place / "diagnostic.tsv").is_file() for place in places)
 
 
 def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
-    """The classes of a task, in the model's order; of own data those of the training examples.
+    """The classes of a task in the model's order; for own data, those of the training examples.
 
     Raises:
-      InputError: there are not at least two.
+      InputError: there are fewer than two.
     """
     if task.labels or task.kind not in ("classification", "token_classification"):
         return task.labels
@@ -119,15 +119,15 @@ def as_split(
     labels: Sequence[str],
     cache_dir: str | None = None,
 ) -> Split:
-    """Examples as arrays.
+    """Turns the examples of a split into arrays.
 
     Args:
-      task: says which.
-      name: of the split.
+      task: the task.
+      name: the split's name.
       examples: of the task's kind.
       preprocessor: the model's.
       labels: the classes in the model's order.
-      cache_dir: a folder to keep what takes long in, windows and passages; None keeps nothing.
+      cache_dir: a folder that keeps windows and passages, which take long to compute; optional.
     """
     tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
     cache = Path(cache_dir) if cache_dir else None
@@ -155,9 +155,9 @@ def training_batches(
     Args:
       split: the training split.
       batch_size: B.
-      seed: of the order.
-      pad_to: the length of all batches; None for batches of similar lengths, each as long as its longest example.
-      skip_batches: number of batches at the beginning that are left out, since a resumed run has taken them.
+      seed: determines the order.
+      pad_to: the length of all batches; None groups similar lengths, each batch as long as its longest example.
+      skip_batches: number of first batches to skip, the steps that a resumed run has taken.
     """
     return bucketed_batches(
         split.features,
@@ -187,7 +187,7 @@ def numpy_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarra
     """All examples once, in batches of similar lengths; for few examples faster than `split_batches`."""
     shapes = [features["input_ids"].shape for features in split.features]
     order = sorted(range(len(shapes)), key=lambda row: shapes[row])
-    # Questions with another number of options are another batch.
+    # A batch holds questions with the same number of options.
     for _, group in itertools.groupby(order, key=lambda row: shapes[row][:-1]):
         for rows in _cut(list(group), batch_size):
             yield {**_padded([split.features[row] for row in rows]), "index": np.array(rows, np.int32)}
@@ -198,7 +198,7 @@ def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
 
 
 def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
-    """The arrays of a batch, as long as its longest example, and `input_mask`."""
+    """The arrays of a batch, padded to its longest example, and `input_mask`."""
     T = max(example["input_ids"].shape[-1] for example in features)
     batch = {}
     for name in features[0]:

@@ -1,4 +1,4 @@
-"""What the models of all downstream tasks have in common: an encoder, a loss of their own, saving."""
+"""The base of all task models: an encoder, strings as inputs, the task's own loss, saving."""
 
 import dataclasses
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import keras
 from keras import ops
 
-import albert_tf.optimizers  # noqa: F401  a saved model may have been compiled with one of them
+import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.preprocessor import Preprocessor, TextPreprocessor
 from albert_tf.finetuning.replicas import number_of_replicas, sum_over_replicas
@@ -27,22 +27,29 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 class TaskModel(keras.Model):
     """An encoder with a head.
 
-    It takes dicts of arrays: `input_ids`, and `input_mask` and `token_type_ids` as `AlbertEncoder` does. Labels
-    are Keras' `y`, or lie in the dict under `label_key`, with `sample_weight` beside. `compile` needs no loss:
-    without one it is the task's, a mean over all weights of the batch, however many replicas share it and however
-    much of it is padding.
+    Inputs are dicts of arrays: `input_ids` and, as for `AlbertEncoder`, `input_mask` and `token_type_ids`. Labels
+    are Keras' `y`, or in the dict under `label_key`, beside `sample_weight`. `compile` needs no loss: by default
+    the model uses the task's loss, the weighted mean over the batch, independent of replicas and padding.
 
     Args:
-      encoder: what the head stands on; it is trained along.
-      preprocessor: from strings to the dict, so that `fit`, `evaluate` and `predict` take strings; None for none.
-      seed: seeds the head's weights and dropout; those of the encoder go on if there is none.
+      encoder: trained together with the head.
+      preprocessor: turns strings into the dict, so that `fit`, `evaluate` and `predict` take strings.
+      seed: determines the head's weights and dropout; by default the encoder's seeds continue.
+
+    Attributes:
+      default_name: the name of the Keras model.
+      label_key: where the dict holds the labels.
+      preprocessor_class: the preprocessor of the task.
+      input_rank: number of axes of the arrays in the dict.
+      has_token_outputs: whether outputs are as long as the sequences.
+      labels: the classes in the model's order.
     """
 
     default_name: str | None = None
     label_key = "label"
     preprocessor_class: type[Preprocessor] = TextPreprocessor
-    input_rank = 2  # of the arrays in the dict
-    has_token_outputs = False  # whether outputs are as long as the sequences
+    input_rank = 2
+    has_token_outputs = False
     labels: tuple[str, ...] = ()
 
     def __init__(self, encoder: AlbertEncoder, *, preprocessor=None, seed: int | None = None, **kwargs):
@@ -53,7 +60,9 @@ class TaskModel(keras.Model):
             _check_fit(preprocessor, encoder.config)
         self.seed = seed
         self.seeds = encoder.seeds if seed is None else keras.random.SeedGenerator(seed, name="head_seeds")
-        self.supports_jit = False  # XLA compiles for each length anew; compile(jit_compile=True) asks for it
+        self.supports_jit = (
+            False  # XLA would recompile for each length; compile(jit_compile=True) asks for it
+        )
 
     @classmethod
     def from_pretrained(
@@ -66,16 +75,16 @@ class TaskModel(keras.Model):
         seed: int | None = None,
         **kwargs,
     ):
-        """A model on a pretrained encoder, which takes strings where there is a vocabulary.
+        """Builds a model on a pretrained encoder; it takes strings if there is a vocabulary.
 
         Args:
           source: anything that `albert_tf.load_pretrained` reads.
-          *args: of the class, after the encoder.
-          vocab_file: a SentencePiece .model or a vocab.txt in place of what lies with the source.
-          max_seq_length: longest sequence of strings; without, the preprocessor's.
-          hidden_dropout: in place of the encoder's own dropout, in its layers and on attention probabilities.
-          seed: of the head's weights and of dropout.
-          **kwargs: of the class, too.
+          *args: the constructor's arguments after the encoder.
+          vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary.
+          max_seq_length: longest sequence, in tokens; default: the preprocessor's.
+          hidden_dropout: the encoder's dropout, on hidden vectors and attention probabilities; default: its own.
+          seed: determines the head's weights and dropout.
+          **kwargs: further arguments of the constructor.
 
         Raises:
           InputError: the source or the vocabulary cannot be read, or they do not fit each other.
@@ -90,10 +99,10 @@ class TaskModel(keras.Model):
         return cls(encoder, *args, **{"preprocessor": preprocessor, "seed": seed, **kwargs})
 
     def fit(self, x=None, y=None, batch_size=None, epochs=1, *, validation_data=None, **kwargs):
-        """Keras' `fit`, which also takes strings, as the preprocessor does, and the names of labels.
+        """Keras' `fit`, which also takes strings, as the preprocessor does, with labels by name or number.
 
-        Batches of strings are of similar length. Their order follows from the seed, so that it is the same in
-        every call; `shuffle=False` keeps the given one.
+        Strings are grouped into batches of similar lengths, in an order that follows from the seed and is the same
+        in every call; `shuffle=False` keeps the given order.
         """
         if isinstance(validation_data, tuple) and are_strings(validation_data[0]):
             validation_data = self._evaluation_batches(*validation_data, batch_size=batch_size)
@@ -118,7 +127,7 @@ class TaskModel(keras.Model):
     ):
         features = self._needed_preprocessor().features(x, y, self.labels)
         held_out = int(len(features) * validation_split)
-        if held_out:  # the last ones, as Keras does
+        if held_out:  # the last examples, as in Keras
             weights = None if sample_weight is None else sample_weight[-held_out:]
             validation_data = evaluate_batches(features[-held_out:], weights, batch_size)
             features = features[:-held_out]
@@ -127,7 +136,7 @@ class TaskModel(keras.Model):
         return super().fit(
             batches,
             epochs=epochs,
-            shuffle=False,  # it is done
+            shuffle=False,  # the batches are shuffled
             validation_data=self._mapped(validation_data),
             steps_per_epoch=steps_per_epoch or steps,
             **kwargs,
@@ -156,8 +165,8 @@ class TaskModel(keras.Model):
     def _needed_preprocessor(self):
         if self.preprocessor is None:
             raise InputError(
-                "A model needs a vocabulary to take strings. This one has none: give `from_pretrained` a "
-                "vocab_file, or call the model with arrays of ids."
+                "A model needs a vocabulary to take strings. This one has none: pass `vocab_file` to "
+                "`from_pretrained`, or arrays of ids to the model."
             )
         return self.preprocessor
 
@@ -167,30 +176,27 @@ class TaskModel(keras.Model):
         )
 
     def _mapped(self, x):
-        """A dataset of strings as one of arrays; anything else as it is."""
+        """A dataset of strings as a dataset of arrays; anything else unchanged."""
         return map_strings(x, self._needed_preprocessor(), self.input_rank) if is_dataset_of_strings(x) else x
 
     def task_losses(self, y, outputs):
-        """The loss of each thing to predict.
+        """The loss of each label, float32 (B,) or (B, T).
 
         Args:
           y: the labels.
-          outputs: of the model.
-
-        Returns:
-          float32 (B,) or (B, T).
+          outputs: what the model returns.
         """
         raise NotImplementedError
 
     def labels_of(self, x, y, sample_weight):
-        """Labels and weights, from the batch's dict where they are not given by themselves."""
+        """Labels and weights; from the dict if `y` is None."""
         if y is None and isinstance(x, dict):
             y = x.get(self.label_key)
             sample_weight = x.get("sample_weight") if sample_weight is None else sample_weight
         return y, sample_weight
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """The task's loss, unless `compile` was given one."""
+        """The loss given to `compile`, otherwise the task's."""
         y, sample_weight = self.labels_of(x, y, sample_weight)
         if self.loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -198,14 +204,14 @@ class TaskModel(keras.Model):
         weights = ops.ones_like(losses)
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "float32")
-            missing = len(losses.shape) - len(sample_weight.shape)  # a weight a row of several things
+            missing = len(losses.shape) - len(sample_weight.shape)  # one weight for a row of several labels
             weights = weights * ops.reshape(sample_weight, ops.shape(sample_weight) + (1,) * missing)
-        # The replicas' gradients are added up.
+        # Each replica returns its share: gradients are summed over replicas.
         loss = ops.divide_no_nan(ops.sum(losses * weights), sum_over_replicas(ops.sum(weights)))
         return loss if number_of_replicas() == 1 else _with_value_by_rows(loss, ops.shape(losses)[0])
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Keras' metrics, with the labels found as for the loss."""
+        """Keras' metrics, with labels as for the loss."""
         y, sample_weight = self.labels_of(x, y, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
@@ -227,9 +233,9 @@ class TaskModel(keras.Model):
 
 
 def _with_value_by_rows(loss, rows):
-    """A replica's share of the loss, with that value whose mean by rows, times replicas, is the whole loss.
+    """A replica's share of the loss, with the gradient of the share but another value.
 
-    That mean is what Keras reports; the gradient stays that of the share.
+    Keras reports the mean of the replicas' values weighted by rows; with this value the mean is the whole loss.
     """
     rows = ops.cast(rows, "float32")
     reported = loss * ops.divide_no_nan(sum_over_replicas(rows), rows * number_of_replicas())
@@ -245,12 +251,12 @@ def _check_fit(preprocessor: Preprocessor, config: AlbertConfig) -> None:
     if preprocessor.tokenizer.vocab_size > config.vocab_size:
         raise InputError(
             f"The vocabulary has {preprocessor.tokenizer.vocab_size} pieces, more than the encoder's "
-            f"`vocab_size`, {config.vocab_size}: it is another model's."
+            f"`vocab_size`, {config.vocab_size}: it belongs to another model."
         )
 
 
 def with_dropout(encoder: AlbertEncoder, rate: float) -> AlbertEncoder:
-    """The same encoder with another dropout, on hidden values and on attention probabilities."""
+    """A copy of an encoder with another dropout rate for hidden vectors and attention probabilities."""
     config = dataclasses.replace(encoder.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
     changed = AlbertEncoder.from_config({**encoder.get_config(), "config": config.to_dict()})
     changed.set_weights(encoder.get_weights())
@@ -258,5 +264,5 @@ def with_dropout(encoder: AlbertEncoder, rate: float) -> AlbertEncoder:
 
 
 def cross_entropy(labels, logits):
-    """Of integers (...) and float32 logits (..., C), in nats, float32 (...)."""
+    """Cross-entropy in nats, float32 (...), of integer labels (...) and float32 logits (..., C)."""
     return ops.sparse_categorical_crossentropy(ops.cast(labels, "int32"), logits, from_logits=True)

@@ -1,4 +1,4 @@
-"""The heads of downstream tasks in plain NumPy, float64, one example at a time, as the original has them.
+"""The original's heads of the downstream tasks in plain NumPy, float64, one example at a time.
 
 Weights are a dict from the variable's path (without the head's name) to an array.
 """
@@ -21,7 +21,7 @@ def log_softmax(x):
 
 
 def end_logits(hidden, start, p_mask, weights):
-    """hidden (T, H), the start's token -> (T,): one dense layer on each token joined with the start."""
+    """hidden (T, H), position of the start -> (T,), from one dense layer on [token, start]."""
     T = len(hidden)
     kernel = np.concatenate([weights["end_token/kernel"], weights["end_start/kernel"]])
     joined = np.concatenate([hidden, np.tile(hidden[start], (T, 1))], axis=1)  # (T, 2H)

@@ -1,4 +1,4 @@
-"""Everything a tiny fine-tuning run needs, made on the fly."""
+"""Files for tiny fine-tuning runs: a checkpoint, and data of each kind."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ CONFIG = AlbertConfig(
 
 
 def write_checkpoint(folder: Path, vocabulary_file: Path | None) -> Path:
-    """A pretrained model with random weights, and with a vocabulary if one is given."""
+    """Writes a pretrained model with random weights, and the vocabulary if given."""
     folder.mkdir(parents=True)
     vocabulary = Vocabulary("sentencepiece", vocabulary_file.read_bytes()) if vocabulary_file else None
     write_tf1(StoredModel("run", Path("nowhere"), CONFIG, random_weights(CONFIG), vocabulary), folder)
@@ -34,13 +34,13 @@ def write_checkpoint(folder: Path, vocabulary_file: Path | None) -> Path:
 
 
 def sentences(number: int, seed: int) -> list[str]:
-    """Sentences of the vocabulary's story."""
+    """Sentences from the words of the vocabulary's training text."""
     rng = np.random.default_rng(seed)
     return [" ".join(str(rng.choice(part)) for part in (SUBJECTS, VERBS, OBJECTS)) for _ in range(number)]
 
 
 def write_classes(path: Path, number: int, seed: int) -> Path:
-    """A CSV of texts; whether one is about the lighthouse is its label."""
+    """Writes a CSV of texts; the label says whether the lighthouse occurs."""
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["text", "label"])
@@ -50,7 +50,7 @@ def write_classes(path: Path, number: int, seed: int) -> Path:
 
 
 def write_questions(path: Path, number: int, seed: int, *, impossible: bool) -> Path:
-    """SQuAD's JSON; who does something is the question."""
+    """Writes SQuAD's JSON; the questions ask for the subject of a sentence."""
     questions = []
     for i, text in enumerate(sentences(number, seed)):
         subject = next(subject for subject in SUBJECTS if text.startswith(subject))
@@ -63,7 +63,7 @@ def write_questions(path: Path, number: int, seed: int, *, impossible: bool) -> 
 
 
 def write_choices(path: Path, number: int, seed: int) -> Path:
-    """JSON lines; the object of a sentence is to be chosen."""
+    """Writes JSON lines; the right option is the object of a sentence."""
     rng = np.random.default_rng(seed)
     lines = []
     for text in sentences(number, seed):
@@ -76,7 +76,7 @@ def write_choices(path: Path, number: int, seed: int) -> Path:
 
 
 def write_words(path: Path, number: int, seed: int) -> Path:
-    """CoNLL columns; subjects are persons."""
+    """Writes CoNLL columns; subjects are persons."""
     lines = []
     for text in sentences(number, seed):
         subject = next(subject for subject in SUBJECTS if text.startswith(subject)).split()
@@ -89,7 +89,7 @@ def write_words(path: Path, number: int, seed: int) -> Path:
 
 
 def write_scores(path: Path, number: int, seed: int) -> Path:
-    """A TSV of pairs of texts with how much they are alike."""
+    """Writes a TSV of pairs of texts and their number of common words."""
     first, second = sentences(number, seed), sentences(number, seed + 1)
     rows = [f"{a}\t{b}\t{len(set(a.split()) & set(b.split()))}\n" for a, b in zip(first, second, strict=True)]
     path.write_text("sentence1\tsentence2\tscore\n" + "".join(rows))
@@ -104,7 +104,7 @@ class FinetuningFiles:
     checkpoint: Path
 
     def flags(self, output_dir: Path, kind: str = "classification", **changes) -> list[str]:
-        """A command line of a run of 12 short steps."""
+        """The command line of a run of 12 short steps."""
         suffix = {
             "classification": "csv",
             "regression": "tsv",

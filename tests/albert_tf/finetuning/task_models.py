@@ -1,6 +1,6 @@
-"""One small model of each task with strings to train on, for the tests of what all of them can do.
+"""A small model of each task with strings to train on.
 
-As a program it does what needs a process of its own:
+As a program it runs what a test needs in another process:
 
     python -m tests.albert_tf.finetuning.task_models fit VOCABULARY OUT.npz      # on two devices
     python -m tests.albert_tf.finetuning.task_models predict FOLDER              # with the models saved there
@@ -54,10 +54,10 @@ class Case:
     """A task.
 
     Attributes:
-      model: its class.
-      x, y: strings and labels, N of each.
-      arguments: of the class.
-      max_seq_length: of its preprocessor.
+      model: the class.
+      x, y: N strings and labels.
+      arguments: of the constructor.
+      max_seq_length: of the preprocessor.
     """
 
     model: Any
@@ -106,7 +106,7 @@ CASES = {
 
 
 def fit(name: str, vocabulary: Path) -> dict[str, np.ndarray]:
-    """Trains without dropout for two epochs of three batches; gives the losses and the weights."""
+    """Trains without dropout for two epochs of three batches; returns losses and weights."""
     case = CASES[name]
     model = case.build(vocabulary, dropout=0.0)
     model.compile(keras.optimizers.SGD(0.1))

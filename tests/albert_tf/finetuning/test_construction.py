@@ -1,4 +1,4 @@
-"""From a checkpoint's encoder to a task's."""
+"""Copies of a checkpoint's encoder."""
 
 import dataclasses
 

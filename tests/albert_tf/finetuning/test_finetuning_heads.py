@@ -9,7 +9,7 @@ B, T, K = 3, 11, 5
 
 
 def built(head):
-    """With every weight random: zero biases and unit gammas would hide a swapped or missing one."""
+    """Builds a head with random weights: zero biases and unit gammas would hide a swapped or missing one."""
     head.build()
     rng = np.random.default_rng(7)
     for weight in head.trainable_variables:
@@ -25,7 +25,7 @@ def seeds():
 
 @pytest.fixture
 def tokens(tiny_config):
-    """The encoder's output, and which tokens can be no answer: the question's, [SEP] and padding."""
+    """The encoder's output, and the tokens that cannot be part of an answer: the question, [SEP] and padding."""
     rng = np.random.default_rng(0)
     cannot_answer = np.zeros((B, T), "int32")
     cannot_answer[:, 1:4] = 1
@@ -42,7 +42,7 @@ def test_linear_head(tiny_config, seeds, tokens):
 
 
 def test_dropout_of_the_linear_head(tiny_config, seeds, tokens):
-    """Half of the values are 0 and the others twice as large, in training only."""
+    """In training half of the values are 0 and the others twice as large."""
     head, weights = built(LinearHead(tiny_config.hidden_size, tiny_config, seeds, 0.5, name="linear"))
     head.output_dense.kernel.assign(np.eye(tiny_config.hidden_size))
     hidden, _ = tokens

@@ -1,4 +1,4 @@
-"""Outputs of a whole data set, put back in order."""
+"""Outputs of a data set, in the order of its examples."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_without_labels_there_is_no_loss(model):
 
 
 def test_one_graph_for_batches_of_all_sizes(model):
-    """And no other outputs than a data set's."""
+    """The outputs equal those for a data set."""
     inference, examples = Inference(model), features(5, labels=False)
     expected = by_row(inference(bucketed_batches(examples, 2, seed=None)), 5)
     for example, row in zip(examples, expected, strict=True):

@@ -1,4 +1,4 @@
-"""`albert predict` between two pipes."""
+"""`albert predict` from a stream to a stream."""
 
 import io
 import json
@@ -22,7 +22,7 @@ def classifier(finetuning_files, tmp_path_factory) -> Path:
 
 
 def texts_of(finetuning_files) -> list[str]:
-    """Of the test set."""
+    """The texts of the test set."""
     lines = (finetuning_files.folder / "classification-test.csv").read_text().splitlines()[1:]
     return [line.rpartition(",")[0] for line in lines]
 
@@ -35,7 +35,7 @@ def answered(capfd, monkeypatch, text: str | bytes, *flags: str) -> list[dict]:
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
-def test_lines_of_text_are_answered_as_the_test_set_by_the_best_seed(
+def test_lines_get_the_best_seeds_predictions_of_the_test_set(
     classifier, finetuning_files, capfd, monkeypatch
 ):
     best = json.loads((classifier / "results.json").read_text())["best_seed"]
@@ -66,8 +66,8 @@ def test_a_pair_and_a_text_with_a_tab(classifier, capfd, monkeypatch):
     assert text == spaces
 
 
-def test_lines_are_answered_as_they_come(classifier):
-    """As through a pipe: what has arrived is answered before more is read."""
+def test_lines_are_answered_as_they_arrive(classifier):
+    """As through a pipe: each line is answered before more is read."""
     sink = io.BytesIO()
 
     class Pipe(io.BytesIO):
@@ -152,7 +152,7 @@ def test_questions(finetuning_files, tmp_path, capfd, monkeypatch):
 
 
 @pytest.mark.slow
-def test_choices_of_different_numbers(finetuning_files, tmp_path, capfd, monkeypatch):
+def test_questions_with_different_numbers_of_options(finetuning_files, tmp_path, capfd, monkeypatch):
     run = run_of(finetuning_files, tmp_path, "multiple-choice")
     lines = "the captain\twhat ?\tyes\tno\nthe captain\twhat ?\tyes\tno\tboth\n"
     two, three = answered(capfd, monkeypatch, lines, f"--model_dir={run}")

@@ -1,4 +1,4 @@
-"""The paper's Table 14, and what is made of it."""
+"""The paper's Table 14, and settings completed from it."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ def test_race_with_a_checkpoint_that_was_pretrained_without_dropout():
     assert find_recipe(find_task("rte"), without_dropout) == RECIPES["rte"]
 
 
-def test_what_the_user_says_comes_first():
+def test_flags_override_the_recipe():
     given = {"learning_rate": 1e-4, "train_batch_size": 8, "dropout": 0.0, "num_train_steps": 400}
     given |= {"max_seq_length": 100, "classifier_dropout": 0.0, "log_steps": 7, "save_checkpoints_steps": 9}
     run = resolved("rte", **given)
@@ -85,7 +85,7 @@ def test_epochs():
     assert resolved("classification", examples=1).num_train_steps == 1
 
 
-def test_how_often_is_evaluated_and_logged():
+def test_steps_between_evaluations_and_logged_steps():
     assert (resolved("rte").save_checkpoints_steps, resolved("rte").log_steps) == (40, 8)
     assert (resolved("qnli").save_checkpoints_steps, resolved("qnli").log_steps) == (1000, 100)
     short = resolved("rte", num_train_steps=3)
@@ -103,7 +103,7 @@ def test_a_checkpoint_for_short_sequences():
     assert resolved("rte", short, resize_positions=True).max_seq_length == 512
 
 
-def test_columns_by_name():
+def test_column_names():
     columns = settings("classification", column_names="text_a=the review,label=stars").columns
     assert (columns.text_a, columns.label, columns.text_b) == ("the review", "stars", None)
     assert dataclasses.asdict(settings("rte").columns) == dict.fromkeys(dataclasses.asdict(columns))

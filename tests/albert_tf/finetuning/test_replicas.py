@@ -1,4 +1,4 @@
-"""Clipping of the whole gradient, against plain NumPy."""
+"""Clipping by the global norm, against plain NumPy."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from tests.reference.optimizers import ReferenceOptimizer
 
 
 @pytest.mark.parametrize("scale", [0.01, 100.0])
-def test_gradients_are_clipped_to_norm_1_together(scale):
+def test_gradients_are_clipped_to_global_norm_1(scale):
     rng = np.random.default_rng(0)
     values = {"kernel": rng.normal(size=(3, 4)), "bias": rng.normal(size=4)}
     gradients = {name: scale * rng.normal(size=value.shape) for name, value in values.items()}
@@ -25,7 +25,7 @@ def test_gradients_are_clipped_to_norm_1_together(scale):
         np.testing.assert_allclose(variable.numpy(), reference.weights[name], rtol=1e-5)
 
 
-def test_a_part_without_gradient_is_left_alone():
+def test_a_variable_without_gradient_does_not_change():
     used, unused = keras.Variable(np.ones(2), name="a"), keras.Variable(np.ones(2), name="b")
     optimizer = ClippedAdamW(0.1)
     optimizer.build([used, unused])

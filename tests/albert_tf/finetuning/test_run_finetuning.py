@@ -1,4 +1,4 @@
-"""The program as its users meet it: trains, evaluates, predicts, resumes, refuses."""
+"""The whole program: trains, evaluates, predicts, resumes, refuses bad input."""
 
 import json
 import os
@@ -32,7 +32,7 @@ SEED_FILES = {
 
 
 def weights(run: Path) -> list[np.ndarray]:
-    """Of the best model of a seed."""
+    """The weights of the best model of a seed."""
     return SeedFolder(run).load_model().get_weights()
 
 
@@ -44,7 +44,7 @@ def without_speed(run: Path) -> list[dict]:
 
 
 def assert_same_run(first: Path, second: Path) -> None:
-    """Metrics and best weights of one seed, to the bit."""
+    """Metrics and best weights of one seed are equal to the bit."""
     assert without_speed(first) == without_speed(second)
     for ours, theirs in zip(weights(first), weights(second), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -52,13 +52,13 @@ def assert_same_run(first: Path, second: Path) -> None:
 
 @pytest.fixture(scope="module")
 def finished(finetuning_files, tmp_path_factory) -> Path:
-    """A run of 12 steps that nothing stopped, with predictions of the test set."""
+    """An uninterrupted run of 12 steps, with predictions of the test set."""
     run = tmp_path_factory.mktemp("finished") / "run"
     assert cli.main(finetuning_files.flags(run, do_predict=True)) == 0
     return run
 
 
-def test_the_folder_holds_what_later_steps_need(finished):
+def test_files_of_the_run(finished):
     assert {path.name for path in finished.iterdir()} == {"seed_0", "results.json"}
     splits = {
         f"{split}_{what}" for split in ("dev", "test") for what in ("probabilities.jsonl", "predictions.tsv")
@@ -66,7 +66,7 @@ def test_the_folder_holds_what_later_steps_need(finished):
     assert {path.name for path in (finished / "seed_0").iterdir()} == SEED_FILES | splits
     settings = json.loads((finished / "seed_0" / "settings.json").read_text())
     assert settings["num_train_steps"] == 12
-    assert settings["classifier_dropout"] == 0.1  # resolved
+    assert settings["classifier_dropout"] == 0.1  # from the recipe
     lines = (finished / "seed_0" / "test_predictions.tsv").read_text().splitlines()
     assert lines[0] == "index\tprediction"
     assert len(lines) == 11
@@ -100,7 +100,7 @@ def test_the_best_weights_on_dev_are_kept(finished):
     assert results["dev"]["accuracy"] == dict.fromkeys(("median", "min", "max"), seed["dev"]["accuracy"])
 
 
-def test_tensorboard_has_the_same_names(finished):
+def test_tensorboard_has_the_names_of_metrics_jsonl(finished):
     (events,) = (finished / "seed_0" / "tensorboard").iterdir()
     names = {
         value.tag
@@ -125,7 +125,7 @@ def test_it_learns(finetuning_files, tmp_path):
     assert results["dev"]["accuracy"]["max"] > 0.9
 
 
-def test_a_seed_among_several_is_that_seed_alone(finished, finetuning_files, tmp_path, capfd):
+def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_files, tmp_path, capfd):
     assert cli.main(finetuning_files.flags(tmp_path / "run", seeds=2)) == 0
     assert_same_run(tmp_path / "run" / "seed_0", finished / "seed_0")
     error = capfd.readouterr().err
@@ -135,8 +135,8 @@ def test_a_seed_among_several_is_that_seed_alone(finished, finetuning_files, tmp
     assert without_speed(tmp_path / "run" / "seed_1") != without_speed(finished / "seed_0")
 
 
-def test_interrupted_after_a_checkpoint_equals_never_stopped(finetuning_files, tmp_path):
-    """As if killed before the evaluation of step 8: what was logged later is gone or half-written."""
+def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, tmp_path):
+    """Killed around step 8, with a last line of metrics.jsonl that is cut short."""
     whole, run = tmp_path / "whole" / "seed_0", tmp_path / "run" / "seed_0"
     assert cli.main(finetuning_files.flags(tmp_path / "whole")) == 0
     stop = {"num_train_steps": 12}
@@ -156,7 +156,7 @@ def _start(finetuning_files, output_dir: Path, kind: str = "classification", **f
 
 
 def _kill_after(process: subprocess.Popen, run: Path, step: int) -> bool:
-    """kill -9 once a line of that step is logged; whether it was still running."""
+    """Kills the process (SIGKILL) once it has logged that step; returns whether it was still running."""
     deadline = time.monotonic() + 240
     while process.poll() is None and time.monotonic() < deadline:
         if any(line["step"] >= step for line in read_metrics(run)):
@@ -169,8 +169,8 @@ def _kill_after(process: subprocess.Popen, run: Path, step: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "squad2.0"])
-def test_killed_and_started_again_equals_never_stopped(finetuning_files, tmp_path, kind):
-    """kill -9 at a moment that is not chosen, then the same command to the end."""
+def test_killed_and_restarted_equals_uninterrupted(finetuning_files, tmp_path, kind):
+    """SIGKILL at an arbitrary moment, then the same command to the end."""
     long = {"num_train_steps": 120, "save_checkpoints_steps": 20, "log_steps": 10}
     assert cli.main(finetuning_files.flags(tmp_path / "whole", kind, **long)) == 0
     process = _start(finetuning_files, tmp_path / "killed", kind, **long)
@@ -182,7 +182,7 @@ def test_killed_and_started_again_equals_never_stopped(finetuning_files, tmp_pat
 
 
 @pytest.mark.slow
-def test_sigterm_saves_and_the_same_command_goes_on(finetuning_files, tmp_path):
+def test_sigterm_saves_and_the_same_command_resumes(finetuning_files, tmp_path):
     long = {"num_train_steps": 240, "save_checkpoints_steps": 240, "log_steps": 10}
     process = _start(finetuning_files, tmp_path / "run", **long)
     deadline = time.monotonic() + 240
@@ -202,7 +202,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(finetuning_files, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "token-classification"])
-def test_two_devices_make_the_run_of_one(finetuning_files, tmp_path, kind):
+def test_two_devices_equal_one_in_a_run(finetuning_files, tmp_path, kind):
     if kind == "token-classification":
         pytest.importorskip("seqeval", reason="needs the extra seqeval")
     flags = {"dropout": 0, "classifier_dropout": 0, "train_batch_size": 8}
@@ -220,7 +220,7 @@ def test_two_devices_make_the_run_of_one(finetuning_files, tmp_path, kind):
 
 
 def test_early_stop(finetuning_files, tmp_path):
-    """A rate of next to nothing: no evaluation is better than the first."""
+    """With a learning rate near 0, no evaluation is better than the first."""
     flags = {"learning_rate": 1e-12, "early_stopping_patience": 2, "num_train_steps": 100}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
     run = tmp_path / "run" / "seed_0"
@@ -229,8 +229,8 @@ def test_early_stop(finetuning_files, tmp_path):
     assert (facts["steps"], facts["best_step"]) == (12, 4)
 
 
-def test_longer_texts_than_the_checkpoint_was_trained_for(finetuning_files, tmp_path):
-    """Positions from 64 on are new, and the model is saved with them."""
+def test_longer_texts_than_the_position_table(finetuning_files, tmp_path):
+    """Positions from 64 on are new; the saved model includes them."""
     longer = {"max_seq_length": 80, "resize_positions": True}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **longer)) == 0
     model = SeedFolder.of(tmp_path / "run", 0).load_model()
@@ -294,7 +294,7 @@ def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
 
 
 def refused(capfd, arguments) -> str:
-    """The one line that `albert` prints when it refuses; no traceback, status 2."""
+    """What `albert` prints on bad input: one line at the end, no traceback, status 2."""
     capfd.readouterr()
     assert cli.main(arguments) == 2
     error = capfd.readouterr().err
@@ -317,8 +317,8 @@ def refused(capfd, arguments) -> str:
         ({"train_batch_size": 0}, "--train_batch_size must be at least 1. Received 0."),
         ({"learning_rate": -1}, "--learning_rate must be a number above 0"),
         ({"dropout": 1}, "--dropout must be at least 0 and below 1. Received 1.0."),
-        ({"num_train_epochs": 2}, "are two ways to say how long to train"),
-        ({"do_eval": None, "early_stopping_patience": 2}, "Received it without --do_eval"),
+        ({"num_train_epochs": 2}, "exclude each other"),
+        ({"do_eval": None, "early_stopping_patience": 2}, "needs --do_eval. Received it without"),
         ({"vocab_file": "nothing.model"}, "There must be a file nothing.model"),
         ({"column_names": "texts=review"}, "--column_names must be a list of COLUMN=NAME"),
         ({"column_names": "text_a=review"}, "has no 'review'"),
@@ -357,7 +357,7 @@ def test_another_run_in_the_folder(finished, finetuning_files, capfd):
     assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
 
 
-def test_problems_are_told_and_strict_refuses(finetuning_files, tmp_path, capfd):
+def test_problems_are_reported_and_strict_refuses(finetuning_files, tmp_path, capfd):
     text = (finetuning_files.folder / "classification-train.csv").read_text()
     (tmp_path / "train.csv").write_text(text + ",light\nthe captain,\n")
     flags = {"train_file": tmp_path / "train.csv", "num_train_steps": 1}
@@ -371,7 +371,7 @@ def test_problems_are_told_and_strict_refuses(finetuning_files, tmp_path, capfd)
     assert not (tmp_path / "strict").exists()
 
 
-def test_an_answer_longer_than_a_window_is_told(finetuning_files, tmp_path, capfd):
+def test_an_answer_longer_than_a_window_is_reported(finetuning_files, tmp_path, capfd):
     passage = "the captain painted the lighthouse . " * 20
     answers = [{"text": passage.strip(), "answer_start": 0}]
     paragraph = {"context": passage, "qas": [{"id": "long", "question": "who ?", "answers": answers}]}
@@ -384,7 +384,7 @@ def test_an_answer_longer_than_a_window_is_told(finetuning_files, tmp_path, capf
     )
 
 
-def test_divergence_is_told(finetuning_files, tmp_path, capfd):
+def test_divergence_is_reported(finetuning_files, tmp_path, capfd):
     flags = {"learning_rate": 1e30, "num_warmup_steps": 0}
     error = refused(capfd, finetuning_files.flags(tmp_path / "run", **flags))
     assert "Training diverged: the loss is" in error

@@ -1,4 +1,4 @@
-"""The figures of several seeds."""
+"""The results of several seeds."""
 
 import json
 

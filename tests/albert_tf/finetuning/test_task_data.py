@@ -1,4 +1,4 @@
-"""Which splits a run reads, and with which classes."""
+"""The splits and classes of a run, and their batches."""
 
 from pathlib import Path
 
@@ -30,13 +30,13 @@ def names_of(glue: Path) -> list[str]:
     return [name for name, _ in read_split(find_task("mnli"), settings, "test", Problems())]
 
 
-def test_mnli_predicts_the_diagnostic_set_where_it_is(glue):
+def test_mnli_predicts_the_diagnostic_set_if_present(glue):
     assert names_of(glue) == ["test_matched", "test_mismatched"]
     write_tsv(glue / "diagnostic" / "diagnostic.tsv", "index | sentence1 | sentence2", "0 | a | b")
     assert names_of(glue) == ["test_matched", "test_mismatched", "test"]
 
 
-def test_a_file_takes_the_place_of_the_folder(glue):
+def test_a_file_replaces_the_folder(glue):
     settings = FinetuningSettings(
         "mnli", "run", str(glue), test_file=str(glue / "MNLI" / "test_matched.tsv"), do_predict=True
     )

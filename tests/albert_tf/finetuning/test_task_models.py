@@ -1,14 +1,18 @@
+"""Task models: outputs and losses against NumPy, strings as inputs, saving, several devices."""
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import QuestionAnswering, TextClassifier, TokenClassifier
+from albert_tf.finetuning import QuestionAnswering, TextClassifier, TextRegressor, TokenClassifier
+from albert_tf.finetuning.replicas import ClippedAdamW
 from albert_tf.finetuning.task_model import with_dropout
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
+from data_prep.reading.task_batches import bucketed_batches
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG, TEXTS, N, fit, outputs
 from tests.albert_tf.model.test_encoder import make_encoder
 from tests.data_prep.conftest import model_file, story
@@ -18,11 +22,12 @@ from tests.reference import albert, heads
 
 __all__ = ["model_file", "source", "story"]
 
+LONGEST_SEQUENCE = CONFIG.max_position_embeddings
 PARAMETERS = pytest.mark.parametrize("name", CASES)
 
 
-def random_batch(*shape, seed=0) -> dict[str, np.ndarray]:
-    """Arrays of ids of unequal lengths."""
+def batch_of_ids(*shape, seed=0) -> dict[str, np.ndarray]:
+    """A dict of arrays of sequences with different lengths."""
     rng = np.random.default_rng(seed)
     lengths = np.linspace(5, shape[-1], shape[0]).astype(int).reshape(-1, *[1] * (len(shape) - 1))
     mask = np.broadcast_to(np.arange(shape[-1]) < lengths, shape)
@@ -34,7 +39,7 @@ def random_batch(*shape, seed=0) -> dict[str, np.ndarray]:
 
 
 def with_random_weights(model, seed=5):
-    """No bias is 0 and no gamma 1, which would hide a swapped or missing one."""
+    """Changes all weights: zero biases and unit gammas would hide a swapped or missing one."""
     rng = np.random.default_rng(seed)
     for weight in model.trainable_variables:
         weight.assign(weight.numpy() + rng.normal(0, 0.3, weight.shape))
@@ -42,7 +47,7 @@ def with_random_weights(model, seed=5):
 
 
 def numpy_encoder(model, batch, *row) -> tuple[np.ndarray, np.ndarray]:
-    """The outputs (T, H) and (H,) for an example, by the NumPy oracle."""
+    """The NumPy oracle's outputs (T, H) and (H,) for an example."""
     weights = {v.path.split("/", 1)[1]: v.numpy() for v in model.encoder.variables}
     arrays = (batch[name][row] for name in ("input_ids", "input_mask", "token_type_ids"))
     layers, pooled = albert.encoder(model.encoder.config, weights, *arrays)
@@ -55,7 +60,7 @@ def head_weights(model, head) -> dict[str, np.ndarray]:
 
 
 def test_text_models_read_the_pooled_output():
-    batch = random_batch(4, 12)
+    batch = batch_of_ids(4, 12)
     for name, head in (("text", "classifier"), ("pair", "regressor")):
         model = with_random_weights(CASES[name].build(None))
         outputs, weights = np.asarray(model(batch)), head_weights(model, getattr(model, head))
@@ -67,7 +72,7 @@ def test_text_models_read_the_pooled_output():
 
 
 def test_token_classifier_reads_every_token():
-    batch = random_batch(4, 12)
+    batch = batch_of_ids(4, 12)
     model = with_random_weights(CASES["words"].build(None))
     logits, weights = np.asarray(model(batch)), head_weights(model, model.classifier)
     assert logits.shape == (4, 12, 2)
@@ -77,7 +82,7 @@ def test_token_classifier_reads_every_token():
 
 
 def test_multiple_choice_scores_each_option_alone():
-    batch = random_batch(3, 4, 12)
+    batch = batch_of_ids(3, 4, 12)
     batch["input_mask"][0, 3] = 0  # no option
     model = with_random_weights(CASES["choice"].build(None))
     logits, weights = np.asarray(model(batch)), head_weights(model, model.scorer)
@@ -93,7 +98,7 @@ def test_multiple_choice_scores_each_option_alone():
 
 
 def test_spans_and_their_losses():
-    batch = random_batch(4, 12)
+    batch = batch_of_ids(4, 12)
     batch["p_mask"] = np.zeros((4, 12), "int32")
     batch["p_mask"][:, 1] = 1
     labels = {
@@ -133,10 +138,10 @@ def test_spans_and_their_losses():
     np.testing.assert_allclose(model.compute_loss(batch, labels, outputs), np.mean(losses), rtol=1e-4)
 
 
-def test_loss_counts_weights_and_no_padding():
-    """The mean over what has a weight: the same with more padding, and rows of weight 0 are not there."""
+def test_loss_is_the_weighted_mean_without_padding():
+    """The loss is the weighted mean: more padding does not change it, and rows of weight 0 do not count."""
     model = with_random_weights(CASES["words"].build(None, dropout=0.0))
-    batch, labels = random_batch(3, 12), np.full((3, 12), -1)
+    batch, labels = batch_of_ids(3, 12), np.full((3, 12), -1)
     labels[0, 1], labels[1, 2:4], labels[2, :3] = 1, (0, 1), 1
     log_probabilities = np.log(
         [[albert.softmax(t.astype("float64")) for t in row] for row in np.asarray(model(batch))]
@@ -164,9 +169,9 @@ def test_loss_counts_weights_and_no_padding():
     np.testing.assert_allclose(loss(in_dict, None), np.mean(chosen), rtol=1e-5)
 
 
-def test_a_loss_of_the_users_own():
+def test_a_loss_given_to_compile():
     model = CASES["text"].build(None, dropout=0.0)
-    batch, labels = random_batch(4, 12), np.array([0, 1, 1, 0])
+    batch, labels = batch_of_ids(4, 12), np.array([0, 1, 1, 0])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     theirs, accuracy = model.evaluate({**batch, "label": labels}, verbose=0)
     own = CASES["text"].build(None, dropout=0.0)
@@ -177,7 +182,7 @@ def test_a_loss_of_the_users_own():
 
 @pytest.mark.slow
 @PARAMETERS
-def test_learns_from_strings_and_predicts_in_their_order(name, model_file):
+def test_learns_from_strings_and_predicts_in_order(name, model_file):
     case = CASES[name]
     model = case.build(model_file, dropout=0.0)
     model.compile(AdamW(0.002, global_clipnorm=1.0))
@@ -205,7 +210,7 @@ def test_get_config_round_trip(name, model_file):
 
 @pytest.mark.slow
 def test_saved_models_predict_the_same_in_another_process(model_file, tmp_path):
-    """From strings, bit for bit, after training with AdamW and a schedule, which are restored, too."""
+    """From strings, to the bit, after training with AdamW and a schedule, which are also restored."""
     expected = {}
     for name, case in CASES.items():
         model = case.build(model_file)
@@ -223,7 +228,7 @@ def test_saved_models_predict_the_same_in_another_process(model_file, tmp_path):
 
 @pytest.mark.slow
 def test_two_devices_equal_one(model_file, tmp_path):
-    """Losses and weights, with batches and words that two devices cannot share evenly."""
+    """Equal losses and weights, with batches and words that two devices cannot share evenly."""
     run_python("-m", "tests.albert_tf.finetuning.task_models", "fit", model_file, tmp_path / "two.npz")
     two = np.load(tmp_path / "two.npz")
     one = {key: array for name in CASES for key, array in fit(name, model_file).items()}
@@ -254,7 +259,7 @@ def test_from_pretrained_with_other_dropout(source):
 
 
 def test_seed_of_the_head(source):
-    """The head follows from the seed, the encoder from the files."""
+    """The head's weights follow from the seed, the encoder's from the files."""
 
     def kernel(seed):
         model = TextClassifier.from_pretrained(source, ("a", "b"), max_seq_length=12, seed=seed)
@@ -276,10 +281,10 @@ def test_mixed_precision_is_kept():
     model = TextClassifier(encoder, ("a", "b"))
     again = TextClassifier.from_config(model.get_config())
     assert again.dtype_policy.name == again.encoder.dtype_policy.name == "mixed_bfloat16"
-    assert again(random_batch(2, 6)).dtype == tf.float32
+    assert again(batch_of_ids(2, 6)).dtype == tf.float32
 
 
-def test_answers_are_cut_from_their_contexts(model_file):
+def test_answers_are_parts_of_their_contexts(model_file):
     case = CASES["span"]
     model = case.build(model_file)
     found = model.answer(*case.x, batch_size=8)
@@ -291,7 +296,7 @@ def test_answers_are_cut_from_their_contexts(model_file):
 
 
 @pytest.mark.parametrize("bias", [-50.0, 50.0])
-def test_a_model_that_knows_when_there_is_no_answer(model_file, bias):
+def test_answerability_decides_whether_there_is_an_answer(model_file, bias):
     case = CASES["span or none"]
     model = case.build(model_file)
     model.span.answerable.bias.assign(np.ones(CONFIG.hidden_size) * 9)  # tanh of which is 1
@@ -333,9 +338,9 @@ def test_bad_input(model_file):
     for x, y, message in (
         (TEXTS, ["huge"] * N, "A label must be one of small, big. Received 'huge'"),
         (TEXTS, [2] * N, "The number of a label must be from 0 to 1. Received 2"),
-        (TEXTS, ["big"], "as many labels as texts. Received 1 labels and 21"),
-        ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must be of one length. Received 20, 21"),
-        ((TEXTS,) * 3, ["big"] * N, "in 1 or 2 columns, several as a tuple. Received 3"),
+        (TEXTS, ["big"], "one label per text. Received 1 labels and 21"),
+        ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must have the same length. Received 20, 21"),
+        ((TEXTS,) * 3, ["big"] * N, "must be 1 or 2 columns, several as a tuple. Received 3"),
         ([1.5], ["big"], "A text must be a string. Received 1.5"),
     ):
         with pytest.raises(InputError, match=message):
@@ -343,11 +348,63 @@ def test_bad_input(model_file):
     with pytest.raises(InputError, match="`max_position_embeddings`. Received 128 and 48"):
         preprocessor = type(model.preprocessor)(model.preprocessor.vocabulary)
         TextClassifier(AlbertEncoder(CONFIG), ("a", "b"), preprocessor=preprocessor)
+    with pytest.raises(ValueError, match="`TextClassifier` needs `labels`"):
+        TextClassifier(AlbertEncoder(CONFIG))
+    with pytest.raises(ValueError, match="`TextRegressor` takes no `labels`"):
+        TextRegressor(AlbertEncoder(CONFIG), ("a", "b"))
     words = CASES["words"].build(model_file)
     assert isinstance(words, TokenClassifier)
     with pytest.raises(InputError, match="2 words and 1 labels in number 0"):
         words.fit([["a", "b"]], [["O"]])
     questions = CASES["span"].build(model_file)
     assert isinstance(questions, QuestionAnswering)
-    with pytest.raises(InputError, match="in 2 columns"):
+    with pytest.raises(InputError, match="must be 2 columns"):
         questions.predict(TEXTS)
+
+
+def unequal_examples(count=37):
+    """Labelled sequences of different lengths."""
+    rng = np.random.default_rng(4)
+    return [
+        {
+            "input_ids": rng.integers(5, CONFIG.vocab_size, length).astype(np.int32),
+            "token_type_ids": rng.integers(0, 2, length).astype(np.int32),
+            "label": np.int32(rng.integers(2)),
+        }
+        for length in rng.integers(3, LONGEST_SEQUENCE // 2, count)
+    ]
+
+
+def losses_by_example(model, batches) -> np.ndarray:
+    """The losses, in the order of the examples."""
+    losses: dict[int, float] = {}
+    for batch in batches.as_numpy_iterator():
+        values = model.task_losses(batch["label"], model(batch))
+        losses |= dict(zip(batch["index"].tolist(), np.asarray(values).tolist(), strict=True))
+    return np.array([losses[row] for row in range(len(losses))])
+
+
+@pytest.mark.parametrize("options", [{}, {"multiple_of": 8}])
+def test_loss_of_an_example_does_not_depend_on_padding(options):
+    features, model = unequal_examples(), CASES["text"].build(None)
+    for weight in model.trainable_variables:  # as after training: predictions differ
+        weight.assign(weight + np.random.default_rng(0).normal(0, 0.2, weight.shape))
+    bucketed = losses_by_example(model, bucketed_batches(features, 8, seed=1, **options))
+    padded = losses_by_example(model, bucketed_batches(features, 8, seed=None, pad_to=LONGEST_SEQUENCE))
+    assert bucketed.shape == (len(features),)
+    assert bucketed.std() > 0.1
+    np.testing.assert_allclose(bucketed, padded, atol=1e-5)
+
+
+def test_training_does_not_depend_on_padding():
+    histories = []
+    for pad_to in (None, LONGEST_SEQUENCE):
+        model = CASES["text"].build(None, dropout=0.0)
+        model.compile(ClippedAdamW(0.01), jit_compile=False)
+        batches = bucketed_batches(
+            unequal_examples(), 8, seed=1, num_epochs=None, by_length=True, pad_to=pad_to
+        )
+        history = model.fit(batches, epochs=2, steps_per_epoch=5, shuffle=False, verbose=0).history
+        histories.append(history["loss"])
+    assert histories[0][0] != histories[0][1]
+    np.testing.assert_allclose(histories[0], histories[1], atol=1e-5)

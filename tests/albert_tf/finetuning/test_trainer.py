@@ -1,4 +1,4 @@
-"""Which evaluation is the best, and how long ago it was."""
+"""The choice of the best evaluation, and how many evaluations follow it."""
 
 import math
 
