@@ -87,7 +87,7 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
     from albert_tf import AlbertEncoder, WarmupPolynomialDecay
     from albert_tf.finetuning import TextClassifier
     from albert_tf.finetuning.replicas import ClippedAdamW
-    from albert_tf.finetuning.task_data import Split, training_batches
+    from albert_tf.finetuning.task_data import Split, split_batches
 
     policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
     encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)
@@ -98,7 +98,9 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
 
     def train(turn: int, count: int):
         split = Split("train", (), setup.examples.turn(turn))
-        batches = training_batches(split, setup.batch_size, SEED, setup.length if pad else None).take(count)
+        batches = split_batches(
+            split, setup.batch_size, setup.length if pad else None, seed=SEED, num_epochs=None
+        ).take(count)
         shapes = [batch["input_ids"].shape for batch in batches.as_numpy_iterator()]
         return model.fit(batches, shuffle=False, verbose=0).history["loss"][0], shapes
 

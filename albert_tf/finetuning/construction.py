@@ -72,12 +72,7 @@ def build_task_model(
 ) -> TaskModel:
     """A copy of the checkpoint's encoder with a new head; call it under the strategy's scope.
 
-    Args:
-      task: determines the head.
-      pretrained: the checkpoint; it is not changed.
-      labels: the classes in the model's order.
-      preprocessor: saved with the model.
-      settings: for the seed of the head's weights and of all dropout, dropout rates, length and precision.
+    The settings determine the seed of the head's weights and of all dropout, dropout rates, length and precision.
     """
     config = dataclasses.replace(
         pretrained.config,

@@ -15,34 +15,14 @@ class Inference:
     """
 
     def __init__(self, model: keras.Model):
-        self._strategy = model.distribute_strategy
-
-        def replica_step(batch):
-            given = model(batch, training=False)
-            outputs = dict(given) if isinstance(given, dict) else {"output": given}
-            y, weights = model.labels_of(batch, None, None)
-            if _has_labels(y):
-                losses = model.task_losses(y, given)
-                weights = tf.broadcast_to(_as_wide(weights, losses), tf.shape(losses))
-                outputs |= {"loss": _of_rows(losses * weights), "loss_weight": _of_rows(weights)}
-            return {**outputs, "index": batch["index"]}
+        self._model, self._strategy = model, model.distribute_strategy
+        self._forward: Callable | None = None
 
         @tf.function(autograph=False)
         def step(iterator):
-            return self._strategy.run(replica_step, args=(next(iterator),))
+            return self._strategy.run(self._outputs, args=(next(iterator),))
 
         self._step = step
-        self._replica_step = replica_step
-        self._forward: Callable | None = None
-
-    def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs of a single batch, on one device."""
-        if self._forward is None:  # one graph for batches of any size and length
-            specs = {
-                name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in batch.items()
-            }
-            self._forward = tf.function(self._replica_step, autograph=False, input_signature=[specs])
-        return {name: value.numpy() for name, value in self._forward(_as_tensors(batch)).items()}
 
     def __call__(self, batches: tf.data.Dataset) -> Iterator[dict[str, np.ndarray]]:
         """The outputs of each replica's part of each batch.
@@ -66,6 +46,24 @@ class Inference:
             for part in range(self._strategy.num_replicas_in_sync):
                 yield {name: values[part].numpy() for name, values in parts.items()}
 
+    def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs of a single batch, on one device."""
+        if self._forward is None:  # one graph for batches of any size and length
+            specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
+            self._forward = tf.function(self._outputs, autograph=False, input_signature=[specs])
+        tensors = {name: tf.constant(array) for name, array in batch.items()}
+        return {name: value.numpy() for name, value in self._forward(tensors).items()}
+
+    def _outputs(self, batch):
+        found = self._model(batch, training=False)
+        outputs = dict(found) if isinstance(found, dict) else {"output": found}
+        y, weights = self._model.labels_of(batch, None, None)
+        if _has_labels(y):
+            losses = self._model.task_losses(y, found)
+            weights = tf.broadcast_to(_with_axes_of(losses, weights), tf.shape(losses))
+            outputs |= {"loss": _sum_of_rows(losses * weights), "loss_weight": _sum_of_rows(weights)}
+        return {**outputs, "index": batch["index"]}
+
 
 def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[str, np.ndarray]]:
     """The outputs of `Inference`, as one dict for each of `number` examples, in their order."""
@@ -83,22 +81,17 @@ def mean_loss(rows: list[dict[str, np.ndarray]]) -> float:
     return float(sum(row["loss"] for row in rows) / sum(row["loss_weight"] for row in rows))
 
 
-def _as_tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    return {name: tf.constant(values) for name, values in batch.items()}
-
-
 def _has_labels(y) -> bool:
     return "end_positions" in y if isinstance(y, dict) else y is not None
 
 
-def _as_wide(weights, losses):
-    """Weights (B,) or (B, T) beside losses (B,) or (B, T)."""
+def _with_axes_of(losses, weights):
+    """Weights (B,) or (B, T), reshaped for losses (B,) or (B, T); ones if `weights` is None."""
     if weights is None:
         return tf.ones_like(losses)
-    return tf.reshape(
-        weights, tf.concat([tf.shape(weights), [1] * (losses.shape.rank - weights.shape.rank)], 0)
-    )
+    missing = losses.shape.rank - weights.shape.rank
+    return tf.reshape(weights, tf.concat([tf.shape(weights), [1] * missing], 0))
 
 
-def _of_rows(values):
+def _sum_of_rows(values):
     return tf.reduce_sum(values, axis=list(range(1, values.shape.rank)))

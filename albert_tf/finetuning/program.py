@@ -21,7 +21,6 @@ from albert_tf.finetuning.task_data import (
     classes_of,
     read_split,
     split_batches,
-    training_batches,
 )
 from albert_tf.finetuning.task_outputs import (
     EVEN_ODDS,
@@ -289,7 +288,14 @@ class TrainingRun(FinetuningRun):
             model, settings, folder, self.preemption, metric, evaluate if "dev" in self.splits else None
         )
         (split,) = self.splits["train"]
-        batches = training_batches(split, settings.train_batch_size, seed, self.pad_to, trainer.step)
+        batches = split_batches(
+            split,
+            settings.train_batch_size,
+            self.pad_to,
+            seed=seed,
+            num_epochs=None,
+            skip_batches=trainer.step,
+        )
         folder.finish_training({"seed": seed, **trainer.train(batches)})
 
 

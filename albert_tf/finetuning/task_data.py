@@ -119,15 +119,9 @@ def as_split(
     labels: Sequence[str],
     cache_dir: str | None = None,
 ) -> Split:
-    """Turns the examples of a split into arrays.
+    """Turns examples into a split named `name`.
 
-    Args:
-      task: the task.
-      name: the split's name.
-      examples: of the task's kind.
-      preprocessor: the model's.
-      labels: the classes in the model's order.
-      cache_dir: a folder that keeps windows and passages, which take long to compute; optional.
+    `cache_dir` keeps windows and passages, which take long to compute.
     """
     tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
     cache = Path(cache_dir) if cache_dir else None
@@ -147,39 +141,26 @@ def as_split(
     return Split(name, examples, text_features(examples, tokenizer, T, labels))
 
 
-def training_batches(
-    split: Split, batch_size: int, seed: int, pad_to: int | None, skip_batches: int = 0
+def split_batches(
+    split: Split, batch_size: int, pad_to: int | None = None, *, seed: int | None = None, **options
 ) -> tf.data.Dataset:
-    """An endless stream of batches for training, in an order that follows from the seed.
+    """Batches of a split, all of `batch_size`: the last one is filled with examples of weight 0.
 
     Args:
-      split: the training split.
+      split: the split.
       batch_size: B.
-      seed: determines the order.
       pad_to: the length of all batches; None groups similar lengths, each batch as long as its longest example.
-      skip_batches: number of first batches to skip, the steps that a resumed run has taken.
+      seed: determines the order for training; None is for evaluation.
+      **options: `num_epochs` and `skip_batches` of `bucketed_batches`.
     """
     return bucketed_batches(
         split.features,
         batch_size,
         seed=seed,
-        num_epochs=None,
-        skip_batches=skip_batches,
         by_length=pad_to is None,
         fill_remainder=True,
         pad_to=pad_to,
-    )
-
-
-def split_batches(split: Split, batch_size: int, pad_to: int | None) -> tf.data.Dataset:
-    """All examples once, in batches as for `training_batches`."""
-    return bucketed_batches(
-        split.features,
-        batch_size,
-        seed=None,
-        by_length=pad_to is None,
-        fill_remainder=True,
-        pad_to=pad_to,
+        **options,
     )
 
 
