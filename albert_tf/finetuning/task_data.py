@@ -1,6 +1,7 @@
 """The splits of a task, read and turned into batches of arrays."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,21 +44,12 @@ class Split:
     features: Sequence[Features]
     windows: Sequence[Window] = ()
 
-    @property
-    def tokens(self) -> int:
-        """Number of tokens, without padding."""
-        return sum(int(np.prod(features["input_ids"].shape)) for features in self.features)
-
-    @property
-    def longest(self) -> int:
-        """Number of tokens of the longest sequence."""
-        return max(features["input_ids"].shape[-1] for features in self.features)
-
     def __str__(self) -> str:
+        shapes = [features["input_ids"].shape for features in self.features]
         windows = f", {len(self.windows):,} windows" if self.windows else ""
         return (
-            f"{self.name}: {len(self.examples):,} examples{windows}, {self.tokens:,} tokens, "
-            f"longest {self.longest}"
+            f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
+            f"longest {max(shape[-1] for shape in shapes)}"
         )
 
 
