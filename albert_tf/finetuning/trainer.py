@@ -20,7 +20,7 @@ from albert_tf.training.checkpoint_files import (
 )
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_files import CHECKPOINTS, read_metrics
-from albert_tf.training.session import RunLog, TrainingProgress
+from albert_tf.training.session import RunLog, RunSession, TrainingProgress
 from data_prep.errors import InputError, first_line
 
 _KEPT = 2  # checkpoints: the newest, and one before it in case its files are damaged
@@ -52,7 +52,7 @@ class Trainer(keras.callbacks.Callback):
     ):
         super().__init__()
         self.set_model(model)
-        self._settings, self._folder, self._preemption = settings, folder, preemption
+        self._settings, self._folder = settings, folder
         self._metric, self._evaluate = metric, evaluate
         self._learning_rate = WarmupPolynomialDecay(
             settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
@@ -63,8 +63,12 @@ class Trainer(keras.callbacks.Callback):
             model.compile(optimizer=self._optimizer, jit_compile=False)
         self._state = TrainingState(model, self._optimizer, folder)
         self.step = self._logged = self._state.restore_latest()
-        self._log = RunLog(folder.path, self.step)
-        self._progress = FinetuningProgress(settings.num_train_steps, self.step)
+        self._session = RunSession(
+            folder.path,
+            RunLog(folder.path, self.step),
+            FinetuningProgress(settings.num_train_steps, self.step),
+            preemption,
+        )
 
     def train(self, batches: tf.data.Dataset) -> dict[str, int]:
         """Trains to the end or to an early stop; model.keras then holds the best weights, or the last ones.
@@ -79,9 +83,9 @@ class Trainer(keras.callbacks.Callback):
           Preempted: after a SIGTERM; the state is saved.
           InputError: training diverged.
         """
-        with self._progress:
+        with self._session.progress as progress:
             if self.step:
-                self._progress.say(f"resuming at step {self.step} of {self._folder.path}")
+                progress.say(f"resuming at step {self.step} of {self._folder.path}")
             self._evaluate_if_missed()
             if not self._is_over():
                 self.model.fit(
@@ -91,8 +95,8 @@ class Trainer(keras.callbacks.Callback):
                     shuffle=False,  # the dataset is shuffled
                     verbose=0,
                 )
-            if self._preemption.requested and not self._is_over():
-                raise self._preemption.stop(self.step)
+            if self._session.preemption.requested and not self._is_over():
+                raise self._session.preemption.stop(self.step)
         if self._evaluate is None:
             self._folder.save_model(self.model)
         best = best_evaluation(self._lines(), self._metric)
@@ -106,8 +110,8 @@ class Trainer(keras.callbacks.Callback):
         """Counts a step, and does what is due after it."""
         settings = self._settings
         self.step += 1
-        self._progress.advance(self.step)
-        stop = self._preemption.agreed()
+        self._session.progress.advance(self.step)
+        stop = self._session.preemption.agreed()
         save = self._is_evaluation_due()
         if save or stop or self.step % settings.log_steps == 0:
             self._log_means(logs["loss"])
@@ -147,9 +151,8 @@ class Trainer(keras.callbacks.Callback):
             "examples_per_second": steps * self._settings.train_batch_size / seconds,
         }
         norm.reset_state()
-        self._log.write(self.step, values)
         seconds_left = (self._settings.num_train_steps - self.step) * seconds / steps
-        self._progress.update(self.step, values, seconds_left)
+        self._session.record_step(self.step, values, seconds_left)
         self.model.reset_metrics()
         self._logged, self._began = self.step, time.monotonic()
 
@@ -167,8 +170,7 @@ class Trainer(keras.callbacks.Callback):
         new = {"step": self.step, **metrics}
         if best_evaluation([*self._lines(), new], self._metric) is new:
             self._folder.save_model(self.model)
-        self._log.write(self.step, metrics)
-        self._progress.say_evaluation(self.step, metrics)
+        self._session.record_evaluation(self.step, metrics)
 
     def _lines(self) -> list[dict]:
         """The lines of metrics.jsonl up to the present step."""
