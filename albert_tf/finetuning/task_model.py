@@ -106,41 +106,24 @@ class TaskModel(keras.Model):
         """
         if isinstance(validation_data, tuple) and are_strings(validation_data[0]):
             validation_data = self._evaluation_batches(*validation_data, batch_size=batch_size)
+        kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
         if are_strings(x):
-            return self._fit_strings(x, y, batch_size or 32, epochs, validation_data, **kwargs)
-        validation_data = self._mapped(validation_data)
-        return super().fit(self._mapped(x), y, batch_size, epochs, validation_data=validation_data, **kwargs)
+            return self._fit_strings(x, y, batch_size or 32, **kwargs)
+        return super().fit(self._mapped(x), y, batch_size, **kwargs)
 
     def _fit_strings(
-        self,
-        x,
-        y,
-        batch_size,
-        epochs,
-        validation_data,
-        *,
-        sample_weight=None,
-        validation_split=0.0,
-        shuffle=True,
-        steps_per_epoch=None,
-        **kwargs,
+        self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs
     ):
         features = self._needed_preprocessor().features(x, y, self.labels)
         held_out = int(len(features) * validation_split)
         if held_out:  # the last examples, as in Keras
             weights = None if sample_weight is None else sample_weight[-held_out:]
-            validation_data = evaluate_batches(features[-held_out:], weights, batch_size)
+            kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, batch_size)
             features = features[:-held_out]
         order = self.seeds.get_config()["seed"] if shuffle else None
         batches, steps = fit_batches(features, sample_weight, batch_size, order)
-        return super().fit(
-            batches,
-            epochs=epochs,
-            shuffle=False,  # the batches are shuffled
-            validation_data=self._mapped(validation_data),
-            steps_per_epoch=steps_per_epoch or steps,
-            **kwargs,
-        )
+        kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or steps
+        return super().fit(batches, shuffle=False, **kwargs)  # the batches are shuffled
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Keras' `evaluate`, which also takes strings."""
