@@ -1,4 +1,4 @@
-"""From a model's outputs to predictions, their metrics and their files."""
+"""From a model's outputs to predictions, metrics and files."""
 
 import string
 from collections.abc import Mapping, Sequence
@@ -17,25 +17,25 @@ from data_prep.tasks.task import SPLIT_GROUPS, Task
 
 Predictions = Probabilities | SquadPredictions
 Rows = Sequence[Mapping[str, np.ndarray]]
-EVEN_ODDS = 0.0  # log odds above which a question counts as unanswerable, before a dev set says better
+EVEN_ODDS = 0.0  # log odds above which there is no answer, unless a dev set gives a threshold
 
 
 def main_metric_of(task: Task) -> str:
-    """The name of the metric that the best weights are chosen by; more is better."""
+    """The name of the metric that chooses the best weights; larger is better."""
     return "best_f1" if task.answerable else task.main_metric
 
 
 def predictions_of(
     task: Task, split: Split, rows: Rows, labels: Sequence[str], max_answer_length: int
 ) -> Predictions:
-    """What a model's outputs say of each example.
+    """The predictions for each example of a split.
 
     Args:
-      task: says what the outputs are.
-      split: what the model read.
-      rows: its outputs for each of the split's features, by `by_row`.
+      task: the task.
+      split: the model's inputs.
+      rows: its outputs for each of the split's features, from `by_row`.
       labels: the classes in the model's order.
-      max_answer_length: of question answering, in tokens.
+      max_answer_length: for question answering, in tokens.
     """
     examples: Sequence[Any] = split.examples
     if task.kind == "question_answering":
@@ -62,7 +62,7 @@ def predictions_of(
 
 
 def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predictions]) -> dict[str, float]:
-    """The task's metrics over all splits of a role, such as both dev sets of MNLI; none without known labels."""
+    """The task's metrics over all splits of a role, such as both dev sets of MNLI; empty if labels are unknown."""
     if task.kind == "question_answering":
         return _squad_metrics(task, splits, predictions)  # type: ignore[arg-type]
     return probabilities_metrics(task, predictions)  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def _squad_metrics(
 def _of_words(
     example: WordsExample, word_index: np.ndarray, logits: np.ndarray, labels: Sequence[str]
 ) -> np.ndarray:
-    """Probabilities (W, C) of the words; those beyond the longest sequence are no entity."""
+    """Probabilities (W, C) of the words; words beyond the longest sequence count as outside entities."""
     outside = labels.index("O") if "O" in labels else 0
     values = np.zeros((len(example.words), len(labels)))
     values[:, outside] = 1.0
