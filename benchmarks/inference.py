@@ -87,8 +87,7 @@ def export_all(folder: Path) -> dict[str, int]:
     from albert_tf.pretrained.names import parameters
     from albert_tf.pretrained.stored import StoredModel
     from albert_tf.pretrained.tf1 import write_tf1
-    from export.run import export_model
-    from export.runtimes import export_for_runtime
+    from export.run import export_for_runtime, export_model
 
     config, rng = AlbertConfig(), np.random.default_rng(0)
     # Biases and scales are random, too: converters leave out what adds zero or multiplies by one.

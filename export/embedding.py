@@ -5,12 +5,12 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained.loading import Pretrained
+from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.batches import SYMBOLS, padded_batch, warmup_texts
-from export.preprocessor import TEXTS
-from export.saving import Export, track_variables
+from export.savedmodel import Export, track_pretrainer
+from export.text import SYMBOLS, TEXT, padded_batch, text_export, warmup_requests
 
 _TEXT = "The captain sailed past."
 _EXAMPLE = """
@@ -23,7 +23,7 @@ print(embed(tf.constant(["The captain sailed past.", "A quiet neighbour."]))["em
 
 
 def build_embedding(
-    model: AlbertPretrainer, tokenizer: Tokenizer, pooling: Literal["mean", "pooled"] = "mean"
+    pretrained: Pretrained, tokenizer: Tokenizer, pooling: Literal["mean", "pooled"] = "mean"
 ) -> Export:
     """The encoder with its tokenizer, from text to one vector.
 
@@ -31,11 +31,18 @@ def build_embedding(
     is too long is cut at its end. The signature's input is `text`.
 
     Args:
-      model: whose encoder it is.
-      tokenizer: of its vocabulary.
-      pooling: "mean" of the vectors of all tokens, [CLS] and [SEP] counted, or the encoder's "pooled" output.
+      pretrained: the model with the encoder.
+      tokenizer: the tokenizer of its vocabulary.
+      pooling: "mean" of the vectors of all tokens, including [CLS] and [SEP], or the encoder's "pooled" output.
+
+    Raises:
+      InputError: the model has no pooler, which "pooled" needs.
     """
-    graph = make_graph_tokenizer(tokenizer)
+    if pooling == "pooled" and "pooler" in pretrained.missing:
+        raise InputError(
+            "--pooling=pooled needs a pooler, which --model_dir does not hold. Use --pooling=mean."
+        )
+    model, graph = pretrained.model, make_graph_tokenizer(tokenizer)
     room = model.config.max_position_embeddings - SYMBOLS
 
     def embed(texts):
@@ -51,20 +58,13 @@ def build_embedding(
         ours = outputs["pooled_output"] if pooling == "pooled" else mean
         return {"embedding": (loaded(tf.constant([_TEXT]))["embedding"], ours)}
 
-    root = tf.train.Checkpoint()
-    track_variables(root, model, ["pooler"] if pooling == "pooled" else [])
-    root.tokenizer = graph
-    root.__call__ = tf.function(embed, input_signature=[TEXTS], autograph=False)
-
-    @tf.function(input_signature=[TEXTS], autograph=False)
-    def serving_default(text):
-        return root.__call__(text)
-
-    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup_texts(_TEXT))
+    root = tf.train.Checkpoint(tokenizer=graph)
+    track_pretrainer(root, model, ["pooler"] if pooling == "pooled" else [])
+    return text_export(root, {"serving_default": (embed, [TEXT])}, check, _EXAMPLE, warmup_requests(_TEXT))
 
 
 def _mean(outputs: dict, input_mask: tf.Tensor) -> tf.Tensor:
-    """The mean (B, H) of `sequence_output` over the tokens that are no padding."""
+    """The mean (B, H) of `sequence_output` over the tokens that are not padding."""
     vectors = outputs["sequence_output"]
     weights = tf.cast(input_mask, vectors.dtype)[:, :, tf.newaxis]
     return tf.reduce_sum(vectors * weights, axis=1) / tf.reduce_sum(weights, axis=1)

@@ -1,4 +1,4 @@
-"""What a file for another runtime loses, measured on an evaluation file."""
+"""Measures what a model loses in another runtime, on an evaluation file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from albert_tf.finetuning.task_data import as_split, numpy_batches
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
-from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.loading import Pretrained
 from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
@@ -29,13 +29,13 @@ _BATCH = 8
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How good a model is on a file.
+    """A metric on an evaluation file.
 
     Attributes:
-      measure: gives the metric of what runs the model.
-      metric: its name.
-      file: the evaluation file's.
-      counted: how much is in it, in words.
+      measure: computes the metric of a model.
+      metric: the name of the metric.
+      file: the evaluation file.
+      counted: what the file holds, in words.
     """
 
     measure: Callable[[Runner], float]
@@ -44,7 +44,7 @@ class Evaluation:
     counted: str
 
     def loss(self, reference: Runner, run: Runner, quantize: str) -> str:
-        """What the metric was with `reference` and is with `run`, in a sentence."""
+        """A sentence on the metric with `reference` and with `run`."""
         before, after = self.measure(reference), self.measure(run)
         return (
             f"{self.metric} on {self.file}: {before:.4f} before, {after:.4f} in the file (quantize={quantize}), "
@@ -52,22 +52,22 @@ class Evaluation:
         )
 
 
-def masked_lm_evaluation(eval_file: str, stored: StoredModel) -> Evaluation:
-    """Of a pretrained model, on TFRecords of pretraining examples.
+def masked_lm_evaluation(eval_file: str, pretrained: Pretrained) -> Evaluation:
+    """The masked-LM accuracy of a pretrained model on TFRecord files of pretraining examples.
 
     Args:
       eval_file: globs allowed.
-      stored: the model.
+      pretrained: the model.
 
     Raises:
       InputError: the model has no masked-LM head, or the examples do not fit it or cannot be read.
     """
-    if "masked_lm" not in stored.parts:
+    if "masked_lm" in pretrained.missing:
         raise InputError(
-            "--eval_file measures masked-LM accuracy, and the source holds no masked-LM head. Leave it out."
+            "--eval_file measures masked-LM accuracy, and --model_dir holds no masked-LM head. Leave the flag out."
         )
-    files = ExampleFiles.read(expand_files(eval_file), vocab_size=stored.config.vocab_size)
-    T, longest = files.max_seq_length, stored.config.max_position_embeddings
+    files = ExampleFiles.read(expand_files(eval_file), vocab_size=pretrained.config.vocab_size)
+    T, longest = files.max_seq_length, pretrained.config.max_position_embeddings
     if T > longest:
         raise InputError(f"--eval_file must have examples of at most {longest} tokens. Received {T}.")
     dataset = pretraining_dataset(files, batch_size=_BATCH, repeat=False)
@@ -82,11 +82,11 @@ def masked_lm_evaluation(eval_file: str, stored: StoredModel) -> Evaluation:
 
 
 def masked_lm_accuracy(run: Runner, batches: Sequence[dict[str, np.ndarray]]) -> float:
-    """The share of masked tokens that the best logit names.
+    """The share of masked tokens whose largest logit is the right piece.
 
     Args:
-      run: gives `mlm_logits`.
-      batches: as of `pretraining_dataset`.
+      run: returns `mlm_logits`.
+      batches: as from `pretraining_dataset`.
     """
     right = total = 0
     for batch in batches:
@@ -98,15 +98,15 @@ def masked_lm_accuracy(run: Runner, batches: Sequence[dict[str, np.ndarray]]) ->
 
 
 def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evaluation:
-    """Of a fine-tuned classifier or regressor, by its task's main metric.
+    """The main metric of a fine-tuned classifier or regressor.
 
     Args:
       eval_file: as --dev_file of `albert finetune`.
-      model: with a preprocessor.
-      run_folder: where the model was; its settings.json says which task it was trained on.
+      model: has a preprocessor.
+      run_folder: the folder of the model, whose settings.json names the task that it was trained on.
 
     Raises:
-      InputError: the file cannot be read, or is another task's.
+      InputError: the file cannot be read, or belongs to another task.
     """
     assert model.preprocessor is not None
     task, columns = _task(model, run_folder)
@@ -131,7 +131,7 @@ def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evalu
 
 
 def _task(model: TaskModel, run_folder: Path) -> tuple[Task, Columns]:
-    """What the model was fine-tuned on; of a .keras file alone own data of its kind."""
+    """The task that the model was fine-tuned on; for a .keras file alone, own data of its kind."""
     path = run_folder / SETTINGS_FILE
     if not path.exists():
         return task_of(model), Columns()

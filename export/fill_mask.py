@@ -7,15 +7,14 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained.loading import Pretrained
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
 from data_prep.tokenizers.digit_comma import SPACE
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.batches import SYMBOLS, padded_batch, warmup_texts
-from export.preprocessor import TEXTS
-from export.saving import Export, track_variables
+from export.savedmodel import Export, track_pretrainer
+from export.text import SYMBOLS, TEXT, padded_batch, text_export, warmup_requests
 
 _MASK = "[MASK]"
 _GONE = -1  # in place of an id
@@ -29,28 +28,30 @@ print(outputs["pieces"][0, 0], outputs["probabilities"][0, 0])
 """
 
 
-def build_fill_mask(model: AlbertPretrainer, tokenizer: Tokenizer, top_k: int = 5) -> Export:
-    """The model with its tokenizer, from text to the best pieces.
+def build_fill_mask(pretrained: Pretrained, tokenizer: Tokenizer, top_k: int = 5) -> Export:
+    """A pretrained model with its tokenizer, from text to the best pieces.
 
     The object is called with a batch of texts, string (B,), in which "[MASK]" stands for the symbol. It returns
-    `pieces`, string (B, M, K), best first, and their `probabilities`, float32 (B, M, K), among all of the
+    `pieces`, string (B, M, K), best first, and their `probabilities`, float32 (B, M, K), over the whole
     vocabulary. M is the largest number of masks in a text, at least 1; a text with fewer has "" and 0 in the
-    places that are left. A text that is too long is cut around its masks, and after its first ones
-    where they are too far apart. The signature's input is `text`.
+    remaining places. A text that is too long is cut around its masks, or after the first ones
+    if they are too far apart. The signature's input is `text`.
 
     Args:
-      model: with a trained masked-LM head.
-      tokenizer: of its vocabulary.
+      pretrained: the model.
+      tokenizer: the tokenizer of its vocabulary.
       top_k: K, at most the number of pieces.
 
     Raises:
-      InputError: there are not so many pieces.
+      InputError: the model has no masked-LM head, or the vocabulary fewer pieces than `top_k`.
     """
+    if "masked_lm" in pretrained.missing:
+        raise InputError("--kind=fill-mask needs a masked-LM head, which --model_dir does not hold.")
     if not 1 <= top_k <= tokenizer.vocab_size:
         raise InputError(
             f"--top_k must be from 1 to the {tokenizer.vocab_size} pieces of the vocabulary. Received {top_k}."
         )
-    masked = _MaskedTexts(tokenizer)
+    model, masked = pretrained.model, _MaskedTexts(tokenizer)
     pieces = tf.constant(tokenizer.pieces)
     room = model.config.max_position_embeddings - SYMBOLS
 
@@ -77,25 +78,18 @@ def build_fill_mask(model: AlbertPretrainer, tokenizer: Tokenizer, top_k: int = 
         theirs = loaded(tf.constant([f"{_MASK} a"]))["probabilities"][0, 0]
         return {"probabilities": (theirs, np.sort(probabilities)[::-1][:top_k])}
 
-    root = tf.train.Checkpoint()
-    track_variables(root, model, ["masked_lm"])
-    root.tokenizer = masked.graph
-    root.__call__ = tf.function(best_pieces, input_signature=[TEXTS], autograph=False)
-
-    @tf.function(input_signature=[TEXTS], autograph=False)
-    def serving_default(text):
-        return root.__call__(text)
-
-    text = f"The captain {_MASK} past the lighthouse."
-    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup_texts(text))
+    root = tf.train.Checkpoint(tokenizer=masked.graph)
+    track_pretrainer(root, model, ["masked_lm"])
+    warmup = warmup_requests(f"The captain {_MASK} past the lighthouse.")
+    return text_export(root, {"serving_default": (best_pieces, [TEXT])}, check, _EXAMPLE, warmup)
 
 
 class _MaskedTexts:
     """The tokenizer for texts in which [MASK] is the symbol.
 
-    What follows a mask without a space ("[MASK]," or "[MASK]s") is a piece that starts no word where the
-    vocabulary has it, as it was in training, where masks took the place of pieces. With WordPiece it is a
-    word of its own, as BERT's tokenizers have it: in Chinese text there is no space that could tell.
+    What follows a mask without a space ("[MASK]," or "[MASK]s") becomes a piece that does not start a word, if
+    the vocabulary has it, as in training, where masks replace pieces. With WordPiece it becomes a word of its
+    own, as in BERT's tokenizers, since Chinese text has no spaces to distinguish the two.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -105,7 +99,7 @@ class _MaskedTexts:
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """string (B,) to RaggedTensor int32 (B, (T)), in which [MASK] has the symbol's id."""
-        # The space, which the tokenizer drops, gives empty texts a part, too.
+        # The space, which the tokenizer drops, gives empty texts a part too.
         parts = tf.strings.split(tf.strings.join([" ", texts]), _MASK)  # (B, (M + 1))
         place = tf.range(tf.size(parts.values, tf.int64)) - tf.gather(
             parts.row_starts(), parts.value_rowids()
@@ -120,12 +114,12 @@ class _MaskedTexts:
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, parts.row_splits))
 
     def _starts_with_space(self, graph: GraphAlbertTokenizer, parts: tf.Tensor) -> tf.Tensor:
-        """Whether there is white space, by the tokenizer's own rules, before the first word."""
+        """Whether there is white space, by the tokenizer's rules, before the first word."""
         plain = graph.normalize(tf.strings.join(["x", parts]))
         return tf.strings.substr(plain, 0, 2) == "x "
 
     def _glue(self, ids: tf.RaggedTensor, rows: tf.Tensor) -> tf.RaggedTensor:
-        """Takes the space from the first piece of the given rows."""
+        """Removes the space from the first piece of the given rows."""
         firsts = tf.boolean_mask(ids.row_starts(), rows & (ids.row_lengths() > 0))
         glued = tf.gather(self._glued, tf.gather(ids.values, firsts))
         ids = ids.with_values(tf.tensor_scatter_nd_update(ids.values, firsts[:, tf.newaxis], glued))
@@ -133,7 +127,7 @@ class _MaskedTexts:
 
 
 def glued_ids(pieces: tuple[str, ...]) -> np.ndarray:
-    """For each piece the id of the same without its space, int32 [V]; -1 for the space alone.
+    """For each piece the id of the same piece without its space, int32 [V]; -1 for the space alone.
 
     >>> glued_ids(("▁", "s", "▁s", "▁sat"))
     array([-1,  1,  1,  3], dtype=int32)
@@ -148,7 +142,7 @@ def cut_around(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor
     Args:
       ids: RaggedTensor int32 (B, (T)).
       mask_id: the id of the mask.
-      room: how many ids may stay.
+      room: the largest number of ids to keep.
 
     Returns:
       RaggedTensor int32 (B, (T)); rows without a mask keep their beginning.
@@ -165,7 +159,7 @@ def cut_around(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor
 
 
 def _mask_positions(is_mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(B, T) to the positions of the masks, int32 (B, M), and whether there is one, bool (B, M); M >= 1."""
+    """From bool (B, T) to the positions of masks, int32 (B, M), and which of them exist, bool (B, M); M >= 1."""
     B, T = tf.unstack(tf.shape(is_mask, tf.int64))
     counts = tf.math.count_nonzero(is_mask, axis=1)
     M = tf.reduce_max(tf.concat([counts, [1]], 0))

@@ -3,17 +3,15 @@
 model --trace--> SavedModel with signatures --TensorFlow's converter--> model.tflite
 """
 
-import importlib.util
 import tempfile
 from pathlib import Path
 
 import tensorflow as tf
 
-from data_prep.errors import InputError
-from export.portable import POSITIONS, Portable, Runner
+from export.portable import POSITIONS, Portable, Runner, Runtime
 
-FILE = "model.tflite"
-EXAMPLE = """
+_FILE = "model.tflite"
+_EXAMPLE = """
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
@@ -24,28 +22,20 @@ print(encode(**inputs)["sequence_output"].shape)
 """
 
 
-def check_installed() -> None:
-    """Raises InputError where the runtime, which checks the file, is missing."""
-    if importlib.util.find_spec("ai_edge_litert") is None:
-        raise InputError(
-            "--format=litert needs ai-edge-litert. Install it with `pip install 'albert-tf[litert]'`."
-        )
-
-
 def write_litert(portable: Portable, quantize: str, folder: Path) -> Runner:
-    """Writes model.tflite, in which every weight that layers share is stored once.
+    """Writes model.tflite, which stores every weight that layers share once.
 
-    Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32 (B, T), and of `mlm`
-    `masked_lm_positions` (B, P), too.
+    Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32 (B, T), and for `mlm`
+    also `masked_lm_positions` (B, P).
 
     Args:
-      portable: what to write.
-      quantize: "none"; "float16" for weights stored so and computed with in float32; "int8" for weights and, at
+      portable: the model.
+      quantize: "none"; "float16" for weights stored in float16 and used in float32; "int8" for weights and, in
         each product, activations.
       folder: where to write.
 
     Returns:
-      What runs the file, by LiteRT's interpreter.
+      A runner of the file, by LiteRT's interpreter.
     """
     root = tf.Module()
     root.variables_of_the_model = [variable.value for variable in portable.model.variables]
@@ -57,12 +47,12 @@ def write_litert(portable: Portable, quantize: str, folder: Path) -> Runner:
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         if quantize == "float16":
             converter.target_spec.supported_types = [tf.float16]
-        (folder / FILE).write_bytes(converter.convert())
-    return litert_runner(folder / FILE)
+        (folder / _FILE).write_bytes(converter.convert())
+    return litert_runner(folder / _FILE)
 
 
 def litert_runner(file: Path) -> Runner:
-    """What runs a file of `write_litert`; the signature `mlm` where there are positions."""
+    """Runs a file that `write_litert` wrote: the signature `mlm` if positions are given."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(str(file))
@@ -71,10 +61,13 @@ def litert_runner(file: Path) -> Runner:
 
 
 def _signature(function):
-    """The function with its inputs by name, as signatures have them."""
+    """The function with its inputs by name, as in signatures."""
 
     @tf.function(autograph=False)
     def signature(**inputs):
         return function(inputs)
 
     return signature.get_concrete_function(**function.input_signature[0])
+
+
+LITERT = Runtime("LiteRT", _FILE, _EXAMPLE, ("ai_edge_litert",), "litert", write_litert)

@@ -1,6 +1,7 @@
 """Passage, question and options in, the best option out: a SavedModel with the tokenizer and a fine-tuned model.
 
-question and option --the option for "_"--> query --[CLS] passage [SEP] query [SEP]--> (B, C, T) --model--> (B, C)
+question and option --option in place of "_"--> query --[CLS] passage [SEP] query [SEP]--> (B, C, T)
+    --model--> (B, C)
 """
 
 from collections.abc import Sequence
@@ -10,11 +11,10 @@ import tensorflow as tf
 from albert_tf.finetuning.task_models import MultipleChoice
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.batches import joined_batch
-from export.finetuned import track_model
-from export.saving import Export
+from export.savedmodel import Export, track_variables
+from export.text import joined_batch, repeated, text_export
 
-_SIGNATURE = [
+_INPUTS = [
     tf.TensorSpec([None], tf.string, name="passage"),
     tf.TensorSpec([None], tf.string, name="question"),
     tf.TensorSpec([None, None], tf.string, name="options"),
@@ -38,13 +38,13 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
     """The model with its tokenizer, from texts to the best option.
 
     The object is called with passages and questions, string (B,), and options, string (B, C). It returns
-    `answer`, string (B,), the best option, `choice`, int32 (B,), which one it is, from 0, and `probabilities`,
+    `answer`, string (B,), the best option, `choice`, int32 (B,), its index, and `probabilities`,
     float32 (B, C). A passage that is too long is cut at its end. The signature's inputs are `passage`,
     `question` and `options`.
 
     Args:
-      model: fine-tuned.
-      tokenizer: of its vocabulary.
+      model: the fine-tuned model.
+      tokenizer: the tokenizer of its vocabulary.
     """
     graph = make_graph_tokenizer(tokenizer)
     max_seq_length = model.preprocessor.max_seq_length
@@ -53,7 +53,7 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
         C = tf.shape(options)[1]
         queries = asked(tf.repeat(questions, C), tf.reshape(options, [-1]))
         queries = graph.tokenize(queries)[:, -(max_seq_length - 3) :]
-        # Once a passage, not once an option; the query never gives way to it.
+        # Each passage is tokenized once, not once for each option. Only the passage is cut, not the query.
         rows = tf.repeat(tf.range(tf.size(passages)), C)
         passages = tf.gather(graph.tokenize(passages), rows)
         room = max_seq_length - 3 - queries.row_lengths()
@@ -76,33 +76,26 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
         ours = tf.nn.softmax(model.predict(strings, verbose=0))
         return {"probabilities": (loaded(*map(tf.constant, strings))["probabilities"], ours)}
 
-    root = tf.train.Checkpoint()
-    track_model(root, model)
-    root.tokenizer = graph
-    root.__call__ = tf.function(choose, input_signature=_SIGNATURE, autograph=False)
-
-    @tf.function(input_signature=_SIGNATURE, autograph=False)
-    def serving_default(passage, question, options):
-        return root.__call__(passage, question, options)
-
+    root = tf.train.Checkpoint(tokenizer=graph)
+    track_variables(root, model.variables, model.trainable_variables)
     warmup: list[dict[str, Sequence]] = [
         {"passage": [passage], "question": ["Who painted it?"], "options": [_OPTIONS]}
-        for passage in (_PASSAGE, " ".join([_PASSAGE] * 100))
+        for passage in (_PASSAGE, repeated(_PASSAGE))
     ]
-    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup)
+    return text_export(root, {"serving_default": (choose, _INPUTS)}, check, _EXAMPLE, warmup)
 
 
 def asked(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
-    """Questions with an option in each, as data_prep.tasks.features.asked has them.
+    """Questions with an option filled in, as `data_prep.tasks.features.asked` does it.
 
     Args:
       questions: string (N,).
       options: string (N,).
 
     Returns:
-      string (N,): the option in place of each "_", or after the question and a space where there is none.
+      string (N,): the option in place of each "_", or after the question and a space if there is none.
     """
-    # The first part is one character longer, so that no question is without parts.
+    # One more character at the front, so that every question has a part.
     parts = tf.strings.split(tf.strings.join(["x", questions]), _BLANK)
     rows = parts.value_rowids()
     is_first = tf.range(tf.size(parts.values, tf.int64)) == tf.gather(parts.row_starts(), rows)

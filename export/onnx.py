@@ -3,17 +3,16 @@
 model --trace, freeze--> graph of TensorFlow --tf2onnx--> graph of ONNX --shared once, quantized--> model.onnx
 """
 
-import importlib.util
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from data_prep.errors import InputError
-from export.portable import POSITIONS, Portable, Runner
-from export.savedmodel import TEXT_INPUTS
+from export.encoder import TEXT_INPUTS
+from export.portable import POSITIONS, Portable, Runner, Runtime
 
-FILE = "model.onnx"
-EXAMPLE = """
+_FILE = "model.onnx"
+_EXAMPLE = """
 import numpy as np
 import onnxruntime
 
@@ -25,32 +24,23 @@ if len(session.get_inputs()) > 3:  # for mlm_logits
 print(session.run(["sequence_output"], inputs)[0].shape)
 """
 _OPSET = 18
-_LARGE = 1024  # values; smaller arrays are not worth a node
-
-
-def check_installed() -> None:
-    """Raises InputError where a package of the extra `onnx` is missing."""
-    missing = [name for name in ("onnx", "onnxruntime", "tf2onnx") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"--format=onnx needs {' and '.join(missing)}. Install them with `pip install 'albert-tf[onnx]'`."
-        )
+_LARGE = 1024  # elements; smaller arrays are not worth a node
 
 
 def write_onnx(portable: Portable, quantize: str, folder: Path) -> Runner:
-    """Writes model.onnx, in which every weight that layers share is stored once.
+    """Writes model.onnx, which stores every weight that layers share once.
 
-    Its inputs are those of the TF2 hub encoder, int32 (B, T), and where it takes them `masked_lm_positions`
-    (B, P), with P = 0 where no logits are wanted.
+    Its inputs are those of the TF2 hub encoder, int32 (B, T), and with a masked-LM head `masked_lm_positions`
+    (B, P); P may be 0.
 
     Args:
-      portable: what to write.
-      quantize: "none"; "float16" for weights stored so and computed with in float32; "int8" for weights and, at
+      portable: the model.
+      quantize: "none"; "float16" for weights stored in float16 and used in float32; "int8" for weights and, in
         each product, activations.
       folder: where to write.
 
     Returns:
-      What runs the file, by ONNX Runtime.
+      A runner of the file, by ONNX Runtime.
     """
     import onnx
     import tf2onnx
@@ -67,12 +57,12 @@ def write_onnx(portable: Portable, quantize: str, folder: Path) -> Runner:
         _store_as_float16(proto.graph)
     _allow_empty(proto.graph)
     onnx.checker.check_model(proto, full_check=True)
-    onnx.save(proto, str(folder / FILE))
-    return onnx_runner(folder / FILE)
+    onnx.save(proto, str(folder / _FILE))
+    return onnx_runner(folder / _FILE)
 
 
 def onnx_runner(file: Path) -> Runner:
-    """What runs a file of `write_onnx`, on CPUs."""
+    """Runs a file that `write_onnx` wrote, on CPUs."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
@@ -88,7 +78,7 @@ def onnx_runner(file: Path) -> Runner:
 
 
 def _erfc(context, node, name, _) -> None:
-    """Of the exact gelu: ONNX has only erf, so 1 - erf(x)."""
+    """Converts erfc, which the exact gelu uses, to 1 - erf(x), since ONNX has only erf."""
     one = context.make_const(f"{name}_one", np.ones((), np.float32)).output[0]
     erf = context.make_node("Erf", node.input).output[0]
     context.remove_node(name)
@@ -96,7 +86,7 @@ def _erfc(context, node, name, _) -> None:
 
 
 def _share_transposed(graph) -> None:
-    """Stores the transpose of another weight as a node: the masked-LM head's of the word embeddings."""
+    """Replaces a weight by a node if it is another one transposed: the masked-LM head's word embeddings."""
     import onnx
 
     large = {tensor.name: tensor for tensor in graph.initializer if np.prod(tensor.dims) >= _LARGE}
@@ -111,7 +101,7 @@ def _share_transposed(graph) -> None:
 
 
 def _store_as_float16(graph) -> None:
-    """Stores large float32 weights in half the bytes; a runtime casts them back once, when it loads them."""
+    """Stores large float32 weights in float16; a runtime casts them back once, when it loads the file."""
     import onnx
 
     for tensor in list(graph.initializer):
@@ -125,9 +115,7 @@ def _store_as_float16(graph) -> None:
 
 
 def _int8(proto):
-    """The graph with matrices and word embeddings in 8 bits, a scale for each column."""
-    import tempfile
-
+    """The graph with matrices and word embeddings in 8 bits, with a scale for each column."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -140,10 +128,13 @@ def _int8(proto):
 
 
 def _allow_empty(graph) -> None:
-    """Lets no positions give no logits: by default a size of 0 that is computed means the input's own size."""
+    """Makes zero positions give zero logits: by default a computed size of 0 means the size of the input."""
     import onnx
 
     constant = {tensor.name for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Reshape" and node.input[1] not in constant:
             node.attribute.append(onnx.helper.make_attribute("allowzero", 1))
+
+
+ONNX = Runtime("ONNX Runtime", _FILE, _EXAMPLE, ("onnx", "onnxruntime", "tf2onnx"), "onnx", write_onnx)

@@ -7,13 +7,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.config import AlbertConfig
+from albert_tf.pretrained.loading import Pretrained
 from data_prep.errors import InputError
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.saving import Export
+from export.savedmodel import Export
+from export.text import TEXT, text_export
 
-TEXTS = tf.TensorSpec([None], tf.string, name="text")
 _TEXT = "The captain sailed past 300 lighthouses, in 1987."
 _EXAMPLE = """
 import tensorflow as tf
@@ -25,7 +25,7 @@ print(preprocessor(tf.constant(["The captain sailed past."]))["input_word_ids"][
 
 
 class _Tokenize(tf.Module):
-    """`preprocessor.tokenize`: an object that is called, and has a method."""
+    """`preprocessor.tokenize`: an object that can be called and has a method."""
 
     def __init__(self, tokenizer: Tokenizer, graph: GraphTokenizer):
         super().__init__()
@@ -38,7 +38,7 @@ class _Tokenize(tf.Module):
             "vocab_size": tokenizer.vocab_size,
         }
 
-    @tf.function(input_signature=[TEXTS], autograph=False)
+    @tf.function(input_signature=[TEXT], autograph=False)
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return self._graph.tokenize(texts)
 
@@ -47,27 +47,29 @@ class _Tokenize(tf.Module):
         return {name: tf.constant(i, tf.int32) for name, i in self._special_tokens.items()}
 
 
-def build_preprocessor(tokenizer: Tokenizer, config: AlbertConfig, seq_length: int = 128) -> Export:
-    """The preprocessor of a vocabulary.
+def build_preprocessor(pretrained: Pretrained, tokenizer: Tokenizer, seq_length: int = 128) -> Export:
+    """The preprocessor of a model.
 
     The object is called with a batch of texts, string (B,), and returns `input_word_ids`, `input_mask` and
-    `input_type_ids`, int32 (B, seq_length). `.tokenize(texts)` gives the pieces alone, RaggedTensor int32
-    (B, (T)): there are no words in between, as with TF-Hub's other SentencePiece preprocessors.
-    `.bert_pack_inputs(segments, seq_length)` makes the three arrays of one or two such tensors; of two that are
-    too long together the longer one is cut first. `.tokenize.get_special_tokens_dict()` names the symbols' ids.
+    `input_type_ids`, int32 (B, seq_length). `.tokenize(texts)` returns the pieces alone, RaggedTensor int32
+    (B, (T)), without a dimension of words, as TF-Hub's other SentencePiece preprocessors do.
+    `.bert_pack_inputs(segments, seq_length)` makes the three arrays from one or two such tensors; if two are too
+    long together, the longer one is cut first. `.tokenize.get_special_tokens_dict()` returns the symbols' ids.
 
     Args:
-      tokenizer: what it is to equal on every text.
-      config: the model's shape.
-      seq_length: [CLS] and [SEP] counted; of `__call__`, and what `bert_pack_inputs` takes unless told.
+      pretrained: the model.
+      tokenizer: the tokenizer that the preprocessor equals on every text.
+      seq_length: the length that `__call__` returns, including [CLS] and [SEP], and the default of
+        `bert_pack_inputs`.
 
     Raises:
       InputError: the model has no positions for `seq_length`.
     """
-    if not 3 <= seq_length <= config.max_position_embeddings:
+    longest = pretrained.config.max_position_embeddings
+    if not 3 <= seq_length <= longest:
         raise InputError(
-            f"--seq_length must be from 3 to the model's `max_position_embeddings`, "
-            f"{config.max_position_embeddings}. Received {seq_length}."
+            f"--seq_length must be from 3 to the model's `max_position_embeddings`, {longest}. "
+            f"Received {seq_length}."
         )
 
     def bert_pack_inputs(inputs, seq_length=seq_length):
@@ -81,14 +83,9 @@ def build_preprocessor(tokenizer: Tokenizer, config: AlbertConfig, seq_length: i
         for segments in (1, 2):
             root.bert_pack_inputs.get_concrete_function([segment] * segments, tf.TensorSpec([], tf.int32))
 
-    @tf.function(input_signature=[TEXTS], autograph=False)
     def preprocess(texts):
         packed = pack_segments([root.tokenize(texts)], tokenizer, seq_length)
         return {name: tf.ensure_shape(array, [None, seq_length]) for name, array in packed.items()}
-
-    @tf.function(input_signature=[TEXTS], autograph=False)
-    def serving_default(text):
-        return preprocess(text)
 
     def check(loaded):
         ids = tokenizer.encode(_TEXT)[: seq_length - 2]
@@ -96,17 +93,17 @@ def build_preprocessor(tokenizer: Tokenizer, config: AlbertConfig, seq_length: i
         theirs = loaded(tf.constant([_TEXT]))["input_word_ids"][:, : ours.shape[1]]
         return {"input_word_ids": (theirs, ours)}
 
-    root.__call__ = preprocess
-    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, [[_TEXT]])
+    methods = {"serving_default": (preprocess, [TEXT])}
+    return text_export(root, methods, check, _EXAMPLE, [{"text": [_TEXT]}])
 
 
 def pack_segments(segments, tokenizer: Tokenizer, seq_length) -> dict[str, tf.Tensor]:
-    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of a batch.
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each example.
 
     Args:
       segments: one or two RaggedTensors of integers, (B, (T)) or (B, (words), (pieces)).
       tokenizer: has the symbols.
-      seq_length: what each row is cut and padded to, the symbols counted.
+      seq_length: the length to which each row is cut and padded, including the symbols.
 
     Returns:
       `input_word_ids`, `input_mask` and `input_type_ids`, int32 (B, seq_length).

@@ -1,7 +1,7 @@
 """Question and context in, answer out: a SavedModel with the tokenizer and a fine-tuned model that slides windows.
 
 question, context --tokenize--> windows (W, T) of all B questions --model--> scores --best span of each window-->
-    --best window of each question--> answer, cut out of the context
+    --best window of each question--> answer, cut from the context
 """
 
 from typing import NamedTuple
@@ -14,15 +14,15 @@ from albert_tf.finetuning.question_answering import QuestionAnswering
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.finetuned import track_model
-from export.saving import Export
+from export.savedmodel import Export, track_variables
+from export.text import repeated, text_export
 from export.windows import GraphWindows, Windows
 
-_SIGNATURE = [
+_INPUTS = [
     tf.TensorSpec([None], tf.string, name="question"),
     tf.TensorSpec([None], tf.string, name="context"),
 ]
-_NONE = -np.inf  # the score of a span that is no answer
+_NONE = -np.inf  # the score of a span that is not an answer
 _SPACE_AT_END = r"[\s\pZ\x0b\x1c-\x1f\x{85}]+$"
 _QUESTION = "Who painted the lighthouse?"
 _CONTEXT = "The captain sailed past. His brother painted the lighthouse."
@@ -50,20 +50,20 @@ def build_question_answering(
 ) -> Export:
     """The model with its tokenizer, from a question and a context of any length to the answer.
 
-    The object is called with questions and contexts, string (B,). It returns `answer`, string (B,), as it stands
-    in the context; `begin`, int32 (B,), the character (code point) at which it begins there; and `score`, float32
-    (B,), what the answer was chosen by: the sum of the two logits, or log probabilities. Windows slide over the
-    context as in fine-tuning. A model that was trained with questions without answers also gives `null_odds`,
-    float32 (B,), the log odds that there is none; above 0 the answer is "" and `begin` -1, as for a context
-    without words. The signature's inputs are `question` and `context`.
+    The object is called with questions and contexts, string (B,). It returns `answer`, string (B,), a substring of
+    the context; `begin`, int32 (B,), the character (code point) of the context at which it begins; and `score`,
+    float32 (B,), by which the answer was chosen: the sum of the two logits, or log probabilities. Windows slide
+    over the context as in fine-tuning. A model that was trained with unanswerable questions also returns
+    `null_odds`, float32 (B,), the log odds that there is no answer; above 0 the answer is "" and `begin` -1, as
+    for a context without words. The signature's inputs are `question` and `context`.
 
     Args:
-      model: fine-tuned.
-      tokenizer: of its vocabulary.
+      model: the fine-tuned model.
+      tokenizer: the tokenizer of its vocabulary.
       max_answer_length: in tokens.
 
     Raises:
-      InputError: an answer must have a token.
+      InputError: `max_answer_length` is less than 1.
     """
     if max_answer_length < 1:
         raise InputError(f"--max_answer_length must be at least 1. Received {max_answer_length}.")
@@ -84,35 +84,25 @@ def build_question_answering(
             has_answer &= most >= 0
         begins = tf.where(has_answer, begins, 0)
         texts = tf.strings.substr(contexts, begins, tf.where(has_answer, ends - begins, 0))
-        texts = tf.strings.regex_replace(texts, _SPACE_AT_END, "")  # of a last "▁"
+        texts = tf.strings.regex_replace(texts, _SPACE_AT_END, "")  # which a final "▁" stands for
         before = tf.strings.substr(contexts, tf.zeros_like(begins), begins)
         before = tf.strings.length(before, unit="UTF8_CHAR")
         return {"answer": texts, "begin": tf.where(has_answer, before, -1), **results}
 
     def check(loaded):
-        outputs = loaded(tf.constant([_QUESTION] * 2), tf.constant([_CONTEXT, " ".join([_CONTEXT] * 50)]))
-        found = model.best_answers(
-            [_QUESTION] * 2, [_CONTEXT, " ".join([_CONTEXT] * 50)], max_answer_length=max_answer_length
-        )
+        questions, contexts = [_QUESTION] * 2, [_CONTEXT, " ".join([_CONTEXT] * 50)]
+        outputs = loaded(tf.constant(questions), tf.constant(contexts))
+        found = model.best_answers(questions, contexts, max_answer_length=max_answer_length)
         ours = [answers[0].start_score + answers[0].end_score for answers in found.n_best.values()]
         checked = {"score": (outputs["score"], np.array(ours))}
         if found.null_odds:
             checked["null_odds"] = (outputs["null_odds"], np.array(list(found.null_odds.values())))
         return checked
 
-    root = tf.train.Checkpoint()
-    track_model(root, model)
-    root.windows = windows_of
-    root.__call__ = tf.function(answer, input_signature=_SIGNATURE, autograph=False)
-
-    @tf.function(input_signature=_SIGNATURE, autograph=False)
-    def serving_default(question, context):
-        return root.__call__(question, context)
-
-    warmup = [
-        {"question": [_QUESTION], "context": [context]} for context in (_CONTEXT, " ".join([_CONTEXT] * 100))
-    ]
-    return Export(root, {"serving_default": serving_default}, check, _EXAMPLE, warmup)
+    root = tf.train.Checkpoint(windows=windows_of)
+    track_variables(root, model.variables, model.trainable_variables)
+    warmup = [{"question": [_QUESTION], "context": [context]} for context in (_CONTEXT, repeated(_CONTEXT))]
+    return text_export(root, {"serving_default": (answer, _INPUTS)}, check, _EXAMPLE, warmup)
 
 
 def _all_spans(outputs: dict, max_answer_length: int) -> _Spans:
@@ -141,26 +131,26 @@ def _beam_spans(outputs: dict) -> _Spans:
 def _best_of_windows(
     spans: _Spans, windows: Windows, max_answer_length: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The bytes of the context, begin and end, of each window's best span, and its score, each (W,)."""
+    """Where each window's best span begins and ends, in bytes of the context, and its score, each (W,)."""
 
-    def of(values, tokens):
+    def at(values, tokens):
         return tf.gather(values, tokens, batch_dims=1)
 
-    begins, ends = of(windows.begins, spans.starts), of(windows.ends, spans.ends)
+    begins, ends = at(windows.begins, spans.starts), at(windows.ends, spans.ends)
     is_answer = (
-        of(windows.is_max_context, spans.starts)
+        at(windows.is_max_context, spans.starts)
         & (spans.starts <= spans.ends)
         & (spans.ends < spans.starts + max_answer_length)
         & (begins >= 0)
-        & (ends > begins)  # a "▁" alone stands for nothing
+        & (ends > begins)  # a "▁" alone stands for no text
     )
     scores = tf.where(is_answer, spans.scores, _NONE)
     best = tf.argmax(scores, axis=1)[:, tf.newaxis]
-    return of(begins, best)[:, 0], of(ends, best)[:, 0], of(scores, best)[:, 0]
+    return at(begins, best)[:, 0], at(ends, best)[:, 0], at(scores, best)[:, 0]
 
 
 def _best_of_questions(scores: tf.Tensor, rows: tf.Tensor, B: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """For each question its best window, the first of equal ones, and the score, each (B,)."""
+    """The best window of each question, the first of equal ones, and its score, each (B,)."""
     best = tf.math.segment_max(scores, rows)
     is_best = scores == tf.gather(best, rows)
     windows = tf.where(is_best, tf.range(tf.size(rows)), tf.size(rows))

@@ -1,4 +1,4 @@
-"""From a model in any format to a SavedModel."""
+"""`albert export`: from a model in any format to a SavedModel, or to a file for ONNX Runtime or LiteRT."""
 
 import contextlib
 import tempfile
@@ -10,65 +10,58 @@ from typing import Literal
 import keras
 import tensorflow as tf
 
-from albert_tf.finetuning.question_answering import QuestionAnswering
-from albert_tf.finetuning.task_models import MultipleChoice, TextClassifier, TextRegressor
-from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.pretrained.own import build_model, write_facts
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.pretrained.loading import Pretrained, as_pretrained
+from albert_tf.pretrained.output_folder import CARD_FILE, Usage, replaced_folder, write_card, written_by
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
-from albert_tf.pretrained.verification import Comparison
+from albert_tf.pretrained.verification import OutputComparison, check_equal, compare_outputs
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
-from data_prep.tokenizers.vocabulary import Tokenizer
-from export.card import write_card
-from export.classifier import build_classifier
-from export.embedding import build_embedding
-from export.fill_mask import build_fill_mask
-from export.finetuned import read_finetuned, tokenizer_of
-from export.multiple_choice import build_multiple_choice
-from export.preprocessor import build_preprocessor
-from export.question_answering import build_question_answering
-from export.savedmodel import build_export
-from export.saving import Export, check_apart, replaced_folder, verified
-from export.warmup import write_warmup
+from data_prep.tokenizers.vocabulary import Vocabulary
+from export.evaluation import Evaluation, masked_lm_evaluation, task_evaluation
+from export.finetuned import read_finetuned, with_current_dtype
+from export.kinds import KINDS, KindName, check_options
+from export.litert import LITERT
+from export.onnx import ONNX
+from export.savedmodel import Export, check_savedmodel, signatures_section, write_savedmodel
 
-Kind = Literal[
-    "encoder", "preprocessor", "fill-mask", "embedding", "classifier", "question-answering", "multiple-choice"
-]
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "encoder": (),
-    "preprocessor": ("seq_length",),
-    "fill-mask": ("top_k",),
-    "embedding": ("pooling",),
-    "classifier": (),
-    "question-answering": ("max_answer_length",),
-    "multiple-choice": (),
-}
-# The kinds of fine-tuned models: which classes, and what builds the export.
-_FINETUNED: dict[str, tuple[tuple, Callable[..., Export]]] = {
-    "classifier": ((TextClassifier, TextRegressor), build_classifier),
-    "question-answering": ((QuestionAnswering,), build_question_answering),
-    "multiple-choice": ((MultipleChoice,), build_multiple_choice),
-}
+_COMMAND = "albert export"
+_RUNTIMES = {"onnx": ONNX, "litert": LITERT}
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What came of an export.
+    """The result of an export.
 
     Attributes:
-      notes: sentences on what is not in the source.
-      comparison: of outputs.
+      notes: sentences on what the source does not hold, and on what quantization costs.
+      comparison: the comparison of the outputs with the model's.
     """
 
     notes: tuple[str, ...]
-    comparison: Comparison
+    comparison: OutputComparison
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A model to export.
+
+    Attributes:
+      path: the model as the user named it.
+      stored: the model as it was read, for README.md.
+      build_model: builds it in the precision that Keras is set to.
+    """
+
+    path: str | Path
+    stored: StoredModel
+    build_model: Callable[[], Pretrained | TaskModel]
 
 
 def export_model(
     source: str | Path,
     output: str | Path,
-    kind: Kind = "encoder",
+    kind: KindName = "encoder",
     dtype: Literal["float32", "bfloat16"] = "float32",
     keep_padding: bool = False,
     **options,
@@ -76,119 +69,164 @@ def export_model(
     """Writes a model as a SavedModel with a README.md.
 
     Args:
-      source: anything that `albert_tf.load_pretrained` reads; for the kinds of fine-tuned models, what
+      source: anything that `albert_tf.load_pretrained` reads; for fine-tuned models, anything that
         `export.finetuned.read_finetuned` reads.
       output: a new or empty folder, or an earlier export, which is replaced.
       kind: what the SavedModel does.
-      dtype: what its weights are stored and its products computed in. bfloat16 is for prediction on processors
-        that multiply it: half the file, and faster. Outputs are float32 in any case.
-      keep_padding: whether to compute padding, too, which nobody reads, so that the shapes inside follow from
-        those of the inputs, as XLA and TPUs need. Without it padding costs next to nothing.
-      options: of the kind, `OPTIONS` says which; see the module of its name.
+      dtype: the precision of weights and products. bfloat16 is for prediction on processors that multiply it:
+        half the file, and faster. Outputs are float32 in any case.
+      keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs need.
+        Without it, padding costs next to nothing.
+      options: the option of the kind, if it has one; see its builder in `export.kinds.KINDS`.
 
     Returns:
       What the source does not hold, and how far the SavedModel's outputs are from the model's.
 
     Raises:
       InputError: the source cannot be read or lacks what the kind needs, an option does not belong to the kind,
-        `output` holds something that is not an export or the source itself, or the SavedModel does not compute
-        what the model does; then nothing has been written.
+        `output` holds something other than an export, or the source itself, or the SavedModel does not compute
+        what the model does; nothing is written then.
     """
-    for name in options:
-        if name not in OPTIONS[kind]:
-            owner = next(other for other, names in OPTIONS.items() if name in names)
-            raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")
+    check_options(kind, options)
     output = Path(output)
-    check_apart(source, output)
-    stored = read_finetuned(source, *_FINETUNED[kind][0])[1] if kind in _FINETUNED else read(source)
+    _check_output(output, source)
+    model = _read(source, kind)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
-        exact = export = _build(kind, source, stored, Path(assets), options, not keep_padding)
+        exact = export = _build(model, kind, Path(assets), not keep_padding, options)
         if dtype != "float32":
-            with _weights_in(dtype):
-                export = _build(kind, source, stored, Path(assets), options, not keep_padding)
-        notes = (*stored.notes, *export.notes)
-        tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
-        if export.warmup:
-            write_warmup(aside, export.warmup)
-        comparison = verified(exact, aside, rounded=dtype != "float32")
-        write_card(aside, source, stored, kind, export, notes, comparison)
+            with _dtype_policy(dtype):
+                export = _build(model, kind, Path(assets), not keep_padding, options)
+        write_savedmodel(export, aside)
+        comparison = check_savedmodel(exact, aside, rounded=dtype != "float32")
+        notes = (*model.stored.notes, *export.notes)
+        usage = Usage(f"SavedModel, {kind}", _COMMAND, export.example, signatures_section(aside))
+        write_card(aside, source, model.stored, usage, notes, comparison.sentence)
     return Exported(notes, comparison)
 
 
+def export_for_runtime(
+    source: str | Path,
+    output: str | Path,
+    format: Literal["onnx", "litert"],  # noqa: A002 - the flag's name
+    quantize: Literal["none", "float16", "int8"] = "none",
+    eval_file: str | None = None,
+    kind: Literal["encoder", "classifier"] = "encoder",
+) -> Exported:
+    """Writes a model as one file that takes ids, with README.md, configuration and vocabulary beside it.
+
+    Args:
+      source: as for `export_model`.
+      output: a new or empty folder, or an earlier export, which is replaced.
+      format: "onnx" for model.onnx or "litert" for model.tflite; see `write_onnx` and `write_litert`.
+      quantize: how weights are stored, and with "int8" multiplied.
+      eval_file: measures what is lost: for an encoder the masked-LM accuracy on TFRecord files of pretraining
+        examples, globs allowed; for a classifier its task's metric on a file like its dev set.
+      kind: the encoder with the heads that it has, or a fine-tuned classifier or regressor.
+
+    Returns:
+      What the source does not hold and what is lost, and how far the file's outputs are from the model's.
+
+    Raises:
+      InputError: `source` or `eval_file` cannot be read or do not fit each other, a package is missing, `output`
+        holds something other than an export, or the source itself, or the file does not compute what the model
+        does; nothing is written then.
+    """
+    runtime, build = _RUNTIMES[format], KINDS[kind].portable
+    assert build is not None
+    runtime.check_installed()
+    output = Path(output)
+    _check_output(output, source)
+    read_source = _read(source, kind)
+    stored, model = read_source.stored, read_source.build_model()
+    portable = build(model)
+    evaluation = _evaluation(eval_file, model, read_source) if eval_file else None
+    with replaced_folder(output) as aside:
+        run = runtime.write(portable, quantize, aside)
+        inputs = portable.random_inputs()
+        comparison = compare_outputs(portable(inputs), run(inputs), "albert_tf", runtime.name)
+        check_equal(comparison, rounded=quantize != "none")
+        notes = list(stored.notes)
+        if evaluation:
+            notes.append(evaluation.loss(portable, run, quantize))
+        elif quantize != "none":
+            notes.append(f"the cost of {quantize} in accuracy was not measured: --eval_file was not given")
+        stored.config.to_json_file(aside / CONFIG_FILE)
+        if stored.vocabulary:
+            stored.vocabulary.save(aside)
+        check = comparison.sentence
+        if quantize != "none":
+            check = check.replace("verified", f"weights in {quantize}", 1)
+        example = runtime.example.replace("sequence_output", next(iter(portable.outputs)))
+        usage = Usage(f"{runtime.file}, {kind}", _COMMAND, example, portable.section)
+        write_card(aside, source, stored, usage, notes, check)
+    return Exported(tuple(notes), comparison)
+
+
+def _read(source: str | Path, kind: KindName) -> _Source:
+    if task_models := KINDS[kind].task_models:
+        saved, stored = read_finetuned(source, *task_models)
+        return _Source(source, stored, lambda: with_current_dtype(saved))
+    stored = read(source)
+    return _Source(source, stored, lambda: as_pretrained(stored, seed=0))
+
+
+def _build(source: _Source, kind: KindName, assets: Path, unpad: bool, options: dict) -> Export:
+    model = source.build_model()
+    model.encoder.unpad = unpad
+    if kind == "encoder":  # takes ids, so that it needs no tokenizer
+        return KINDS[kind].build(model, assets)
+    vocabulary = _vocabulary(source)
+    export = KINDS[kind].build(model, vocabulary.tokenizer(), **options)
+    export.root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
+    return export
+
+
+def _vocabulary(source: _Source) -> Vocabulary:
+    """The vocabulary of a model that is to take text."""
+    if source.stored.vocabulary is None:
+        raise InputError(
+            f"Taking text needs a vocabulary, which {source.path} does not hold. Put spm.model or vocab.txt beside a "
+            "pretrained model; save a fine-tuned model with its preprocessor."
+        )
+    return source.stored.vocabulary
+
+
+def _evaluation(eval_file: str, model: Pretrained | TaskModel, source: _Source) -> Evaluation:
+    if isinstance(model, Pretrained):
+        return masked_lm_evaluation(eval_file, model)
+    _vocabulary(source)  # raises an error if there is none
+    return task_evaluation(eval_file, model, source.stored.path.parent)
+
+
 @contextlib.contextmanager
-def _weights_in(dtype: str) -> Iterator[None]:
-    """Models built in the block keep their weights in `dtype` and compute in it."""
+def _dtype_policy(name: str) -> Iterator[None]:
+    """Models that are built in the block keep their weights in this precision and compute in it."""
     before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(dtype)
+    keras.config.set_dtype_policy(name)
     try:
         yield
     finally:
         keras.config.set_dtype_policy(before)
 
 
-def _build(
-    kind: Kind, source: str | Path, stored: StoredModel, assets: Path, options: dict, unpad: bool
-) -> Export:
-    if kind in _FINETUNED:
-        classes, build = _FINETUNED[kind]
-        finetuned, _ = read_finetuned(source, *classes)
-        finetuned.encoder.unpad = unpad
-        export = build(finetuned, tokenizer_of(finetuned, source), **options)
-    elif kind == "preprocessor":
-        export = build_preprocessor(_tokenizer(source, stored), stored.config, **options)
-    else:
-        model = build_model(stored, seed=0)
-        model.encoder.unpad = unpad
-        export = _BUILDERS[kind](source, stored, assets, model, **options)
-    if stored.vocabulary and kind != "encoder":  # whose signature names it
-        export.root.vocab_file = tf.saved_model.Asset(str(stored.vocabulary.save(assets)))
-    return export
+def _check_output(folder: Path, source: str | Path) -> None:
+    """Raises InputError unless `folder` is free, empty or an earlier export, and not the source or around it."""
+    if folder.is_file():
+        raise InputError(f"--output must be a folder. Received {folder}, which is a file.")
+    if folder.exists() and any(folder.iterdir()) and not _is_export(folder):
+        raise InputError(
+            f"--output must be a new or empty folder, or an earlier export. Received {folder}, which holds other "
+            "files."
+        )
+    if folder.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
+        raise InputError(
+            f"--output must not be the model itself, or a folder around it. Received {folder} for both."
+        )
 
 
-def _encoder(source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer) -> Export:
-    stored.config.to_json_file(assets / CONFIG_FILE)
-    vocabulary = stored.vocabulary
-    return build_export(
-        model,
-        [assets / CONFIG_FILE, write_facts(stored, assets)],
-        vocabulary.save(assets) if vocabulary else None,
-        vocabulary.do_lower_case if vocabulary else True,
-        stored.parts,
+def _is_export(folder: Path) -> bool:
+    """A SavedModel, or a file for another runtime with our README.md: other programs write model.onnx too."""
+    card = folder / CARD_FILE
+    return (folder / "saved_model.pb").exists() or (
+        card.is_file() and written_by(_COMMAND) in card.read_text(encoding="utf-8", errors="replace")
     )
-
-
-def _fill_mask(
-    source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer, **options
-) -> Export:
-    tokenizer = _tokenizer(source, stored)
-    if "masked_lm" in stored.missing:
-        raise InputError(f"--kind=fill-mask needs a masked-LM head, which {source} does not hold.")
-    return build_fill_mask(model, tokenizer, **options)
-
-
-def _embedding(
-    source: str | Path, stored: StoredModel, assets: Path, model: AlbertPretrainer, **options
-) -> Export:
-    tokenizer = _tokenizer(source, stored)
-    if options.get("pooling") == "pooled" and "pooler" in stored.missing:
-        raise InputError(
-            f"--pooling=pooled needs a pooler, which {source} does not hold. Take --pooling=mean."
-        )
-    return build_embedding(model, tokenizer, **options)
-
-
-def _tokenizer(source: str | Path, stored: StoredModel) -> Tokenizer:
-    """The tokenizer of a kind that takes text."""
-    if stored.vocabulary is None:
-        raise InputError(
-            f"Only --kind=encoder goes without a vocabulary. There is none with {source}; put its "
-            "spm.model or vocab.txt there."
-        )
-    return stored.vocabulary.tokenizer()
-
-
-_BUILDERS: dict[str, Callable[..., Export]] = {
-    "encoder": _encoder,
-    "fill-mask": _fill_mask,
-    "embedding": _embedding,
-}

@@ -1,200 +1,162 @@
-"""The encoder as a SavedModel that `tf.saved_model.load` and TF-Hub's KerasLayer load, without this package.
+"""What all SavedModels share: tracked variables, warm-up requests, a check, a table of signatures."""
 
-The interface is TF-Hub's for TF2 text encoders; the signatures have the names of Google's TF-Hub v1 modules.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import keras
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.names import OPTIONAL_PARTS
-from albert_tf.pretrained.verification import random_batch
-from export.saving import Export, track_variables
+from albert_tf.pretrained.output_folder import markdown_table
+from albert_tf.pretrained.savedmodels import WEIGHTS
+from albert_tf.pretrained.verification import OutputComparison, check_equal, compare_outputs
+from albert_tf.pretrained.weights import variables_by_name
 
-TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
-V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
-_EXAMPLE = """
-import tensorflow as tf
-
-encoder = tf.saved_model.load(".")
-ids = tf.constant([[2, 13, 1, 9, 3]])
-inputs = {"input_word_ids": ids, "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)}
-print(encoder(inputs)["sequence_output"].shape)
-"""
+_WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
+_INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")  # TensorFlow's own signatures
 
 
-def build_export(
-    model: AlbertPretrainer,
-    assets: Sequence[Path] = (),
-    vocabulary: Path | None = None,
-    do_lower_case: bool = True,
-    parts: Sequence[str] = OPTIONAL_PARTS,
-) -> Export:
-    """The encoder with its heads.
+@dataclass(frozen=True)
+class Export:
+    """What becomes a SavedModel.
 
-    The object is called as `encoder({"input_word_ids": .., "input_mask": .., "input_type_ids": ..},
-    training=False)`, int32 (B, T) each, and returns `pooled_output` (B, H), `sequence_output` (B, T, H),
-    `encoder_outputs`, a list of L arrays (B, T, H), and `default`, which is the pooled output. `encoder.mlm`
-    takes `masked_lm_positions` (B, P) too and adds `mlm_logits` (B, P, V); `encoder.sop` adds `sop_logits`
-    (B, 2). If the model's encoder leaves padding out (`unpad`), the outputs there are 0.
+    Attributes:
+      root: the trackable object.
+      signatures: name -> tf.function or concrete function.
+      check: runs the loaded SavedModel and the model on the same input; returns for each output both arrays, that
+        of the SavedModel first.
+      example: Python that uses the SavedModel in the working directory.
+      warmup: the requests, strings for each input, with which TensorFlow Serving warms up.
+      notes: sentences on what the SavedModel lacks.
+    """
+
+    root: tf.train.Checkpoint
+    signatures: dict[str, Callable[..., Any]]
+    check: Callable[[Any], dict[str, tuple[Any, Any]]]
+    example: str
+    warmup: Sequence[Mapping[str, Sequence]] = ()
+    notes: tuple[str, ...] = ()
+
+
+def track_variables(
+    root: tf.train.Checkpoint, variables: Iterable[keras.Variable], trainable: Iterable[keras.Variable]
+) -> None:
+    """Gives `root` the lists of variables that TF-Hub's KerasLayer looks for."""
+    root.variables = [variable.value for variable in variables]
+    root.trainable_variables = [variable.value for variable in trainable]
+    root.regularization_losses = []
+
+
+def track_pretrainer(root: tf.train.Checkpoint, model: AlbertPretrainer, parts: Sequence[str]) -> None:
+    """Gives `root` the variables of the encoder and of the given optional parts; the others are left out."""
+    layers = {
+        "pooler": model.encoder.pooler,
+        "masked_lm": model.masked_lm,
+        "sentence_order": model.sentence_order,
+    }
+    assert tuple(layers) == OPTIONAL_PARTS
+    others = {id(v) for part, layer in layers.items() if part not in parts for v in layer.variables}
+    track_variables(
+        root,
+        [v for v in model.variables if id(v) not in others],
+        [v for v in model.trainable_variables if id(v) not in others],
+    )
+    # `load_pretrained` reads the export by these names.
+    named = variables_by_name(model).items()
+    setattr(root, WEIGHTS, {name: v.value for name, v in named if id(v) not in others})
+    if "pooler" not in parts:  # the encoder's graph reads its variables, though no output depends on them
+        root.unused = [v.value for v in layers["pooler"].variables]
+
+
+def write_savedmodel(export: Export, folder: Path) -> None:
+    """Writes the SavedModel and its warm-up requests into an empty folder."""
+    tf.saved_model.save(export.root, str(folder), signatures=export.signatures)
+    if export.warmup:
+        write_warmup(folder, export.warmup)
+
+
+def check_savedmodel(export: Export, folder: Path, *, rounded: bool = False) -> OutputComparison:
+    """Loads a SavedModel and compares its outputs with the model's own.
 
     Args:
-      model: trained, with its heads.
-      assets: files to keep with the SavedModel.
-      vocabulary: its file, kept too and named by the signature `tokenization_info`.
-      do_lower_case: what that signature says of the vocabulary.
-      parts: which of "pooler", "masked_lm" and "sentence_order" are trained. What comes of the others is left
-        out: without a pooler `pooled_output`, `default` and everything of the sentence order.
+      export: the model, as it was before any rounding.
+      folder: the SavedModel.
+      rounded: whether the SavedModel computes in fewer bits than `export`: then any finite difference passes.
+
+    Raises:
+      InputError: they differ by more than rounding.
     """
-    pooled = ("default", "pooled_output") if "pooler" in parts else ()
-
-    def encode(inputs, training=False):
-        outputs = model.encoder(_canonical(inputs), training=training, intermediates=True)
-        outputs = tf.nest.map_structure(_float32, outputs)
-        return {
-            **dict.fromkeys(pooled, outputs["pooled_output"]),
-            "sequence_output": outputs["sequence_output"],
-            "encoder_outputs": outputs["encoder_outputs"],
-        }
-
-    def predict_masked(inputs, training=False):
-        outputs = encode(inputs, training)
-        table = model.encoder.embeddings.word_embeddings
-        logits = model.masked_lm(outputs["sequence_output"], inputs["masked_lm_positions"], table)
-        return {**outputs, "mlm_logits": _float32(logits)}
-
-    def predict_order(inputs, training=False):
-        outputs = encode(inputs, training)
-        return {**outputs, "sop_logits": _float32(model.sentence_order(outputs["pooled_output"]))}
-
-    root = tf.train.Checkpoint()
-    track_variables(root, model, parts)
-    root.assets = [tf.saved_model.Asset(str(path)) for path in assets]
-    root.__call__ = _traced(encode, TEXT_INPUTS)
-    if "masked_lm" in parts:
-        root.mlm = _traced(predict_masked, (*TEXT_INPUTS, "masked_lm_positions"))
-    if {"pooler", "sentence_order"} <= set(parts):
-        root.sop = _traced(predict_order, TEXT_INPUTS)
-    signatures = _signatures(root)
-    if vocabulary:
-        root.vocab_file = tf.saved_model.Asset(str(vocabulary))
-        signatures["tokenization_info"] = _tokenization_info(root.vocab_file, do_lower_case)
-    return Export(
-        root,
-        signatures,
-        lambda loaded: _outputs(model, loaded),
-        _EXAMPLE,
-        notes=_notes(root, pooled, vocabulary),
-    )
+    outputs = export.check(tf.saved_model.load(str(folder)))
+    ours = {name: pair[1] for name, pair in outputs.items()}
+    theirs = {name: pair[0] for name, pair in outputs.items()}
+    comparison = compare_outputs(ours, theirs, "albert_tf", "tf.saved_model.load")
+    check_equal(comparison, rounded=rounded)
+    return comparison
 
 
-def _notes(root, pooled: Sequence[str], vocabulary: Path | None) -> tuple[str, ...]:
-    """What the source did not hold, in one line each."""
-    absent = {
-        "pooled_output and default: no pooler": bool(pooled),
-        ".mlm and the signature mlm: no masked-LM head": hasattr(root, "mlm"),
-        ".sop and the signature sop: no pooler with a sentence-order head": hasattr(root, "sop"),
-        "the signature tokenization_info: no vocabulary": vocabulary is not None,
-    }
-    return tuple(f"left out {what} in the source" for what, there in absent.items() if not there)
+def signatures_section(folder: Path) -> str:
+    """A section of README.md with the inputs and outputs of each signature, read from the files."""
+    saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    rows = [
+        (f"`{name}`", _describe_tensors(signature.inputs), _describe_tensors(signature.outputs))
+        for name, signature in sorted(saved.meta_graphs[0].signature_def.items())
+        if name not in _INTERNAL
+    ]
+    return "## Signatures\n\n" + markdown_table(("signature", "inputs", "outputs"), rows)
 
 
-def _outputs(model: AlbertPretrainer, loaded) -> dict:
-    """Of the SavedModel and of the model, for the same random input."""
-    batch = random_batch(model.config, seed=0)
-    unpad, model.encoder.unpad = model.encoder.unpad, False
-    ours = {**model.encoder(batch), **model(batch)}
-    model.encoder.unpad = unpad
-    if unpad:
-        ours["sequence_output"] *= _float32(batch["input_mask"])[:, :, tf.newaxis]
-    ids, mask, types, positions = (tf.constant(array) for array in batch.values())
-    inputs = _from_v1(ids, mask, types)
-    theirs = dict(loaded(inputs))
-    if hasattr(loaded, "mlm"):
-        masked = loaded.mlm({**inputs, "masked_lm_positions": positions})
-        theirs["masked_lm_logits"] = masked["mlm_logits"]
-    if hasattr(loaded, "sop"):
-        theirs["sentence_order_logits"] = loaded.sop(inputs)["sop_logits"]
-    return {name: (theirs[name], ours[name]) for name in ours if name in theirs}
+def _describe_tensors(infos) -> str:
+    """`name` int32 (?, 128), and so on; ? is any size."""
+    return ", ".join(f"`{name}` {_describe_tensor(info)}" for name, info in sorted(infos.items()))
 
 
-def _float32(array):
-    """What the interface gives, whatever the model computes in."""
-    return tf.cast(array, tf.float32)
+def _describe_tensor(info) -> str:
+    sizes = ["?" if dim.size < 0 else str(dim.size) for dim in info.tensor_shape.dim]
+    shape = "any shape" if info.tensor_shape.unknown_rank else f"({', '.join(sizes)})"
+    return f"{tf.dtypes.as_dtype(info.dtype).name} {shape}"
 
 
-def _canonical(inputs: dict) -> dict:
-    return {
-        "input_ids": inputs["input_word_ids"],
-        "input_mask": inputs["input_mask"],
-        "token_type_ids": inputs["input_type_ids"],
-    }
+# TensorFlow Serving reads warm-up requests from a TFRecord of PredictionLog messages. They are encoded here,
+# because the package that defines them, tensorflow-serving-api, depends on gRPC for four small messages:
+#
+#     PredictionLog { 6: PredictLog { 1: PredictRequest { 1: ModelSpec { 3: signature_name }
+#                                                         2: inputs { 1: key, 2: TensorProto } } } }
 
 
-def _traced(function, names):
-    """`function` as a tf.function, traced for both values of `training`, any batch size and length."""
-    traced = tf.function(function)
-    for training in (False, True):
-        traced.get_concrete_function(_specs(names), training=training)
-    return traced
+def write_warmup(folder: Path, requests: Sequence[Mapping[str, Sequence]]) -> Path:
+    """Writes requests of strings for the inputs of the default signature into a SavedModel; returns the file."""
+    file = folder / _WARMUP_FILE
+    file.parent.mkdir()
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for inputs in requests:
+            tensors = {name: tf.make_tensor_proto(values, tf.string) for name, values in inputs.items()}
+            writer.write(prediction_log(tensors))
+    return file
 
 
-def _specs(names) -> dict[str, tf.TensorSpec]:
-    return {name: tf.TensorSpec((None, None), tf.int32, name=name) for name in names}
+def prediction_log(inputs: dict, signature_name: str = "serving_default") -> bytes:
+    """A serialized PredictionLog of one request.
+
+    Args:
+      inputs: name -> TensorProto.
+      signature_name: the signature that is called.
+    """
+    model_spec = _field(3, signature_name.encode())
+    entries = [
+        _field(1, name.encode()) + _field(2, tensor.SerializeToString()) for name, tensor in inputs.items()
+    ]
+    request = _field(1, model_spec) + b"".join(_field(2, entry) for entry in entries)
+    return _field(6, _field(1, request))
 
 
-def _signatures(root) -> dict:
-    """TF2's serving_default, and TF-Hub v1's tokens, mlm and sop with their input names."""
-
-    @tf.function
-    def serving_default(**inputs):
-        return _arrays(root.__call__(inputs, training=False))
-
-    @tf.function
-    def tokens(input_ids, input_mask, segment_ids):
-        outputs = root.__call__(_from_v1(input_ids, input_mask, segment_ids), training=False)
-        return _v1_outputs(outputs)
-
-    @tf.function
-    def mlm(input_ids, input_mask, segment_ids, mlm_positions):
-        inputs = _from_v1(input_ids, input_mask, segment_ids)
-        outputs = root.mlm({**inputs, "masked_lm_positions": mlm_positions}, training=False)
-        return {**_v1_outputs(outputs), "mlm_logits": outputs["mlm_logits"]}
-
-    @tf.function
-    def sop(input_ids, input_mask, segment_ids):
-        outputs = root.sop(_from_v1(input_ids, input_mask, segment_ids), training=False)
-        return {**_v1_outputs(outputs), "sop_log_probs": tf.nn.log_softmax(outputs["sop_logits"])}
-
-    signatures = {
-        "serving_default": serving_default.get_concrete_function(**_specs(TEXT_INPUTS)),
-        "tokens": tokens.get_concrete_function(**_specs(V1_INPUTS)),
-    }
-    if hasattr(root, "mlm"):
-        signatures["mlm"] = mlm.get_concrete_function(**_specs((*V1_INPUTS, "mlm_positions")))
-    if hasattr(root, "sop"):
-        signatures["sop"] = sop.get_concrete_function(**_specs(V1_INPUTS))
-    return signatures
-
-
-def _from_v1(input_ids, input_mask, segment_ids) -> dict:
-    return dict(zip(TEXT_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
-
-
-def _v1_outputs(outputs: dict) -> dict:
-    return {name: outputs[name] for name in ("pooled_output", "sequence_output") if name in outputs}
-
-
-def _arrays(outputs: dict) -> dict:
-    """A signature returns arrays only, so the list of layers becomes one array (L, B, T, H)."""
-    return {**outputs, "encoder_outputs": tf.stack(outputs["encoder_outputs"])}
-
-
-def _tokenization_info(vocab_file, do_lower_case: bool):
-    @tf.function(input_signature=[])
-    def tokenization_info():
-        return {"vocab_file": vocab_file.asset_path, "do_lower_case": tf.constant(do_lower_case)}
-
-    return tokenization_info
+def _field(number: int, content: bytes) -> bytes:
+    """A length-delimited field: its tag (wire type 2), the length in groups of seven bits, the lowest first."""
+    length, groups = len(content), []
+    while length > 127:
+        groups.append(length & 127 | 128)
+        length >>= 7
+    return bytes([number << 3 | 2, *groups, length]) + content

@@ -1,4 +1,4 @@
-"""Windows that slide over long contexts, in the graph: equal to data_prep.tasks.windows."""
+"""Sliding windows over long contexts as TensorFlow ops, equal to `data_prep.tasks.windows`."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ class Windows(NamedTuple):
 
     Attributes:
       batch: `input_ids`, `input_mask`, `token_type_ids` and `p_mask`, int32 (W, T).
-      rows: int32 (W,), the question of each window; each has one or more.
-      begins, ends: int32 (W, T), the bytes of the context that a token stands for; -1 outside the context.
-      is_max_context: bool (W, T), whether no other window shows the token with more context on both sides.
+      rows: int32 (W,), the question of each window; each question has at least one.
+      begins, ends: int32 (W, T), where each token begins and ends in the context, in bytes; -1 for other tokens.
+      is_max_context: bool (W, T), whether no other window has the token with more context on both sides.
     """
 
     batch: dict[str, tf.Tensor]
@@ -29,10 +29,10 @@ class Windows(NamedTuple):
 
 
 class GraphWindows(tf.Module):
-    """QuestionPreprocessor as TensorFlow ops.
+    """`QuestionPreprocessor` as TensorFlow ops.
 
     Args:
-      graph: the tokenizer's ops.
+      graph: the tokenizer as TensorFlow ops.
       tokenizer: has the symbols.
       preprocessor: has the lengths.
     """
@@ -54,7 +54,7 @@ class GraphWindows(tf.Module):
         counts = 1 + -(-tf.maximum(lengths - room, 0) // self._stride)
 
         rows = tf.repeat(tf.range(tf.size(counts)), counts)
-        number = tf.ragged.range(counts).values  # of the window among its question's
+        number = tf.ragged.range(counts).values  # of each window, among the windows of its question
         begins = number * self._stride
         ends = tf.minimum(begins + tf.gather(room, rows), tf.gather(lengths, rows))
         positions = tf.ragged.range(begins, ends)  # in the context, int32 (W, (T))
@@ -64,7 +64,7 @@ class GraphWindows(tf.Module):
 
         queries = tf.gather(queries, rows)
         ids = self._ids(queries, tf.gather(tokens.ids.values, places))
-        T = tf.maximum(tf.reduce_max(ids.row_lengths()), _SYMBOLS)  # the maximum of no rows is below zero
+        T = tf.maximum(tf.reduce_max(ids.row_lengths()), _SYMBOLS)  # the maximum of no rows is negative
         shape = tf.stack([ids.nrows(), T])
         column = tf.range(T)[tf.newaxis]
         context_begin = queries.row_lengths()[:, tf.newaxis] + 2
@@ -72,7 +72,7 @@ class GraphWindows(tf.Module):
         is_context = (column >= context_begin) & (column < ids.row_lengths()[:, tf.newaxis] - 1)
 
         def laid_out(values: tf.RaggedTensor, outside):
-            """Values (W, (T)) of the contexts' tokens in their columns, (W, T)."""
+            """Values of the contexts' tokens, (W, (T)), placed in their columns, (W, T)."""
             dense = tf.fill(shape, tf.constant(outside, values.dtype))
             return tf.tensor_scatter_nd_update(dense, tf.where(is_context), values.values)
 
@@ -97,14 +97,14 @@ class GraphWindows(tf.Module):
 def _is_max_context(
     places: tf.RaggedTensor, positions: tf.RaggedTensor, begins: tf.Tensor, ends: tf.Tensor, count: tf.Tensor
 ) -> tf.RaggedTensor:
-    """Whether no other window shows a token with more around it, bool (W, (T)); the earlier one wins a tie.
+    """Whether no other window has a token with more context, bool (W, (T)); the earlier window wins a tie.
 
     Args:
-      places: the tokens of each window among those of all contexts, int32 (W, (T)).
-      positions: the same in their context.
-      begins: of the windows in their context, int32 (W,).
-      ends: of the windows, too.
-      count: how many tokens all contexts have.
+      places: the index of each window's tokens among the tokens of all contexts, int32 (W, (T)).
+      positions: their index in their own context.
+      begins: where the windows begin in their context, int32 (W,).
+      ends: where they end.
+      count: the number of tokens in all contexts.
     """
     window = tf.cast(places.value_rowids(), tf.int32)
     begin, end = tf.gather(begins, window), tf.gather(ends, window)

@@ -1,5 +1,6 @@
 """Commands that write a model in another form: export, convert."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.console import Console
@@ -31,7 +32,7 @@ def export(
     quantize: Literal["none", "float16", "int8"] = "none",
     eval_file: str | None = None,
 ) -> None:
-    """Write a model as a SavedModel, all kinds but the encoder from text on; or for ONNX Runtime or LiteRT.
+    """Write a model as a SavedModel that takes ids or raw text, or as a file for ONNX Runtime or LiteRT.
 
     For example:
 
@@ -46,27 +47,28 @@ def export(
           --model_dir=runs/sst-2 --output=reviews
 
     Args:
-      model_dir: a run's folder, what --output_dir was in pretraining or fine-tuning; or anything that `albert
-        convert` reads; or the .keras file of a fine-tuned model.
+      model_dir: the folder of a pretraining or fine-tuning run (its --output_dir), anything that `albert convert`
+        reads, or the .keras file of a fine-tuned model.
       output: a new folder, or an earlier export to replace.
       kind: encoder (ids to vectors, with the heads), preprocessor (text to the encoder's inputs), fill-mask (text
-        with [MASK] to the best pieces) or embedding (text to one vector); of a fine-tuned model classifier (texts
+        with [MASK] to the best pieces) or embedding (text to one vector); for fine-tuned models classifier (texts
         to classes or a number), question-answering or multiple-choice.
-      seq_length: of the preprocessor; 128 unless told.
-      top_k: how many pieces fill-mask gives; 5 unless told.
-      pooling: of embedding: the mean of all tokens' vectors, or the pooled output; mean unless told.
-      max_answer_length: of question-answering, in tokens; 30 unless told.
-      format: a SavedModel; or of an encoder or classifier, taking ids, model.onnx for ONNX Runtime and others, or
-        model.tflite for LiteRT.
-      dtype: of a SavedModel: bfloat16 halves it and computes in bfloat16, faster where the processor can.
-      keep_padding: of a SavedModel: compute padding, too, with shapes that follow from the inputs', as XLA and
-        TPUs need.
-      quantize: of onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
-      eval_file: of onnx and litert: what is lost is measured on it; of an encoder the masked-LM accuracy on
-        pretraining examples, of a classifier its task's metric on a file like its --dev_file.
+      seq_length: for preprocessor: the length of its outputs, 128 by default.
+      top_k: for fill-mask: the number of pieces for each mask, 5 by default.
+      pooling: for embedding: the mean of all tokens' vectors (the default), or the pooled output.
+      max_answer_length: for question-answering: in tokens, 30 by default.
+      format: a SavedModel; or, for encoder and classifier, a file that takes ids: model.onnx for ONNX Runtime and
+        others, or model.tflite for LiteRT.
+      dtype: for SavedModels: bfloat16 halves the file and computes in bfloat16, which is faster on processors that
+        support it.
+      keep_padding: for SavedModels: compute padding too, so that all shapes follow from those of the inputs, as
+        XLA and TPUs need.
+      quantize: for onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
+      eval_file: for onnx and litert: measures what is lost, for an encoder as masked-LM accuracy on pretraining
+        examples, for a classifier as its task's metric on a file like its --dev_file.
     """
     import_tensorflow()
-    from export.run import export_model
+    from export.run import export_for_runtime, export_model
 
     given = {
         "seq_length": seq_length,
@@ -75,27 +77,23 @@ def export(
         "max_answer_length": max_answer_length,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     if format == "savedmodel":
         if quantize != "none" or eval_file:
             raise InputError("--quantize and --eval_file belong to --format=onnx and --format=litert.")
         result = export_model(model_dir, output, kind, dtype, keep_padding, **options)
     else:
-        from export.runtimes import export_for_runtime
-
         if kind not in ("encoder", "classifier"):
             raise InputError(
-                f"--format={format} is of --kind=encoder and --kind=classifier, which take ids there; text needs "
-                f"TensorFlow. Received --kind={kind}."
+                f"--format={format} supports --kind=encoder and --kind=classifier, which take ids there; text "
+                f"needs TensorFlow. Received --kind={kind}."
             )
         if options or dtype != "float32" or keep_padding:
             raise InputError(
-                f"--format={format} is in float32, without further options; --quantize is its own."
+                f"--format={format} supports neither --dtype, --keep_padding nor options of a kind. Use "
+                "--quantize for smaller files."
             )
         result = export_for_runtime(model_dir, output, format, quantize, eval_file, kind)
-    for note in result.notes:
-        console.print(f"note: {note}", markup=False)
-    console.print(result.comparison.sentence, markup=False)
+    _report(result.notes, result.comparison.sentence)
     print(output)
 
 
@@ -117,16 +115,20 @@ def convert(
       source: a run's folder or checkpoint, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub
         SavedModel, a Hugging Face or KerasHub directory, hf://OWNER/NAME, or what this command wrote.
       destination: a new or empty folder.
-      to: tf1 (for google-research/albert), huggingface, keras (a .keras file of ours) or kerashub.
-      verify: compare the outputs of source and result on random input. --noverify leaves it out.
+      to: tf1 (for google-research/albert), huggingface, keras (a .keras file of this library) or kerashub.
+      verify: compare the outputs of source and result on random input. --noverify skips it.
     """
     import_tensorflow()
     from albert_tf.pretrained.conversion import convert as convert_model
 
     result = convert_model(source, destination, to, verify=verify)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in result.notes:
-        console.print(f"note: {note}", markup=False)
-    if result.comparison:
-        console.print(result.comparison.sentence, markup=False)
+    _report(result.notes, result.comparison.sentence if result.comparison else None)
     print(destination)
+
+
+def _report(notes: Sequence[str], check: str | None) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in notes:
+        console.print(f"note: {note}", markup=False)
+    if check:
+        console.print(check, markup=False)

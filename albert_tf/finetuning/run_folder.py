@@ -20,7 +20,7 @@ from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.own import MODEL_FILE, RESULTS_FILE, best_seed
+from albert_tf.pretrained.own import MODEL_FILE, RESULTS_FILE, best_seed_folder
 from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, check_same_run, settings_json
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object, write_json, write_text
@@ -135,7 +135,7 @@ def find_seed_folder(model_dir: str | Path) -> SeedFolder:
     folder = Path(model_dir)
     if (folder / MODEL_FILE).exists():
         return SeedFolder(folder)
-    if seed := best_seed(folder):
+    if seed := best_seed_folder(folder):
         return SeedFolder(seed)
     raise InputError(
         "--model_dir must be the folder of a fine-tuned model, what --output_dir was in `albert finetune`. "

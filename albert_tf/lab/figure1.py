@@ -20,7 +20,6 @@ from albert_tf.lab.layer_changes import MEASURES, layer_changes
 from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowComparison, compare_rows
 from albert_tf.lab.settings import Figure1Settings
 from albert_tf.lab.tables import write_results
-from albert_tf.pretrained.own import build_model
 from albert_tf.training.plot import dress
 from data_prep.errors import InputError
 from data_prep.files import written_aside
@@ -115,7 +114,7 @@ def _measure(
     for each in checkpoints:
         ids = windows[each.vocabulary]
         log(f"{each.source.name}: {each.source.path}, {len(ids)} sequences of {ids.shape[1]} tokens")
-        changes = layer_changes(build_model(each.stored).encoder, ids)
+        changes = layer_changes(each.stored.to_pretrainer().encoder, ids)
         measured.setdefault(each.source.name, []).append(changes)
     return measured
 

@@ -1,4 +1,4 @@
-"""Archives unpacked only where nothing in them can do harm."""
+"""Tar archives, unpacked only if nothing in them can do harm."""
 
 import gzip
 import tarfile
@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 from data_prep.errors import InputError
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar")
-# Weights hardly compress; what grows more than this is made to fill a disk.
+# Weights hardly compress; an archive that grows more than this was made to fill a disk.
 _MOST_GROWTH = 50
 _ALWAYS_ALLOWED = 100 << 20  # bytes, for small archives of small models
 _MOST_AT_ONCE = 16 << 20  # bytes; files are copied in small portions, and names are short
@@ -17,7 +17,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class _SmallReads:
-    """A file of which nobody reads much at once: tarfile takes a long name's word for how long it is."""
+    """A file that refuses large reads: tarfile trusts the length that a long name's header claims."""
 
     def __init__(self, file: BinaryIO, archive: Path):
         self._file, self._archive = file, archive
@@ -53,7 +53,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 members.append(member)
             tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
-        raise InputError(f"{archive} is not a whole tar archive: {error}.") from None
+        raise InputError(f"{archive} is not a complete tar archive: {error}.") from None
 
 
 def _decompressed(archive: Path) -> BinaryIO:
@@ -63,7 +63,7 @@ def _decompressed(archive: Path) -> BinaryIO:
 
 
 def most_bytes(archive: Path) -> int:
-    """What an archive may unpack to before it is taken for one that is made to fill a disk."""
+    """The most bytes that an archive may unpack to; one with more was made to fill a disk."""
     return max(_ALWAYS_ALLOWED, _MOST_GROWTH * archive.stat().st_size)
 
 

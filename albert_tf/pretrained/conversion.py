@@ -1,37 +1,92 @@
-"""`albert convert`: from any format that is read to any that is written."""
+"""`albert convert`: from any format that can be read to any that can be written."""
 
-import shutil
-import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from albert_tf.pretrained.card import write_card
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
+from albert_tf.pretrained.output_folder import TITLES, Usage, replaced_folder, write_card
 from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
-from albert_tf.pretrained.verification import Comparison, check_equal, compare
+from albert_tf.pretrained.verification import OutputComparison, check_equal, compare_models
 from data_prep.errors import InputError
 
 Writable = Literal["tf1", "huggingface", "keras", "kerashub"]
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """What came of a conversion.
+class _Writer(NamedTuple):
+    """A format that can be written.
 
     Attributes:
-      stored: the source.
-      notes: sentences on what is not in the source, or not in the result.
-      comparison: of outputs, if it was verified.
+      write: writes a model into an empty folder and returns notes on what the format cannot express.
+      example: Python that runs in the folder of the files.
     """
 
-    stored: StoredModel
+    write: Callable[[StoredModel, Path], list[str]]
+    example: str
+
+
+_WRITERS: dict[Writable, _Writer] = {
+    "tf1": _Writer(
+        write_tf1,
+        """
+        import albert_tf, keras
+
+        model = albert_tf.load_pretrained(".").model  # google-research/albert: --init_checkpoint=model.ckpt-best
+        outputs = model.encoder({"input_ids": keras.ops.array([[2, 13, 1, 9, 3]])})
+        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
+        """,
+    ),
+    "huggingface": _Writer(
+        write_huggingface,
+        """
+        import torch
+        from transformers import AlbertModel
+
+        outputs = AlbertModel.from_pretrained(".")(torch.tensor([[2, 13, 1, 9, 3]]))
+        print(outputs.last_hidden_state.shape, outputs.pooler_output.shape)
+        """,
+    ),
+    "keras": _Writer(
+        write_keras,
+        """
+        import keras
+        from albert_tf import AlbertPretrainer  # so that Keras knows the class
+
+        model = keras.models.load_model("model.keras")
+        outputs = model.encoder({"input_ids": keras.ops.array([[2, 13, 1, 9, 3]])})
+        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
+        """,
+    ),
+    "kerashub": _Writer(
+        write_kerashub,
+        """
+        import keras_hub, numpy as np
+
+        ids = np.array([[2, 13, 1, 9, 3]])
+        inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+        outputs = keras_hub.models.AlbertBackbone.from_preset("./")(inputs)
+        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
+        """,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The result of a conversion.
+
+    Attributes:
+      notes: sentences on what the source does not hold, or the result cannot.
+      comparison: the comparison of outputs, unless `convert` was called with verify=False.
+    """
+
     notes: tuple[str, ...]
-    comparison: Comparison | None
+    comparison: OutputComparison | None
 
 
 def convert(source: str | Path, destination: str | Path, to: Writable, *, verify: bool = True) -> Conversion:
@@ -39,58 +94,37 @@ def convert(source: str | Path, destination: str | Path, to: Writable, *, verify
 
     Args:
       source: anything that `load_pretrained` reads.
-      destination: a folder that is new or empty.
-      to: tf1, huggingface, keras or kerashub.
-      verify: read the result back and compare outputs on random input before it takes its place.
+      destination: a new or empty folder.
+      to: the format.
+      verify: read the result back and compare outputs on random input before the files take their place.
 
     Raises:
       InputError: the source cannot be read, the format cannot hold the model, outputs differ, or `destination`
-        holds something; then nothing has been written.
+        holds something; nothing is written then.
     """
     destination = Path(destination)
     _check_destination(destination)
     stored = read(source)
-    # Beside the first folder that has to be made, so that a failure leaves none.
-    nearest = next(folder for folder in destination.absolute().parents if folder.exists())
-    aside = nearest / f".{uuid.uuid4().hex}.tmp"
-    try:
-        aside.mkdir()
-        notes = write(stored, aside, to)
+    with replaced_folder(destination) as aside:
+        notes = _WRITERS[to].write(stored, aside)
+        if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
+            notes.append("the format only has groups: what the layers share is stored once for each of them")
         comparison = _verified(stored, read(aside), to) if verify else None
-        write_card(aside, source, stored, to, notes, comparison)
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        aside.replace(destination)  # an empty folder gives way
-    except OSError as error:
-        raise InputError(f"{destination} cannot be written: {error}.") from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        check = comparison.sentence if comparison else "not verified (--noverify)"
+        usage = Usage(TITLES[to], "albert convert", _WRITERS[to].example)
+        write_card(aside, source, stored, usage, notes, check)
     absent = (f"not in the source: {', '.join(stored.missing)}",) if stored.missing else ()
-    return Conversion(stored, (*absent, *stored.notes, *notes), comparison)
-
-
-def _verified(stored: StoredModel, result: StoredModel, to: Writable) -> Comparison:
-    assert to == "kerashub" or result.parts == stored.parts
-    comparison = compare(stored, result)
-    check_equal(comparison)
-    return comparison
-
-
-def write(stored: StoredModel, folder: Path, to: Writable) -> list[str]:
-    """Writes a model into an empty folder; returns notes on what the format cannot say."""
-    writers = {
-        "tf1": write_tf1,
-        "huggingface": write_huggingface,
-        "keras": write_keras,
-        "kerashub": write_kerashub,
-    }
-    notes = writers[to](stored, folder)
-    if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
-        notes.append("the format knows groups only: what the layers share is stored once for each of them")
-    return notes
+    return Conversion((*absent, *stored.notes, *notes), comparison)
 
 
 def _check_destination(destination: Path) -> None:
-    if destination.is_dir() and not any(destination.iterdir()):
-        return
-    if destination.exists() or destination.is_symlink():
+    is_empty_folder = destination.is_dir() and not any(destination.iterdir())
+    if not is_empty_folder and (destination.exists() or destination.is_symlink()):
         raise InputError(f"The destination must be a new or empty folder. Received {destination}.")
+
+
+def _verified(stored: StoredModel, result: StoredModel, to: Writable) -> OutputComparison:
+    assert to == "kerashub" or result.parts == stored.parts
+    comparison = compare_models(stored, result)
+    check_equal(comparison)
+    return comparison

@@ -1,28 +1,28 @@
 """Hugging Face directories: config.json with model.safetensors (sharded too), or the old pytorch_model.bin."""
 
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  (teaches NumPy bfloat16, so that safetensors reads it)
+import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy, so that safetensors reads it)
 import numpy as np
 import safetensors
 import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.stored import StoredModel, find_vocabulary
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import to_ours, to_theirs
-from data_prep.errors import InputError
-from data_prep.files import read_json_object
+from data_prep.errors import InputError, first_line
+from data_prep.files import read_json_object, write_json
 from data_prep.tokenizers.vocabulary import Vocabulary
 
-CONFIG_FILE = "config.json"
-SAFETENSORS = "model.safetensors"
-PYTORCH = "pytorch_model.bin"
+_CONFIG_FILE = "config.json"
+_SAFETENSORS = "model.safetensors"
+_PYTORCH = "pytorch_model.bin"
+FILES = (_SAFETENSORS, _PYTORCH, _CONFIG_FILE)  # that a user may name in place of their directory
 _TOKENIZER_CONFIG = "tokenizer_config.json"
-# Their name of each of our fields, and what they take where a file leaves it out.
+# Their name of each of our fields, and their default.
 _FIELDS: dict[str, tuple[str, Any]] = {
     "vocab_size": ("vocab_size", 30000),
     "embedding_size": ("embedding_size", 128),
@@ -42,8 +42,8 @@ _FIELDS: dict[str, tuple[str, Any]] = {
 }
 _ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu": "gelu_erf", "relu": "relu"}
 _THEIR_ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
-# Stored beside what they repeat by files of older versions.
-_REPEATED = {
+# Copies that files of older versions store beside the originals.
+_COPIES = {
     "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
     "predictions.decoder.bias": "predictions.bias",
 }
@@ -51,32 +51,32 @@ _COUNTER = "albert.embeddings.position_ids"  # 0, 1, 2, ...
 
 
 def read_huggingface(folder: Path) -> StoredModel:
-    """Reads a directory that `AlbertModel.from_pretrained` reads, with whatever heads it has.
+    """Reads a directory that `AlbertModel.from_pretrained` reads, with the heads that it has.
 
     Raises:
-      InputError: a file is missing or damaged or of another model, or names, shapes and configuration do not
+      InputError: a file is missing, damaged or from another model, or names, shapes and configuration do not
         fit each other, or pytorch_model.bin needs PyTorch, which is not installed.
     """
-    config = _config(folder / CONFIG_FILE)
+    config = _config(folder / _CONFIG_FILE)
     path, arrays = _read_arrays(folder)
-    weights = to_ours(_without_repetitions(_with_prefix(arrays), path), config, "huggingface", str(path))
-    tokenizer = read_json_object(folder / _TOKENIZER_CONFIG) if (folder / _TOKENIZER_CONFIG).exists() else {}
+    weights = to_ours(_without_copies(_with_prefix(arrays), path), config, "huggingface", str(path))
+    tokenizer = read_optional_json(folder / _TOKENIZER_CONFIG)
     lower = bool(tokenizer.get("do_lower_case", True))
-    vocabulary = find_vocabulary(folder, ["spiece.model"], "vocab.txt", lower)
+    vocabulary = find_vocabulary(folder, ["spiece.model"], do_lower_case=lower)
     notes: tuple[str, ...] = ()
     if vocabulary is None and (folder / "tokenizer.json").exists():
-        notes = ("tokenizer.json is not a vocabulary that ALBERT's tokenizers read; spiece.model would be",)
+        notes = ("ALBERT's tokenizers read spiece.model, not tokenizer.json: no vocabulary",)
     return StoredModel("huggingface", folder, config, weights, vocabulary, notes)
 
 
 def write_huggingface(stored: StoredModel, folder: Path) -> list[str]:
-    """Writes what `from_pretrained` reads; tied weights are stored once, as Hugging Face does.
+    """Writes a directory that `from_pretrained` reads; tied weights are stored once, as Hugging Face does.
 
     Returns:
-      Notes on what transformers does otherwise.
+      Notes on what transformers does differently.
     """
     arrays = to_theirs(stored.weights, stored.config, "huggingface")
-    safetensors.numpy.save_file(arrays, str(folder / SAFETENSORS), metadata={"format": "pt"})
+    safetensors.numpy.save_file(arrays, str(folder / _SAFETENSORS), metadata={"format": "pt"})
     config = as_groups(stored.config).to_dict()
     values = {theirs: config[ours] for ours, (theirs, _) in _FIELDS.items()}
     values |= {
@@ -89,8 +89,10 @@ def write_huggingface(stored: StoredModel, folder: Path) -> list[str]:
         "eos_token_id": 3,
         "tie_word_embeddings": True,
     }
-    _write_json(folder / CONFIG_FILE, values)
-    (folder / SAFETENSORS).chmod((folder / CONFIG_FILE).stat().st_mode)  # safetensors keeps it to the owner
+    write_json(folder / _CONFIG_FILE, dict(sorted(values.items())))
+    (folder / _SAFETENSORS).chmod(
+        (folder / _CONFIG_FILE).stat().st_mode
+    )  # safetensors lets only the owner read
     if stored.vocabulary is None:
         return []
     _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
@@ -116,19 +118,15 @@ def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None
         symbols |= {"tokenizer_class": "AlbertTokenizer", "unk_token": "<unk>", "pad_token": "<pad>"}
         symbols |= {"bos_token": "[CLS]", "eos_token": "[SEP]"}
         common |= {"keep_accents": False, "remove_space": True}
-    _write_json(folder / _TOKENIZER_CONFIG, {**symbols, **common})
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    write_json(folder / _TOKENIZER_CONFIG, dict(sorted({**symbols, **common}.items())))
 
 
 def _config(path: Path) -> AlbertConfig:
     values = read_json_object(path)
     if values.get("model_type", "albert") != "albert":
-        raise InputError(f"{path} must be of an ALBERT. Received model_type {values['model_type']!r}.")
+        raise InputError(f"{path} must describe an ALBERT. Received model_type {values['model_type']!r}.")
     if values.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError(f"{path}: only absolute position embeddings are ALBERT's.")
+        raise InputError(f"{path}: ALBERT has only absolute position embeddings.")
     fields = {ours: values.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
     if fields["hidden_act"] not in _ACTIVATIONS:
         raise InputError(
@@ -142,7 +140,7 @@ def _config(path: Path) -> AlbertConfig:
 
 
 def _read_arrays(folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
-    for name, read in ((SAFETENSORS, _read_safetensors), (PYTORCH, _read_pytorch)):
+    for name, read in ((_SAFETENSORS, _read_safetensors), (_PYTORCH, _read_pytorch)):
         path, index = folder / name, folder / f"{name}.index.json"
         if path.exists():
             return path, read(path)
@@ -151,7 +149,7 @@ def _read_arrays(folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
             for shard in _shards(index):
                 arrays |= read(shard)
             return index, arrays
-    raise InputError(f"{folder} holds neither {SAFETENSORS} nor {PYTORCH}, whole or in shards.")
+    raise InputError(f"{folder} holds neither {_SAFETENSORS} nor {_PYTORCH}, as one file or in shards.")
 
 
 def _shards(index: Path) -> list[Path]:
@@ -173,7 +171,7 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     try:
         return safetensors.numpy.load_file(str(path))
     except (safetensors.SafetensorError, TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{path} is not a whole safetensors file: {error}.") from None
+        raise InputError(f"{path} is not a complete safetensors file: {error}.") from None
 
 
 def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
@@ -182,13 +180,13 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
         import torch
     except ImportError:
         raise InputError(
-            f"{path} needs PyTorch to be read: pip install 'albert-tf[torch]'. Files named {SAFETENSORS} do not."
+            f"{path} needs PyTorch to be read: pip install 'albert-tf[torch]'. Files named {_SAFETENSORS} do not."
         ) from None
     _check_zip(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # PyTorch has no common class for what is wrong with a file
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # PyTorch has no common class for damaged files
+        reason = first_line(error)
         raise InputError(f"{path} is not a file of tensors that can be read safely: {reason}") from None
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise InputError(f"{path} must hold names and tensors, and nothing else.")
@@ -196,14 +194,14 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_zip(path: Path) -> None:
-    """PyTorch stores tensors as they are; compressed ones are made to fill the memory."""
+    """PyTorch stores tensors uncompressed; a compressed file was made to fill the memory."""
     try:
         with zipfile.ZipFile(path) as archive:
             claimed = sum(info.file_size for info in archive.infolist())
     except zipfile.BadZipFile:
-        return  # of an older version of PyTorch, or damaged: it will say so
+        return  # an older version of PyTorch, or damaged: torch.load reports it
     if claimed > path.stat().st_size:
-        raise InputError(f"{path} unpacks to {claimed:,} bytes, more than it has, which no weights do.")
+        raise InputError(f"{path} unpacks to {claimed:,} bytes, more than its size, which no weights do.")
 
 
 def _to_numpy(tensor, torch) -> np.ndarray:
@@ -211,20 +209,20 @@ def _to_numpy(tensor, torch) -> np.ndarray:
 
 
 def _with_prefix(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """AlbertModel alone is stored without the prefix that it has inside the models with heads."""
+    """AlbertModel without heads is stored without the prefix that it has inside the models with heads."""
     if any(name.startswith("albert.") for name in arrays):
         return arrays
     return {f"albert.{name}": array for name, array in arrays.items()}
 
 
-def _without_repetitions(arrays: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:
+def _without_copies(arrays: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:
     arrays = {name: array for name, array in arrays.items() if name != _COUNTER}
-    for copy, original in _REPEATED.items():
+    for copy, original in _COPIES.items():
         if copy not in arrays:
             continue
         array = arrays.pop(copy)
         if not np.array_equal(arrays.setdefault(original, array), array):
             raise InputError(
-                f"{path}: {copy} must be {original}, to which ALBERT ties it. Received other values."
+                f"{path}: {copy} must equal {original}, to which ALBERT ties it. Received other values."
             )
     return arrays

@@ -1,4 +1,4 @@
-"""Files of Keras, looked at before they are read: nothing in them may claim more than they hold."""
+"""Safe reading of Keras' files: everything in them is checked before anything is built from what they claim."""
 
 import json
 import zipfile
@@ -14,13 +14,14 @@ from albert_tf.pretrained.archives import most_bytes
 from data_prep.errors import InputError
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
+_DAMAGE = (zipfile.BadZipFile, KeyError, EOFError, ValueError, OSError, RuntimeError, RecursionError)
 
 
-def described(path: Path) -> dict[str, Any]:
-    """What a .keras file says that it is, after a look at everything in it.
+def read_description(path: Path) -> dict[str, Any]:
+    """The description of the model in a .keras file, after a check of everything in the file.
 
     Raises:
-      InputError: it is damaged, unpacks to many times its size, or has arrays that are larger than it.
+      InputError: the file is damaged, unpacks to many times its size, or has arrays larger than itself.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -31,18 +32,10 @@ def described(path: Path) -> dict[str, Any]:
                 _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
     except InputError:
         raise
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        EOFError,
-        ValueError,
-        OSError,
-        RuntimeError,
-        RecursionError,
-    ) as error:
-        raise InputError(f"{path} is not a whole .keras file: {error}.") from None
+    except _DAMAGE as error:
+        raise InputError(f"{path} is not a complete .keras file: {error}.") from None
     if not isinstance(description, dict):
-        raise InputError(f"{path} is not a whole .keras file: its config.json must hold one JSON object.")
+        raise InputError(f"{path} is not a complete .keras file: its config.json must hold one JSON object.")
     return description
 
 
@@ -50,7 +43,7 @@ def read_hdf5(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an HDF5 file.
 
     Raises:
-      InputError: there is none, it is damaged, or an array lies in another file or is larger than this one.
+      InputError: the file is absent or damaged, or an array lies in another file or is larger than this one.
     """
     try:
         with h5py.File(path) as file:
@@ -58,11 +51,11 @@ def read_hdf5(path: Path) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {path.parent}.") from None
     except (OSError, RuntimeError, KeyError) as error:
-        raise InputError(f"{path} is not a whole HDF5 file: {error}.") from None
+        raise InputError(f"{path} is not a complete HDF5 file: {error}.") from None
 
 
 def check_size(config: AlbertConfig, size: int, where: str | Path) -> None:
-    """Raises InputError where a model has more parameters than its file has bytes: too many to build, perhaps."""
+    """Raises InputError if a model has more parameters than its file has bytes: it might not fit into memory."""
     parameters = count_parameters(config).encoder
     if parameters > size:
         raise InputError(
@@ -71,7 +64,7 @@ def check_size(config: AlbertConfig, size: int, where: str | Path) -> None:
 
 
 def _check_arrays(file: h5py.File, size: int, path: Path) -> dict[str, h5py.Dataset]:
-    """The arrays by their names."""
+    """Name -> array, of a file of `size` bytes."""
     arrays = {}
 
     def collect(name: str, item) -> None:
@@ -80,7 +73,9 @@ def _check_arrays(file: h5py.File, size: int, path: Path) -> dict[str, h5py.Data
         if item.external or item.is_virtual:  # would read other files
             raise InputError(f"{path} must hold its arrays itself; {name} lies in another file.")
         if item.nbytes > size:  # Keras does not compress
-            raise InputError(f"{path} must hold its arrays whole; {name} claims to be larger than the file.")
+            raise InputError(
+                f"{path} must hold its arrays in full; {name} claims to be larger than the file."
+            )
         arrays[name] = item
 
     file.visititems(collect)  # follows no links

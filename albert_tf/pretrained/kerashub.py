@@ -1,6 +1,5 @@
 """KerasHub preset directories of an AlbertBackbone: config.json and model.weights.h5."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ from albert_tf.pretrained.names import as_groups
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_ours, to_theirs
 from data_prep.errors import InputError
-from data_prep.files import read_json_object
+from data_prep.files import read_json_object, write_json
 
-CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.weights.h5"
-CLASS = "keras_hub>AlbertBackbone"
+_CONFIG_FILE = "config.json"
+_WEIGHTS_FILE = "model.weights.h5"
+_CLASS = "keras_hub>AlbertBackbone"
 _TOKENIZER = "assets/tokenizer"
 _FIELDS = {
     "vocab_size": "vocabulary_size",
@@ -34,7 +33,7 @@ _FIELDS = {
     "type_vocab_size": "num_segments",
     "hidden_dropout_prob": "dropout",
 }
-# Layers without weights, which Keras' file has nevertheless.
+# Layers without weights, which Keras' files list nevertheless.
 _EMPTY = (
     "layers/add",
     "layers/dropout",
@@ -48,12 +47,12 @@ def read_kerashub(folder: Path) -> StoredModel:
     """Reads a preset of an AlbertBackbone. It has no heads; activation and epsilon are fixed in KerasHub.
 
     Raises:
-      InputError: a file is missing or damaged or of another model, or names, shapes and configuration do not
+      InputError: a file is missing, damaged or from another model, or names, shapes and configuration do not
         fit each other.
     """
-    config, path = _config(folder / CONFIG_FILE), folder / WEIGHTS_FILE
+    config, path = _config(folder / _CONFIG_FILE), folder / _WEIGHTS_FILE
     weights = to_ours(read_hdf5(path), config, "kerashub", str(path))
-    vocabulary = find_vocabulary(folder / _TOKENIZER, ["*.spm"])
+    vocabulary = find_vocabulary(folder / _TOKENIZER, ["*.spm"], "*vocab*.txt")
     return StoredModel("kerashub", folder, config, weights, vocabulary)
 
 
@@ -61,36 +60,36 @@ def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
     """Writes a preset that `keras_hub.models.AlbertBackbone.from_preset` loads.
 
     Returns:
-      Notes on what KerasHub has no place for.
+      Notes on what KerasHub cannot hold.
 
     Raises:
-      InputError: KerasHub's backbone cannot be this model.
+      InputError: KerasHub's backbone cannot represent this model.
     """
     config = as_groups(stored.config)
     _check_representable(config, stored)
     values = {theirs: getattr(config, ours) for ours, theirs in _FIELDS.items()}
     values |= {"name": "albert_backbone", "trainable": True, "dtype": _dtype("float32")}
-    _write_json(folder / CONFIG_FILE, _serialized("albert_backbone", "AlbertBackbone", values))
+    write_json(folder / _CONFIG_FILE, _serialized("albert_backbone", "AlbertBackbone", values))
     arrays = to_theirs(stored.weights, stored.config, "kerashub")
     count = sum(array.size for array in arrays.values())
     metadata = {"keras_version": keras.__version__, "parameter_count": count}
     metadata["date_saved"] = datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")
-    _write_json(folder / "metadata.json", metadata)
-    _write_arrays(folder / WEIGHTS_FILE, arrays)
+    write_json(folder / "metadata.json", metadata)
+    _write_arrays(folder / _WEIGHTS_FILE, arrays)
     notes = _write_tokenizer(stored, folder)
     heads = [part for part in stored.parts if part != "pooler"]
     if heads:
-        notes.append(f"KerasHub's backbone has no place for heads: left out {', '.join(heads)}")
+        notes.append(f"KerasHub's backbone cannot hold heads: left out {', '.join(heads)}")
     if config.attention_probs_dropout_prob != config.hidden_dropout_prob:
-        notes.append("KerasHub has one dropout rate: hidden_dropout_prob stands for both")
+        notes.append("KerasHub has one dropout rate: hidden_dropout_prob is used for both")
     return notes
 
 
 def _config(path: Path) -> AlbertConfig:
     values = read_json_object(path)
     fields = values.get("config")
-    if values.get("registered_name") != CLASS or not isinstance(fields, dict):
-        raise InputError(f"{path} must be of {CLASS}. Received {values.get('registered_name')!r}.")
+    if values.get("registered_name") != _CLASS or not isinstance(fields, dict):
+        raise InputError(f"{path} must describe a {_CLASS}. Received {values.get('registered_name')!r}.")
     missing = [name for name in _FIELDS.values() if name not in fields]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}.")
@@ -133,7 +132,7 @@ def _write_tokenizer(stored: StoredModel, folder: Path) -> list[str]:
     (folder / _TOKENIZER / "vocabulary.spm").write_bytes(vocabulary.content)
     values = {"name": "albert_tokenizer", "trainable": True, "dtype": _dtype("int32"), "proto": None}
     values |= {"config_file": "tokenizer.json", "sequence_length": None, "add_bos": False, "add_eos": False}
-    _write_json(folder / "tokenizer.json", _serialized("albert_tokenizer", "AlbertTokenizer", values))
+    write_json(folder / "tokenizer.json", _serialized("albert_tokenizer", "AlbertTokenizer", values))
     return ["KerasHub's AlbertTokenizer does not lower-case"] if vocabulary.do_lower_case else []
 
 
@@ -149,7 +148,3 @@ def _serialized(module: str, class_name: str, config: dict[str, Any]) -> dict[st
 def _dtype(name: str) -> dict[str, Any]:
     config = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": name}}
     return {**config, "registered_name": None}
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=4) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Pretrained weights into models: `albert_tf.load_pretrained`, and for a model that is there already."""
+"""Loads pretrained weights: `load_pretrained` builds a model, `load_weights_into` sets an existing one."""
 
 import logging
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.own import build_model, is_run
+from albert_tf.pretrained.names import OPTIONAL_PARTS, as_groups
+from albert_tf.pretrained.own import is_run
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.weights import set_weights, weights_of
@@ -20,24 +20,29 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _POSITIONS = "embeddings/position_embeddings"
-# May differ between a checkpoint and the model that takes its weights: they are about training only.
+# May differ between a checkpoint and the model that takes its weights: they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A model with its weights, and what came with it.
+    """A model with its weights, and the vocabulary.
 
     Attributes:
       model: the encoder with both heads.
-      missing: which of "pooler", "masked_lm" and "sentence_order" the files did not hold; they have fresh
-        weights.
-      vocabulary: the vocabulary, where there was one.
+      missing: which of "pooler", "masked_lm" and "sentence_order" the files do not hold; they are newly
+        initialized.
+      vocabulary: the vocabulary, if the files include one.
     """
 
     model: AlbertPretrainer
     missing: tuple[str, ...]
     vocabulary: Vocabulary | None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Which of "pooler", "masked_lm" and "sentence_order" the files hold."""
+        return tuple(part for part in OPTIONAL_PARTS if part not in self.missing)
 
     @property
     def encoder(self) -> AlbertEncoder:
@@ -46,21 +51,21 @@ class Pretrained:
 
     @property
     def config(self) -> AlbertConfig:
-        """The model's shape, with activation, epsilon and dropout as the files say."""
+        """The model's shape, with activation, epsilon and dropout from the files."""
         return self.model.config
 
 
 def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretrained:
-    """Loads an ALBERT from any of the formats that it lives in; which one is recognised.
+    """Loads an ALBERT from any of the formats that it is published in; the format is detected.
 
     Args:
       source: a run of ours or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder,
-        prefix or .tar.gz), a TF-Hub SavedModel of Google's or Model Garden's, a Hugging Face or KerasHub
+        prefix or .tar.gz), a TF-Hub SavedModel by Google or Model Garden, a Hugging Face or KerasHub
         directory, or `hf://OWNER/NAME`.
-      seed: seeds the weights of what the files do not hold, and dropout.
+      seed: initializes the parts that the files do not hold, and seeds dropout.
 
     Returns:
-      The model, which parts the files did not hold (logged, too), and the vocabulary.
+      The model, the parts that the files do not hold (also logged), and the vocabulary.
 
     Raises:
       InputError: `source` is none of these, or its files are damaged or do not fit each other.
@@ -68,9 +73,14 @@ def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretraine
     stored = read(source)
     if stored.missing:
         logging.getLogger(__name__).warning(
-            "%s holds no %s: fresh weights there", source, ", ".join(stored.missing)
+            "%s holds no %s: newly initialized", source, ", ".join(stored.missing)
         )
-    return Pretrained(build_model(stored, seed), stored.missing, stored.vocabulary)
+    return as_pretrained(stored, seed)
+
+
+def as_pretrained(stored: StoredModel, seed: int | None = None) -> Pretrained:
+    """A model with the weights of files that were read; see `load_pretrained`."""
+    return Pretrained(stored.to_pretrainer(seed), stored.missing, stored.vocabulary)
 
 
 def load_weights_into(
@@ -83,17 +93,17 @@ def load_weights_into(
     """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
 
     Args:
-      model: of the same shape and mathematics. Its dropout may be another, and where all layers share their
-        parameters so may their number.
+      model: has the same shape and mathematics. Its dropout may differ, and if all layers share their
+        parameters, the number of layers too.
       source: as for `load_pretrained`.
-      resize_positions: take as many rows of the position table as both have; further ones stay as initialized.
-      optimizer: built for the model, if the moments and the count of steps of a run of ours are wanted too.
+      resize_positions: copy the rows of the position table that both have; the others stay as initialized.
+      optimizer: built for the model; receives the moments and the step count, which only our runs hold.
 
     Returns:
-      Which of "pooler", "masked_lm" and "sentence_order" `source` does not hold; the model keeps its own there.
+      Which of "pooler", "masked_lm" and "sentence_order" `source` does not hold; the model keeps its own.
 
     Raises:
-      InputError: `source` cannot be read, or is of another model or optimizer; then the model is as it was.
+      InputError: `source` cannot be read, or holds another model or optimizer; the model is then unchanged.
     """
     if is_run(Path(source)):
         load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
@@ -101,7 +111,7 @@ def load_weights_into(
     if optimizer is not None:
         raise InputError(
             f"--init_optimizer needs a run of ours or a checkpoint in it. Received {source}, which has no moments "
-            "for this optimizer; leave it out."
+            "for this optimizer; leave the flag out."
         )
     stored = read(source)
     _check_same_model(stored, model.config, source, resize_positions)
@@ -120,21 +130,21 @@ def _check_same_model(
         there.parameter_sharing,
         given.parameter_sharing,
     ):
-        there, given = as_groups(there), as_groups(given)  # nothing shared is as many groups as layers
+        there, given = as_groups(there), as_groups(given)  # sharing nothing is one group for each layer
     free = set(_FREE)
     if there.parameter_sharing == "all" and there.num_hidden_groups == 1:
-        free.add("num_hidden_layers")  # however many there are, their weights are the same
+        free.add("num_hidden_layers")  # any number of layers has the same weights
     if resize_positions:
         free.add("max_position_embeddings")
     different = [
-        f"{name} {value} there, {getattr(given, name)} here"
+        f"{name} is {value}, not {getattr(given, name)}"
         for name, value in there.to_dict().items()
         if name not in free and value != getattr(given, name)
     ]
     if different:
         hint = ""
         if any(name.startswith("max_position_embeddings") for name in different):
-            hint = " --resize_positions takes the rows of the position table that both have."
+            hint = " --resize_positions copies the rows of the position table that both have."
         raise InputError(
-            f"{source} is of another model than this configuration: {'; '.join(different)}.{hint}"
+            f"{source} holds another model than this configuration: {'; '.join(different)}.{hint}"
         )

@@ -11,13 +11,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.parameters import distinct_layers
 
 Naming = Literal["ours", "tf1", "huggingface", "kerashub", "garden"]
-# What a file may lack: the masked-LM model of Hugging Face has no pooler, TF-Hub's has no sentence-order head.
+# Parts that a file may lack: Hugging Face's masked-LM model has no pooler, TF-Hub's no sentence-order head.
 OPTIONAL_PARTS = ("pooler", "masked_lm", "sentence_order")
 PROJECTION = "embeddings/embedding_projection"
 
 
-class Row(NamedTuple):
-    """One layer: its parameters' kind, its size (inputs and outputs), and its name in each format.
+class LayerNames(NamedTuple):
+    """One layer: the kind of its parameters, its size (inputs and outputs), and its name in each format.
 
     Kinds: "table" an embedding; "norm" a LayerNorm; "dense" a kernel and a bias; "split" a dense layer whose
     outputs are heads, "merge" one whose inputs are; "logits" a dense layer that TF1 stores by outputs; "bias".
@@ -33,73 +33,73 @@ class Row(NamedTuple):
 
 
 _EMBEDDINGS = (
-    Row(
+    LayerNames(
         "table", "VE", "embeddings/word_embeddings", "bert/embeddings/word_embeddings",
         "albert.embeddings.word_embeddings", "layers/reversible_embedding", "word_embeddings",
     ),
-    Row(
+    LayerNames(
         "table", "TE", "embeddings/position_embeddings", "bert/embeddings/position_embeddings",
         "albert.embeddings.position_embeddings", "layers/position_embedding", "position_embedding",
     ),
-    Row(
+    LayerNames(
         "table", "SE", "embeddings/token_type_embeddings", "bert/embeddings/token_type_embeddings",
         "albert.embeddings.token_type_embeddings", "layers/embedding", "type_embeddings",
     ),
-    Row(
+    LayerNames(
         "norm", "E", "embeddings/layer_norm", "bert/embeddings/LayerNorm",
         "albert.embeddings.LayerNorm", "layers/layer_normalization", "embeddings/layer_norm",
     ),
-    Row(
+    LayerNames(
         "dense", "EH", PROJECTION, "bert/encoder/embedding_hidden_mapping_in",
         "albert.encoder.embedding_hidden_mapping_in", "layers/dense", "embedding_projection",
     ),
 )  # fmt: skip
 # {a}, {f}: our attention and feed-forward part; {g}, {i}: group and block inside it; {n}: KerasHub's count.
 _BLOCK = (
-    Row(
+    LayerNames(
         "split", "HH", "attention_{a}_{i}/query",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/query",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.query",
         "layers/transformer_encoder{n}/_self_attention_layer/query_dense", "transformer/self_attention/query",
     ),
-    Row(
+    LayerNames(
         "split", "HH", "attention_{a}_{i}/key",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/key",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.key",
         "layers/transformer_encoder{n}/_self_attention_layer/key_dense", "transformer/self_attention/key",
     ),
-    Row(
+    LayerNames(
         "split", "HH", "attention_{a}_{i}/value",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/value",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.value",
         "layers/transformer_encoder{n}/_self_attention_layer/value_dense", "transformer/self_attention/value",
     ),
-    Row(
+    LayerNames(
         "merge", "HH", "attention_{a}_{i}/output",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/output/dense",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.dense",
         "layers/transformer_encoder{n}/_self_attention_layer/output_dense",
         "transformer/self_attention/attention_output",
     ),
-    Row(
+    LayerNames(
         "norm", "H", "attention_{a}_{i}/layer_norm",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/LayerNorm",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.LayerNorm",
         "layers/transformer_encoder{n}/_self_attention_layer_norm", "transformer/self_attention_layer_norm",
     ),
-    Row(
+    LayerNames(
         "dense", "HF", "ffn_{f}_{i}/intermediate",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/ffn_1/intermediate/dense",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.ffn",
         "layers/transformer_encoder{n}/_feedforward_intermediate_dense", "transformer/intermediate",
     ),
-    Row(
+    LayerNames(
         "dense", "FH", "ffn_{f}_{i}/output",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/ffn_1/intermediate/output/dense",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.ffn_output",
         "layers/transformer_encoder{n}/_feedforward_output_dense", "transformer/output",
     ),
-    Row(
+    LayerNames(
         "norm", "H", "ffn_{f}_{i}/layer_norm",
         "bert/encoder/transformer/group_{g}/inner_group_{i}/LayerNorm_1",
         "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.full_layer_layer_norm",
@@ -107,20 +107,22 @@ _BLOCK = (
     ),
 )  # fmt: skip
 _POOLER_AND_HEADS = (
-    Row("dense", "HH", "pooler", "bert/pooler/dense", "albert.pooler", "layers/dense_1", "pooler_transform"),
-    Row(
+    LayerNames(
+        "dense", "HH", "pooler", "bert/pooler/dense", "albert.pooler", "layers/dense_1", "pooler_transform"
+    ),
+    LayerNames(
         "dense", "HE", "masked_lm/transform", "cls/predictions/transform/dense", "predictions.dense",
         garden="bert/cls/predictions/transform/dense",
     ),
-    Row(
+    LayerNames(
         "norm", "E", "masked_lm/layer_norm", "cls/predictions/transform/LayerNorm", "predictions.LayerNorm",
         garden="bert/cls/predictions/transform/LayerNorm",
     ),
-    Row(
+    LayerNames(
         "bias", "V", "masked_lm/output_bias", "cls/predictions/output_bias", "predictions.bias",
         garden="bert/cls/predictions/output_bias/bias",
     ),
-    Row(
+    LayerNames(
         "logits", "H2", "sentence_order/classifier", "cls/seq_relationship", "sop_classifier.classifier"
     ),
 )  # fmt: skip
@@ -144,12 +146,12 @@ class Parameter:
     """One array under two names.
 
     Attributes:
-      ours: our name, the variable's path without the model's name.
+      ours: our name: the variable's path without the model's name.
       theirs: the name in the other format.
       part: "encoder", or one of `OPTIONAL_PARTS`.
-      shape: of our array.
-      their_shape: of the other format's.
-      transposed: whether theirs is ours transposed; otherwise both have the same numbers in the same order.
+      shape: the shape of our array.
+      their_shape: the shape of the other format's array.
+      transposed: whether theirs is ours transposed; otherwise both hold the same numbers in the same order.
     """
 
     ours: str
@@ -163,21 +165,21 @@ class Parameter:
 def parameters(config: AlbertConfig, naming: Naming) -> list[Parameter]:
     """Every parameter of a model that a format has a name for.
 
-    Formats that know groups only get one group a layer where `parameter_sharing` is not "all": what layers
-    have in common is then listed once for each.
+    Formats that only have groups get one group for each layer if `parameter_sharing` is not "all": parameters
+    that layers share are then listed once for each of them.
     """
     return [parameter for row in _rows(config, naming) for parameter in _parameters(row, config, naming)]
 
 
 def as_groups(config: AlbertConfig) -> AlbertConfig:
-    """The same model for formats that have groups and no `parameter_sharing`."""
+    """The configuration of the same model for formats that have groups but no `parameter_sharing`."""
     if config.parameter_sharing == "all":
         return config
     values = {**config.to_dict(), "parameter_sharing": "all", "num_hidden_groups": config.num_hidden_layers}
     return AlbertConfig.from_dict(values)
 
 
-def _rows(config: AlbertConfig, naming: Naming) -> Iterator[Row]:
+def _rows(config: AlbertConfig, naming: Naming) -> Iterator[LayerNames]:
     for row in _EMBEDDINGS:
         is_absent = row.ours == PROJECTION and config.embedding_size == config.hidden_size
         if not is_absent or naming in _ALWAYS_PROJECTED:
@@ -195,11 +197,11 @@ def _rows(config: AlbertConfig, naming: Naming) -> Iterator[Row]:
                 "n": f"_{count}" if count else "",
             }
             for row in _BLOCK:
-                yield Row(row.kind, row.size, *(name.format(**numbers) for name in row[2:]))
+                yield LayerNames(row.kind, row.size, *(name.format(**numbers) for name in row[2:]))
     yield from _POOLER_AND_HEADS
 
 
-def _parameters(row: Row, config: AlbertConfig, naming: Naming) -> Iterator[Parameter]:
+def _parameters(row: LayerNames, config: AlbertConfig, naming: Naming) -> Iterator[Parameter]:
     base = getattr(row, naming)
     if not base:
         return
@@ -213,10 +215,8 @@ def _parameters(row: Row, config: AlbertConfig, naming: Naming) -> Iterator[Para
         "2": 2,
     }
     kernel = tuple(sizes[letter] for letter in row.size)
-    shapes = (
-        kernel,
-        kernel[-1:],
-    )  # the second: a bias, gamma or beta; a table or a bias alone has only the first
+    # The second is a bias, gamma or beta; a table or a bias alone has only the first.
+    shapes = (kernel, kernel[-1:])
     head = row.ours.split("/")[0]
     part = head if head in OPTIONAL_PARTS else "encoder"
     for mine, suffix, shape in zip(

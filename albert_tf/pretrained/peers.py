@@ -1,8 +1,8 @@
-"""Files run by their format's own library, in a process of its own: PyTorch's compiler aborts beside TensorFlow.
+"""Runs files by the library of their format, in a separate process: PyTorch's compiler aborts beside TensorFlow.
 
     python -P albert_tf/pretrained/peers.py huggingface FOLDER INPUTS.npz OUTPUTS.npz
 
-Imports nothing of ours, so that a peer computes by its own code alone.
+Imports nothing from this library, so that a peer computes with its own code only.
 """
 
 import importlib.util
@@ -14,13 +14,13 @@ PACKAGES = {"huggingface": ("transformers", "torch"), "kerashub": ("keras_hub",)
 
 
 def is_installed(naming: str) -> bool:
-    """Whether there is a peer for files of this format, and it is installed."""
+    """Whether a library for files of this format exists and is installed."""
     packages = PACKAGES.get(naming, ())
     return bool(packages) and all(importlib.util.find_spec(package) for package in packages)
 
 
 def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
-    """Outputs of transformers' `AlbertForPreTraining`, under our names; heads that are not there are random."""
+    """Outputs of transformers' `AlbertForPreTraining`, under our names; heads that the files lack are random."""
     import torch
     import transformers
 

@@ -1,16 +1,18 @@
-"""What every reader returns and every writer takes: a model as it lies in files."""
+"""What every reader returns and every writer takes: a model as files hold it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.names import OPTIONAL_PARTS
-from albert_tf.pretrained.weights import parts_of
+from albert_tf.pretrained.weights import parts_of, set_weights
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
 Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras", "export"]
@@ -21,12 +23,12 @@ class StoredModel:
     """A model read from files, or about to be written.
 
     Attributes:
-      format: what the files are.
+      format: the format of the files.
       path: where they are.
       config: the model's shape.
       weights: float32 arrays under our names (`names.parameters`).
-      vocabulary: if there is one.
-      notes: sentences on what the files could not say, or hold.
+      vocabulary: the vocabulary, if the files include one.
+      notes: sentences on what the format could not express or the files do not hold.
     """
 
     format: Format
@@ -43,32 +45,41 @@ class StoredModel:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Which of them they do not."""
+        """Which of "pooler", "masked_lm" and "sentence_order" the files do not hold."""
         return tuple(part for part in OPTIONAL_PARTS if part not in self.parts)
+
+    def to_pretrainer(self, seed: int | None = None) -> AlbertPretrainer:
+        """A model with these weights; parts that the files do not hold are initialized from `seed`."""
+        model = AlbertPretrainer(self.config, seed=seed)
+        set_weights(model, self.weights)
+        return model
 
 
 def check_vocabulary(stored: StoredModel) -> None:
-    """Raises InputError where the vocabulary is damaged or has more pieces than the model has embeddings."""
+    """Raises InputError if the vocabulary is damaged or has more pieces than the model has embeddings."""
     if stored.vocabulary is None:
         return
     pieces = stored.vocabulary.count_pieces()
     if pieces > stored.config.vocab_size:
         raise InputError(
             f"The vocabulary at {stored.path} has {pieces} pieces, more than the model's `vocab_size`, "
-            f"{stored.config.vocab_size}: it is another model's."
+            f"{stored.config.vocab_size}: it belongs to another model."
         )
 
 
 def find_vocabulary(
-    folder: Path, sentencepiece: Sequence[str], wordpiece: str = "*vocab*.txt", do_lower_case: bool = True
+    folder: Path,
+    sentencepiece: Sequence[str] = ("*.model",),
+    wordpiece: str = "vocab.txt",
+    do_lower_case: bool = True,
 ) -> Vocabulary | None:
     """The vocabulary in a folder.
 
     Args:
       folder: where to look.
-      sentencepiece: patterns of a SentencePiece model's name; the first that matches counts.
-      wordpiece: pattern of a WordPiece vocabulary's.
-      do_lower_case: what is known of it.
+      sentencepiece: glob patterns for a SentencePiece model; the first that matches is taken.
+      wordpiece: glob pattern for a WordPiece vocabulary.
+      do_lower_case: what is known about it.
 
     Raises:
       InputError: several files match one pattern.
@@ -82,8 +93,13 @@ def find_vocabulary(
         if len(files) > 1:
             names = ", ".join(file.name for file in files)
             raise InputError(
-                f"{folder} holds several vocabularies: {names}. Leave the one that belongs to it."
+                f"{folder} holds several vocabularies: {names}. Keep the one that belongs to it."
             )
         if files:
             return Vocabulary(kind, files[0].read_bytes(), do_lower_case, str(files[0]))
     return None
+
+
+def read_optional_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one if there is no file."""
+    return read_json_object(path) if path.exists() else {}

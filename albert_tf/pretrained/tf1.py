@@ -10,10 +10,10 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.names import as_groups
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_ours, to_theirs
-from data_prep.errors import InputError
+from data_prep.errors import InputError, first_line
 
 CONFIG_FILE = "albert_config.json"
-CHECKPOINT = "model.ckpt-best"  # as Google's archives have it
+_CHECKPOINT = "model.ckpt-best"  # the name in Google's archives
 _HUB_SCOPE = "module/"
 _OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step")
 
@@ -23,7 +23,7 @@ def read_tf1(prefix: Path, folder: Path) -> StoredModel:
 
     Args:
       prefix: the checkpoint's path without .index.
-      folder: where the configuration and the vocabulary are.
+      folder: the folder with the configuration and the vocabulary.
 
     Raises:
       InputError: a file is missing or damaged, or names, shapes and configuration do not fit each other.
@@ -34,15 +34,15 @@ def read_tf1(prefix: Path, folder: Path) -> StoredModel:
         for name, array in read_arrays(prefix, lambda name: not name.endswith(_OPTIMIZER)).items()
     }
     weights = to_ours(arrays, config, "tf1", str(prefix))
-    return StoredModel("tf1", prefix, config, weights, find_vocabulary(folder, ["*.model"]))
+    return StoredModel("tf1", prefix, config, weights, find_vocabulary(folder, wordpiece="*vocab*.txt"))
 
 
 def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray]:
-    """Arrays of a TensorFlow checkpoint, of TF1 or TF2, under the names that they have there.
+    """The arrays of a TF1 or TF2 checkpoint, under the checkpoint's own names.
 
     Args:
       prefix: the checkpoint's path without .index.
-      is_wanted: says of a name whether to read it.
+      is_wanted: whether to read the array of a name.
 
     Raises:
       InputError: the files are missing or damaged.
@@ -52,22 +52,21 @@ def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: Tr
         return {
             name: reader.get_tensor(name) for name in filter(is_wanted, reader.get_variable_to_shape_map())
         }
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: cut short
-        reason = str(getattr(error, "message", error)).splitlines()[0]
-        raise InputError(f"The checkpoint {prefix} cannot be read: {reason}") from None
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: a truncated file
+        raise InputError(f"The checkpoint {prefix} cannot be read: {first_line(error)}") from None
 
 
 def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
     """Writes a checkpoint that google-research/albert restores, with its configuration and vocabulary.
 
     Returns:
-      Notes on what the original's code does not know.
+      Notes on what the original's code does not support.
     """
     config = as_groups(stored.config)
     arrays = to_theirs(stored.weights, stored.config, "tf1")
     names = sorted(arrays)
     tf.raw_ops.SaveV2(
-        prefix=str(folder / CHECKPOINT),
+        prefix=str(folder / _CHECKPOINT),
         tensor_names=names,
         shape_and_slices=[""] * len(names),
         tensors=[arrays[name] for name in names],
@@ -77,14 +76,14 @@ def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
         stored.vocabulary.save(folder)
     notes = []
     if config.layer_norm_epsilon != 1e-12:
-        notes.append(f"google-research/albert has epsilon 1e-12 and ignores {config.layer_norm_epsilon:g}")
+        notes.append(f"google-research/albert uses epsilon 1e-12 and ignores {config.layer_norm_epsilon:g}")
     if config.hidden_act == "gelu_erf":
-        notes.append("google-research/albert does not know the activation gelu_erf")
+        notes.append("google-research/albert does not support the activation gelu_erf")
     return notes
 
 
 def _config_file(folder: Path) -> Path:
-    """albert_config.json, or the one file that has such a name."""
+    """albert_config.json, or else the only file with a similar name."""
     files = sorted(folder.glob("*config*.json"))
     if (folder / CONFIG_FILE) in files or len(files) != 1:
         return folder / CONFIG_FILE

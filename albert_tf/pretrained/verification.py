@@ -1,32 +1,40 @@
-"""Do two sets of files compute the same? Forward passes on random input."""
+"""Checks that two sets of files hold the same model: forward passes of both on the same random input."""
 
 import importlib.metadata
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained import peers
-from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 
 TOLERANCE = 1e-4  # of the largest output, or of 1; float32 in another order of summation stays far below
 _BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4
+# The parts that a file must hold for each output to mean anything.
+_NEEDED_PARTS = {
+    "sequence_output": (),
+    "pooled_output": ("pooler",),
+    "masked_lm_logits": ("masked_lm",),
+    "sentence_order_logits": ("pooler", "sentence_order"),
+}
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How far the outputs of two models lie apart.
+class OutputComparison:
+    """How far apart the outputs of two models are.
 
     Attributes:
-      difference: the largest, over all outputs.
-      scale: the largest output.
-      outputs: which were compared.
-      source_run_by, result_run_by: whose code computed them.
+      difference: the largest absolute difference, over all outputs.
+      scale: the largest absolute output of the source.
+      outputs: the names of the outputs that were compared.
+      source_run_by, result_run_by: the packages that computed them.
     """
 
     difference: float
@@ -37,7 +45,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The result in words."""
         return (
             f"verified: maximum difference {self.difference:.2g}, of outputs up to {self.scale:.2g}, in "
             f"{', '.join(self.outputs)} (source run by {self.source_run_by}, result by {self.result_run_by})"
@@ -45,28 +53,51 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the difference is one of rounding; NaN is not."""
+        """Whether the outputs differ by rounding only; NaN is a difference."""
         return self.difference <= TOLERANCE * max(1.0, self.scale)
 
 
-def compare(source: StoredModel, result: StoredModel, seed: int = 0) -> Comparison:
+def compare_outputs(
+    source: Mapping[str, Any], result: Mapping[str, Any], source_run_by: str, result_run_by: str
+) -> OutputComparison:
+    """Compares the arrays that have the same name in both mappings."""
+    common = tuple(name for name in source if name in result)
+    assert common
+    pairs = [(np.asarray(source[name]), np.asarray(result[name])) for name in common]
+    # np.max, since max() may ignore a NaN
+    difference = float(np.max([np.abs(theirs - ours).max() for ours, theirs in pairs]))
+    scale = float(np.max([np.abs(ours).max() for ours, _ in pairs]))
+    return OutputComparison(difference, scale, common, source_run_by, result_run_by)
+
+
+def compare_models(source: StoredModel, result: StoredModel, seed: int = 0) -> OutputComparison:
     """Runs both models on the same random input.
 
-    Where transformers or keras_hub is installed, files of their format are run by them and not by us: a name
-    that our table has wrong then shows.
+    If transformers or keras_hub is installed, it runs the files of its own format instead of this library, so
+    that a wrong name in the table of parameters shows.
     """
-    batch = random_batch(source.config, seed)
-    first, first_runner = _outputs(source, batch)
-    second, second_runner = _outputs(result, batch)
-    common = tuple(name for name in first if name in second)
-    assert common
-    # np.max, since max() may pass over a NaN
-    difference = float(np.max([np.abs(first[name] - second[name]).max() for name in common]))
-    scale = float(np.max([np.abs(first[name]).max() for name in common]))
-    return Comparison(difference, scale, common, first_runner, second_runner)
+    batch = random_inputs(source.config, seed)
+    ours, source_run_by = _outputs(source, batch)
+    theirs, result_run_by = _outputs(result, batch)
+    return compare_outputs(ours, theirs, source_run_by, result_run_by)
 
 
-def random_batch(config: AlbertConfig, seed: int) -> dict[str, np.ndarray]:
+def check_equal(comparison: OutputComparison, *, rounded: bool = False) -> None:
+    """Raises InputError if the outputs differ by more than rounding.
+
+    Args:
+      comparison: of the source and the result.
+      rounded: whether the result stores or computes fewer bits on purpose: then any finite difference passes.
+    """
+    if not (np.isfinite(comparison.difference) if rounded else comparison.is_equal):
+        raise InputError(
+            f"The result does not compute what the source does: the largest difference is "
+            f"{comparison.difference:.2g}, of outputs up to {comparison.scale:.2g} "
+            f"({comparison.source_run_by} against {comparison.result_run_by}). Nothing was written."
+        )
+
+
+def random_inputs(config: AlbertConfig, seed: int) -> dict[str, np.ndarray]:
     """Random ids, (B, T), with padding and several token types, and masked_lm_positions (B, P), all int32."""
     rng = np.random.default_rng(seed)
     T = min(_LONGEST, config.max_position_embeddings)
@@ -81,28 +112,18 @@ def random_batch(config: AlbertConfig, seed: int) -> dict[str, np.ndarray]:
 
 
 def _outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str]:
-    """What the files say, and whose code said it; outputs of parts that the files do not hold are left out."""
+    """The outputs of the parts that the files hold, and the package that computed them."""
     if stored.path.is_dir() and peers.is_installed(stored.format):
         package = peers.PACKAGES[stored.format][0]
-        runner = f"{package} {importlib.metadata.version(package)}"
-        return _of_parts(stored, _peer_outputs(stored, batch)), runner
-    return _of_parts(stored, _our_outputs(stored, batch)), "albert_tf"
-
-
-def _of_parts(stored: StoredModel, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    needs = {
-        "sequence_output": (),
-        "pooled_output": ("pooler",),
-        "masked_lm_logits": ("masked_lm",),
-        "sentence_order_logits": ("pooler", "sentence_order"),
-    }
-    return {
-        name: outputs[name] for name in needs if name in outputs and set(needs[name]) <= set(stored.parts)
-    }
+        run_by, outputs = f"{package} {importlib.metadata.version(package)}", _peer_outputs(stored, batch)
+    else:
+        run_by, outputs = "albert_tf", _our_outputs(stored, batch)
+    names = [name for name, needed in _NEEDED_PARTS.items() if set(needed) <= set(stored.parts)]
+    return {name: outputs[name] for name in names if name in outputs}, run_by
 
 
 def _our_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    model = build_model(stored, seed=0)
+    model = stored.to_pretrainer(seed=0)
     outputs = {**model.encoder(batch), **model(batch)}
     return {name: np.asarray(value) for name, value in outputs.items()}
 
@@ -112,24 +133,14 @@ def _peer_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str
         inputs, outputs = f"{folder}/inputs.npz", f"{folder}/outputs.npz"
         np.savez(inputs, **batch)  # type: ignore[arg-type]
         arguments = [stored.format, str(stored.path.absolute()), inputs, outputs]
-        # -P: our folder is no place to import from.
+        # -P keeps this library's folder out of the peer's import path.
         command = [sys.executable, "-P", peers.__file__, *arguments]
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         if process.returncode:
             reason = (process.stderr.strip() or "no reason given").splitlines()[-1]
             raise InputError(
-                f"{peers.PACKAGES[stored.format][0]}, which is installed here, cannot run {stored.path}: {reason} "
-                "(--noverify converts without running anything)"
+                f"{peers.PACKAGES[stored.format][0]}, which is installed, cannot run {stored.path}: {reason} "
+                "(--noverify converts without running the result)"
             )
         with np.load(outputs) as arrays:
             return dict(arrays)
-
-
-def check_equal(comparison: Comparison) -> None:
-    """Raises InputError where the difference is more than rounding."""
-    if not comparison.is_equal:
-        raise InputError(
-            f"The result does not compute what the source does: the largest difference is "
-            f"{comparison.difference:.2g}, of outputs up to {comparison.scale:.2g} "
-            f"({comparison.source_run_by} against {comparison.result_run_by}). Nothing was written."
-        )

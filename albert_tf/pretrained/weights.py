@@ -1,4 +1,4 @@
-"""Arrays between a file's names and ours, and in and out of a model: all of them or an error."""
+"""Renames arrays between a file's names and ours, and gets and sets the weights of models: all, or an error."""
 
 from collections.abc import Iterable
 
@@ -19,19 +19,19 @@ def to_ours(
     """Renames and reshapes a file's arrays.
 
     Args:
-      arrays: everything that the file holds as weights, under its names.
-      config: the model that the file says it is.
-      naming: whose names these are.
+      arrays: all weights in the file, under its names.
+      config: the model that the file describes.
+      naming: the format whose names these are.
       where: the file, for messages.
 
     Returns:
       float32 arrays under our names: the encoder, and each of `OPTIONAL_PARTS` that the file has.
 
     Raises:
-      InputError: lists names that are missing or left over, wrong shapes and dtypes, arrays with NaN.
+      InputError: names are missing or left over, shapes or dtypes are wrong, or arrays hold NaN; all are listed.
     """
     blocks = as_groups(config).num_hidden_groups * config.inner_group_num
-    if blocks > len(arrays):  # before a list of all their names is made
+    if blocks > len(arrays):  # before all their names are listed
         raise InputError(f"{where} does not fit its configuration: {blocks} blocks in {len(arrays)} arrays.")
     known = parameters(config, naming)
     present = {row.part for row in known if row.theirs in arrays} | {"encoder"}
@@ -58,11 +58,7 @@ def to_theirs(weights: dict[str, np.ndarray], config: AlbertConfig, naming: Nami
     for row in parameters(config, naming):
         array = weights.get(row.ours)
         if array is None and row.ours.startswith(PROJECTION):  # E == H, where the original has none
-            array = (
-                np.eye(*row.shape, dtype=np.float32)
-                if len(row.shape) == 2
-                else np.zeros(row.shape, "float32")
-            )
+            array = _neutral(row.shape)
         if array is not None:
             theirs = array.T if row.transposed else array.reshape(row.their_shape)
             arrays[row.theirs] = np.ascontiguousarray(theirs)
@@ -70,7 +66,7 @@ def to_theirs(weights: dict[str, np.ndarray], config: AlbertConfig, naming: Nami
 
 
 def parts_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Which of `OPTIONAL_PARTS` have weights among our names."""
+    """Which of `OPTIONAL_PARTS` have a weight among `names`, which are ours."""
     heads = {name.split("/")[0] for name in names}
     return tuple(part for part in OPTIONAL_PARTS if part in heads)
 
@@ -81,7 +77,7 @@ def weights_of(model: AlbertPretrainer) -> dict[str, np.ndarray]:
 
 
 def set_weights(model: AlbertPretrainer, weights: dict[str, np.ndarray]) -> None:
-    """Sets the weights that are given; parts that are not keep theirs."""
+    """Sets the given weights; the others stay as they are."""
     variables = variables_by_name(model)
     assert weights.keys() <= variables.keys()
     for name, array in weights.items():
@@ -89,7 +85,7 @@ def set_weights(model: AlbertPretrainer, weights: dict[str, np.ndarray]) -> None
 
 
 def variables_by_name(model: AlbertPretrainer) -> dict:
-    """Path without the model's name -> variable, for everything that is trained."""
+    """Our name -> variable, for everything that is trained."""
     return {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
 
 
@@ -118,9 +114,13 @@ def _listed(items: Iterable[str], separator: str = ", ") -> str:
 
 
 def _check_identity(array: np.ndarray, where: str) -> None:
-    neutral = np.eye(len(array)) if array.ndim == 2 else np.zeros(len(array))
-    if not np.array_equal(array, neutral):
+    if not np.array_equal(array, _neutral(array.shape)):
         raise InputError(
-            f"{where} projects embeddings that are as wide as the layers already (E == H), which ALBERT does "
+            f"{where} projects embeddings that are already as wide as the layers (E == H), which ALBERT does "
             "not: only the identity can be read there."
         )
+
+
+def _neutral(shape: tuple[int, ...]) -> np.ndarray:
+    """The kernel or bias of a projection that changes nothing."""
+    return np.eye(*shape, dtype=np.float32) if len(shape) == 2 else np.zeros(shape, np.float32)

@@ -150,13 +150,13 @@ def test_a_runs_folder_and_the_command(model_file, tmp_path, capsys):
 
 def test_another_tasks_model(model_file, tmp_path):
     _, file = saved("words", model_file, tmp_path)
-    with pytest.raises(InputError, match="is of a TextClassifier or TextRegressor.*holds a TokenClassifier"):
+    with pytest.raises(InputError, match="takes a TextClassifier or TextRegressor.*holds a TokenClassifier"):
         export_model(file, tmp_path / "saved", "classifier")
     CASES["text"].build(None).save(tmp_path / "none.keras")
     with pytest.raises(InputError, match="needs a vocabulary"):
         export_model(tmp_path / "none.keras", tmp_path / "saved", "classifier")
     (tmp_path / "damaged.keras").write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(InputError, match="is not a whole .keras file"):
+    with pytest.raises(InputError, match="is not a complete .keras file"):
         export_model(tmp_path / "damaged.keras", tmp_path / "saved", "classifier")
     with pytest.raises(InputError, match="--model_dir must be the folder of a fine-tuned model"):
         export_model(tmp_path / "nowhere", tmp_path / "saved", "classifier")
@@ -182,10 +182,10 @@ def test_files_that_claim_too_much_or_hold_code(model_file, tmp_path):
     with pytest.warns(UserWarning, match="This is unsafe"):
         code = keras.saving.serialize_keras_object(lambda path=str(canary): __import__("os").mkdir(path))
     described["config"]["preprocessor"] = code
-    refused(described, "is not a whole fine-tuned model: .*lambda")
+    refused(described, "is not a complete fine-tuned model: .*lambda")
     described["config"]["encoder"]["config"]["vocab_size"] = 5 * 10**12
     refused(described, r"does not fit its configuration: it has [\d,]+ bytes for 50,0")
     described["registered_name"] = "keras>Functional"
-    refused(described, "is of a TextClassifier or TextRegressor")
+    refused(described, "takes a TextClassifier or TextRegressor")
     assert not canary.exists()
     assert not (tmp_path / "saved").exists()

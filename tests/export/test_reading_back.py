@@ -83,7 +83,7 @@ def test_damaged_exports(copied):
 def test_kinds_that_are_for_predictions(source, model_file, tmp_path):
     export_model(source, tmp_path / "embedding", "embedding")
     with pytest.raises(
-        InputError, match="a kind that is for predictions only. Of exports --kind=encoder is read"
+        InputError, match="an export for predictions only. Only exports of --kind=encoder can be read"
     ):
         read(tmp_path / "embedding")
     export_model(source, tmp_path / "preprocessor", "preprocessor", seq_length=8)

@@ -12,9 +12,9 @@ from albert_tf.pretrained.conversion import convert
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
+from export.encoder import build_encoder
 from export.run import export_model
-from export.savedmodel import build_export
-from export.saving import replaced_folder, verified
+from export.savedmodel import check_savedmodel, write_savedmodel
 from tests.albert_tf.pretrained.random_models import spm_model
 from tests.export.conftest import write_source
 
@@ -81,7 +81,7 @@ def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [
-        (None, "Only --kind=encoder goes without a vocabulary"),
+        (None, "needs a vocabulary, which .*source does not hold"),
         (
             Vocabulary("wordpiece", WORDPIECE.content.replace(b"[MASK]", b"[XXXX]")),
             r"must have the symbols .* .*source/vocab.txt lacks \[MASK\]",
@@ -107,6 +107,19 @@ def test_an_earlier_export_survives_a_failure(source, tmp_path):
         export_model(source, tmp_path / "saved", "preprocessor", seq_length=1)
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
     assert (tmp_path / "saved" / "README.md").read_text() == before
+    export_model(source, tmp_path / "saved", "preprocessor", seq_length=9)
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    assert (tmp_path / "saved" / "README.md").read_text() != before
+
+
+def test_other_files_survive(source, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="--output must be a new or empty folder"):
+        export_model(source, tmp_path / "mine")
+    with pytest.raises(InputError, match="--output must be a folder"):
+        export_model(source, tmp_path / "mine" / "thesis.tex")
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
 
 
 @pytest.mark.slow
@@ -166,18 +179,18 @@ def test_the_source_is_never_replaced(source, tmp_path):
 
 @pytest.mark.slow
 def test_other_outputs_than_the_model_s_are_refused(source, tmp_path):
-    model = load_pretrained(source).model
-    export = build_export(model)
-    with replaced_folder(tmp_path / "saved") as aside:
-        tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
-        verified(export, aside)
-        kernel = model.encoder.attentions[0][0].query.kernel
-        kernel.assign(kernel[::-1])
-        with pytest.raises(InputError, match="does not compute what the source does"):
-            verified(export, aside)
-        kernel.assign(np.full(kernel.shape, np.nan))
-        with pytest.raises(InputError, match="does not compute what the source does"):
-            verified(export, aside)
+    pretrained = load_pretrained(source)
+    (tmp_path / "assets").mkdir()
+    export = build_encoder(pretrained, tmp_path / "assets")
+    write_savedmodel(export, tmp_path / "saved")
+    check_savedmodel(export, tmp_path / "saved")
+    kernel = pretrained.encoder.attentions[0][0].query.kernel
+    kernel.assign(kernel[::-1])
+    with pytest.raises(InputError, match="does not compute what the source does"):
+        check_savedmodel(export, tmp_path / "saved")
+    kernel.assign(np.full(kernel.shape, np.nan))
+    with pytest.raises(InputError, match="does not compute what the source does"):
+        check_savedmodel(export, tmp_path / "saved", rounded=True)
 
 
 @pytest.mark.slow

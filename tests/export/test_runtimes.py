@@ -14,9 +14,10 @@ from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.errors import InputError
-from export import litert, onnx
 from export.evaluation import masked_lm_accuracy
-from export.runtimes import export_for_runtime
+from export.litert import LITERT, litert_runner
+from export.onnx import ONNX, onnx_runner
+from export.run import export_for_runtime
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
 from tests.export.conftest import write_source
@@ -26,8 +27,8 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install '
 pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
 pytest.importorskip("ai_edge_litert", reason="an extra: pip install 'albert-tf[litert]'")
 
-RUNNERS = {"onnx": onnx.onnx_runner, "litert": litert.litert_runner}
-FILES = {"onnx": onnx.FILE, "litert": litert.FILE}
+RUNNERS = {"onnx": onnx_runner, "litert": litert_runner}
+FILES = {"onnx": ONNX.file, "litert": LITERT.file}
 FORMATS = pytest.mark.parametrize("runtime", ["onnx", "litert"])
 
 
@@ -172,9 +173,12 @@ def test_what_does_not_go_together(source, tmp_path, capsys, pretraining_files):
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     for more, message in (
         (["--quantize=int8"], "--quantize and --eval_file belong to --format=onnx and --format=litert."),
-        (["--format=onnx", "--kind=embedding"], "--format=onnx is of --kind=encoder and --kind=classifier"),
+        (
+            ["--format=onnx", "--kind=embedding"],
+            "--format=onnx supports --kind=encoder and --kind=classifier",
+        ),
         (["--format=onnx", "--kind=classifier"], "--model_dir must be the folder of a fine-tuned model"),
-        (["--format=onnx", "--dtype=bfloat16"], "--format=onnx is in float32"),
+        (["--format=onnx", "--dtype=bfloat16"], "--format=onnx supports neither --dtype"),
         (["--format=onnx", f"--eval_file={pretraining_files.heldout}"], "at most 16 tokens. Received 32."),
         (["--format=litert", f"--eval_file={tmp_path}/nothing"], "nothing"),
     ):

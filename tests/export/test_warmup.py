@@ -3,9 +3,9 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 
-from export.warmup import prediction_log, write_warmup
+from export.savedmodel import prediction_log, write_warmup
 
-TEXTS = [["a"], ["b" * 50_000, "c [MASK]"]]
+REQUESTS = [{"text": ["a"]}, {"text": ["b" * 50_000, "c [MASK]"]}]
 MESSAGES = {  # tensorflow_serving/apis/{prediction_log,predict,model}.proto, as far as they are used
     "PredictionLog": [(6, "predict_log", "PredictLog")],
     "PredictLog": [(1, "request", "PredictRequest")],
@@ -42,17 +42,17 @@ def texts_of(tensor) -> list[str]:
 
 
 def test_requests_read_as_protocol_buffers(tmp_path, log_class):
-    file = write_warmup(tmp_path, TEXTS)
+    file = write_warmup(tmp_path, REQUESTS)
     assert file == tmp_path / "assets.extra" / "tf_serving_warmup_requests"
     records = [record.numpy() for record in tf.data.TFRecordDataset(str(file))]
-    for record, texts in zip(records, TEXTS, strict=True):
+    for record, expected in zip(records, REQUESTS, strict=True):
         log = log_class.FromString(record)
         assert log.SerializeToString() == record  # nothing unknown in it
         request = log.predict_log.request
         assert request.model_spec.signature_name == "serving_default"
         (entry,) = request.inputs
         assert entry.key == "text"
-        assert texts_of(tensor_pb2.TensorProto.FromString(entry.value)) == texts
+        assert texts_of(tensor_pb2.TensorProto.FromString(entry.value)) == expected["text"]
 
 
 def test_equals_serving_s_own_class():

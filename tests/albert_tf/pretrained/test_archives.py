@@ -63,7 +63,7 @@ def test_damaged_archives(tmp_path):
     path = tmp_path / "model.tar.gz"
     for content in (whole[:60], b"no archive", b""):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=r"model.tar.gz is not a whole tar archive"):
+        with pytest.raises(InputError, match=r"model.tar.gz is not a complete tar archive"):
             read(path)
 
 

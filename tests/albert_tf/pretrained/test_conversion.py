@@ -12,10 +12,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import names
 from albert_tf.pretrained.conversion import convert
-from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
-from albert_tf.pretrained.verification import check_equal, compare, random_batch
+from albert_tf.pretrained.verification import check_equal, compare_models, random_inputs
 from data_prep.errors import InputError
 from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import (
@@ -104,7 +103,7 @@ def test_swapped_query_and_key_in_the_weights_are_caught(source):
     weights = dict(stored.weights)
     one, other = "attention_0_0/query/kernel", "attention_0_0/key/kernel"
     weights[one], weights[other] = weights[other], weights[one]
-    comparison = compare(stored, dataclasses.replace(stored, weights=weights))
+    comparison = compare_models(stored, dataclasses.replace(stored, weights=weights))
     with pytest.raises(InputError, match="does not compute what the source does"):
         check_equal(comparison)
 
@@ -112,7 +111,7 @@ def test_swapped_query_and_key_in_the_weights_are_caught(source):
 def test_nan_is_a_difference(source):
     stored = read(source)
     weights = {**stored.weights, "masked_lm/output_bias": np.full(50, np.nan, "float32")}
-    comparison = compare(stored, dataclasses.replace(stored, weights=weights))
+    comparison = compare_models(stored, dataclasses.replace(stored, weights=weights))
     with pytest.raises(InputError, match="difference is nan"):
         check_equal(comparison)
 
@@ -125,8 +124,8 @@ def test_layers_that_share_less_become_groups(sharing, tmp_path):
     write_tf1(stored, tmp_path / "tf1")
     result = read(tmp_path / "tf1")
     assert (result.config.parameter_sharing, result.config.num_hidden_groups) == ("all", 4)
-    batch = random_batch(config, seed=1)
-    first, second = build_model(stored)(batch), build_model(result)(batch)
+    batch = random_inputs(config, seed=1)
+    first, second = stored.to_pretrainer()(batch), result.to_pretrainer()(batch)
     for name in first:
         np.testing.assert_array_equal(first[name], second[name])
 
@@ -193,7 +192,7 @@ def test_the_command(source, tmp_path, capfd):
     assert read(tmp_path / "new" / "keras").vocabulary == VOCABULARY
     status, _, error = run(capfd, source, tmp_path / "preset", "--to=kerashub", "--noverify")
     assert status == 0
-    assert "note: KerasHub's backbone has no place for heads: left out masked_lm, sentence_order" in error
+    assert "note: KerasHub's backbone cannot hold heads: left out masked_lm, sentence_order" in error
     assert "verified" not in error
 
 
@@ -206,7 +205,7 @@ def test_mistakes_write_nothing(source, tmp_path, capfd):
     for arguments, message in (
         ((tmp_path / "tf2", tmp_path / "out", "--to=keras"), "There is no checkpoint at"),
         ((tmp_path / "nothing", tmp_path / "out", "--to=keras"), "There is no model in the folder"),
-        ((source / "spm.model", tmp_path / "out", "--to=keras"), "is no model that can be read"),
+        ((source / "spm.model", tmp_path / "out", "--to=keras"), "is not a model that can be read"),
         ((tmp_path / "cut", tmp_path / "out", "--to=keras"), "cut/model.ckpt-best cannot be read"),
         ((source, tmp_path / "out", "--to=hugginface"), "huggingface"),
         ((source, tmp_path / "out", "--too=keras"), "Did you mean --to?"),

@@ -117,7 +117,7 @@ def test_downloads_what_is_needed_once(hub):
 
 @pytest.mark.slow
 def test_addresses_that_lead_nowhere(hub):
-    assert "hf://owner/tony cannot be had" in read_in_process(hub, "hf://owner/tony")["error"]
+    assert "hf://owner/tony cannot be downloaded" in read_in_process(hub, "hf://owner/tony")["error"]
     assert "is hf://OWNER/NAME. Received hf://tiny" in read_in_process(hub, "hf://tiny")["error"]
     shutil.rmtree(hub.folder)
     hub.folder.mkdir()

@@ -9,7 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.verification import compare, random_batch
+from albert_tf.pretrained.verification import compare_models, random_inputs
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.processes import needs_keras_hub, run_python
@@ -70,7 +70,7 @@ def test_damaged_files(preset):
     whole = path.read_bytes()
     for content in (whole[:-500], whole[:3000], b"", b"no HDF5"):
         path.write_bytes(content)
-        with pytest.raises(InputError, match="is not a whole HDF5 file|does not fit its configuration"):
+        with pytest.raises(InputError, match="is not a complete HDF5 file|does not fit its configuration"):
             read(preset)
     path.unlink()
     with pytest.raises(InputError, match="There is no model.weights.h5"):
@@ -82,7 +82,7 @@ def test_damaged_files(preset):
     (preset / "config.json").write_text(
         json.dumps({"registered_name": "keras_hub>BertBackbone", "config": {}})
     )
-    with pytest.raises(InputError, match="must be of keras_hub>AlbertBackbone"):
+    with pytest.raises(InputError, match="must describe a keras_hub>AlbertBackbone"):
         read(preset)
 
 
@@ -109,7 +109,7 @@ def test_arrays_larger_than_the_file_are_refused(preset):
 def test_kerashub_loads_what_we_write(name, tmp_path):
     stored = random_stored(CONFIGS[name], vocabulary=None)
     write_kerashub(stored, tmp_path)
-    comparison = compare(stored, read(tmp_path))
+    comparison = compare_models(stored, read(tmp_path))
     assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.outputs == ("sequence_output", "pooled_output")
     assert comparison.difference < 1e-5
@@ -149,7 +149,7 @@ def test_we_read_what_kerashub_writes(tmp_path, pretraining_files):
     }
     fields |= {"embedding_dim": 10, "hidden_dim": 24, "intermediate_dim": 36, "max_sequence_length": 16}
     config = AlbertConfig(**{**CONFIG.to_dict(), "vocab_size": 100})
-    batch, model_file = random_batch(config, seed=4), pretraining_files.spm_model_file
+    batch, model_file = random_inputs(config, seed=4), pretraining_files.spm_model_file
     np.savez(tmp_path / "batch.npz", **batch)
     run_python(SAVE, tmp_path, json.dumps(fields), str(model_file))
     loaded = load_pretrained(tmp_path / "preset", seed=0)

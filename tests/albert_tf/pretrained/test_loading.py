@@ -16,7 +16,7 @@ from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import write_tf1
-from albert_tf.pretrained.verification import random_batch
+from albert_tf.pretrained.verification import random_inputs
 from albert_tf.pretrained.weights import weights_of
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
@@ -43,7 +43,7 @@ def test_says_which_parts_were_not_there(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "albert_tf.pretrained.loading"):
         loaded = load_pretrained(tmp_path, seed=7)
     assert loaded.missing == ("sentence_order",)
-    assert f"{tmp_path} holds no sentence_order: fresh weights there" in caplog.text
+    assert f"{tmp_path} holds no sentence_order: newly initialized" in caplog.text
     fresh = weights_of(AlbertPretrainer(CONFIG, seed=7))
     expected = {**fresh, **random_weights(CONFIG, "sentence_order")}
     assert_same_weights(weights_of(loaded.model), expected)
@@ -77,7 +77,7 @@ def test_keras_files(tmp_path):
         stored = read(source)
         assert (stored.config, stored.vocabulary, stored.missing) == (CONFIG, VOCABULARY, ())
         assert_same_weights(stored.weights, random_weights(CONFIG))
-    batch = random_batch(CONFIG, seed=0)
+    batch = random_inputs(CONFIG, seed=0)
     outputs = keras.models.load_model(tmp_path / "model.keras")(batch)
     for name, expected in load_pretrained(tmp_path).model(batch).items():
         np.testing.assert_array_equal(outputs[name], expected)
@@ -105,7 +105,7 @@ def test_damaged_keras_files(tmp_path):
     with pytest.raises(InputError, match="must hold a model of albert_tf. Received keras>Sequential"):
         read(path)
     rewrite(**{"model.weights.h5": files["model.weights.h5"][:2000]})
-    with pytest.raises(InputError, match="is not a whole .keras file"):
+    with pytest.raises(InputError, match="is not a complete .keras file"):
         read(path)
     lies = json.dumps(description).replace('"vocab_size": 50', '"vocab_size": 5000000000000')
     rewrite(**{"config.json": lies})
@@ -124,7 +124,7 @@ def test_damaged_keras_files(tmp_path):
     with pytest.raises(InputError, match="unpacks to many times its size"):
         read(path)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(InputError, match="is not a whole .keras file"):
+    with pytest.raises(InputError, match="is not a complete .keras file"):
         read(path)
 
 
@@ -157,9 +157,7 @@ def test_into_another_model_is_refused(tmp_path):
     write_tf1(random_stored(CONFIG), tmp_path)
     model = AlbertPretrainer(CONFIGS["relu"])
     before = weights_of(model)
-    with pytest.raises(
-        InputError, match="another model.*: hidden_act gelu there, relu here; layer_norm_epsilon"
-    ):
+    with pytest.raises(InputError, match="another model.*: hidden_act is gelu, not relu; layer_norm_epsilon"):
         load_weights_into(model, tmp_path)
     assert_same_weights(weights_of(model), before)
 
@@ -171,7 +169,7 @@ def test_into_a_deeper_model_with_another_length(tmp_path):
     for longest in (CONFIG.max_position_embeddings - 3, CONFIG.max_position_embeddings + 3):
         model = AlbertPretrainer(AlbertConfig(**{**values, "max_position_embeddings": longest}), seed=1)
         expected = {**weights_of(model), **random_weights(CONFIG)}
-        with pytest.raises(InputError, match="--resize_positions takes the rows"):
+        with pytest.raises(InputError, match="--resize_positions copies the rows"):
             load_weights_into(model, tmp_path)
         name = "embeddings/position_embeddings"
         common = min(longest, CONFIG.max_position_embeddings)

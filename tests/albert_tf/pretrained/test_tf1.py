@@ -12,10 +12,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.own import build_model
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
-from albert_tf.pretrained.verification import random_batch
+from albert_tf.pretrained.verification import random_inputs
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError
 from tests.albert_tf.pretrained.random_models import (
@@ -106,8 +105,8 @@ def test_chinese(tmp_path):
 def test_computes_what_the_original_computes_with_these_names(name, tmp_path):
     config = CONFIGS[name]
     write_tf1(random_stored(config), tmp_path)
-    arrays, model = read_arrays(tmp_path / "model.ckpt-best"), build_model(read(tmp_path))
-    batch = random_batch(config, seed=3)
+    arrays, model = read_arrays(tmp_path / "model.ckpt-best"), read(tmp_path).to_pretrainer()
+    batch = random_inputs(config, seed=3)
     outputs = {**model.encoder(batch), **model(batch)}
     names = ("sequence_output", "pooled_output", "masked_lm_logits", "sentence_order_logits")
     features = ("input_ids", "input_mask", "token_type_ids", "masked_lm_positions")
@@ -172,7 +171,7 @@ def test_googles_own_graph(tmp_path):
     shutil.copytree(Path(HUB_MODULE, "assets"), module / "assets")
     weights = random_weights(config, "sentence_order", scale=config.initializer_range)
     save(module / "variables" / "variables", to_theirs(weights, config, "tf1"))
-    batch = random_batch(config, seed=1)
+    batch = random_inputs(config, seed=1)
     expected = run_module(module, batch)
     loaded = load_pretrained(module, seed=0)
     assert loaded.missing == ("sentence_order",)

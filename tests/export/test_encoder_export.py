@@ -8,18 +8,18 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
-from data_prep.errors import InputError
-from export.savedmodel import build_export
-from export.saving import replaced_folder
+from albert_tf.pretrained.loading import Pretrained
+from data_prep.tokenizers.vocabulary import Vocabulary
+from export.encoder import build_encoder
+from export.savedmodel import write_savedmodel
 from tests.albert_tf.model.test_pretrainer import pretraining_batch
 
 DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
 
 
-def save_model(model, directory, *, config_file, vocabulary=None, do_lower_case=True) -> None:
-    with replaced_folder(directory) as aside:
-        export = build_export(model, [config_file], vocabulary, do_lower_case)
-        tf.saved_model.save(export.root, str(aside), signatures=export.signatures)
+def save_model(model, folder, assets, vocabulary=None) -> None:
+    assets.mkdir()
+    write_savedmodel(build_encoder(Pretrained(model, (), vocabulary), assets), folder)
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +37,8 @@ def exported(tmp_path_factory):
         **DROPOUT,
     )
     model = AlbertPretrainer(config, seed=1)
-    config.to_json_file(folder / "albert_config.json")
-    (folder / "spm.model").write_bytes(b"a vocabulary")
-    save_model(
-        model,
-        folder / "saved",
-        config_file=folder / "albert_config.json",
-        vocabulary=folder / "spm.model",
-        do_lower_case=False,
-    )
+    vocabulary = Vocabulary("sentencepiece", b"a vocabulary", do_lower_case=False)
+    save_model(model, folder / "saved", folder / "assets", vocabulary)
     return model, pretraining_batch(config), folder / "saved"
 
 
@@ -119,7 +112,11 @@ def test_any_batch_size_and_length(exported):
 
 def test_assets_and_tokenization_info(exported):
     _, _, folder = exported
-    assert sorted(path.name for path in (folder / "assets").iterdir()) == ["albert_config.json", "spm.model"]
+    assert sorted(path.name for path in (folder / "assets").iterdir()) == [
+        "albert_config.json",
+        "pretrained.json",
+        "spm.model",
+    ]
     info = tf.saved_model.load(folder).signatures["tokenization_info"]()
     assert tf.io.read_file(info["vocab_file"]) == b"a vocabulary"
     assert not bool(info["do_lower_case"])
@@ -192,24 +189,8 @@ def test_loads_in_a_process_without_this_package(exported):
 
 
 def test_without_a_vocabulary(exported, tmp_path):
-    model, batch, folder = exported
-    save_model(model, tmp_path / "saved", config_file=folder.parent / "albert_config.json")
+    model, batch, _ = exported
+    save_model(model, tmp_path / "saved", tmp_path / "assets")
     loaded = tf.saved_model.load(tmp_path / "saved")
     assert "tokenization_info" not in loaded.signatures
     assert loaded(hub_inputs(batch))["pooled_output"].shape == (3, 24)
-
-
-@pytest.mark.slow
-def test_replaces_an_export_but_nothing_else(exported, tmp_path):
-    model, _, folder = exported
-    config_file = folder.parent / "albert_config.json"
-    for _ in range(2):
-        save_model(model, tmp_path / "saved", config_file=config_file)
-    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="--output must be a new or empty folder"):
-        save_model(model, tmp_path / "mine", config_file=config_file)
-    with pytest.raises(InputError, match="--output must be a folder"):
-        save_model(model, tmp_path / "mine" / "thesis.tex", config_file=config_file)
-    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"

@@ -105,7 +105,7 @@ def test_damaged(tmp_path):
     save_garden(AlbertConfig(**SIZES), tmp_path / "saved")
     graph = tmp_path / "saved" / "saved_model.pb"
     graph.write_bytes(graph.read_bytes()[:-1000])
-    with pytest.raises(InputError, match="saved_model.pb is not a whole SavedModel"):
+    with pytest.raises(InputError, match="saved_model.pb is not a complete SavedModel"):
         read(tmp_path / "saved")
     (tmp_path / "saved" / "variables" / "variables.index").unlink()
     with pytest.raises(InputError, match="The SavedModel .*saved cannot be read"):

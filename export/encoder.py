@@ -1,0 +1,188 @@
+"""The encoder as a SavedModel that `tf.saved_model.load` and TF-Hub's KerasLayer load, without this package.
+
+The interface is TF-Hub's for TF2 text encoders; the signatures have the names of Google's TF-Hub v1 modules.
+"""
+
+from pathlib import Path
+
+import tensorflow as tf
+
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained.loading import Pretrained
+from albert_tf.pretrained.own import write_facts
+from albert_tf.pretrained.verification import random_inputs
+from albert_tf.training.run_files import CONFIG_FILE
+from export.savedmodel import Export, track_pretrainer
+
+TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
+V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
+_EXAMPLE = """
+import tensorflow as tf
+
+encoder = tf.saved_model.load(".")
+ids = tf.constant([[2, 13, 1, 9, 3]])
+inputs = {"input_word_ids": ids, "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)}
+print(encoder(inputs)["sequence_output"].shape)
+"""
+
+
+def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
+    """The encoder with its heads.
+
+    The object is called as `encoder({"input_word_ids": .., "input_mask": .., "input_type_ids": ..},
+    training=False)`, int32 (B, T) each, and returns `pooled_output` (B, H), `sequence_output` (B, T, H),
+    `encoder_outputs`, a list of L arrays (B, T, H), and `default`, which is the pooled output. `encoder.mlm`
+    also takes `masked_lm_positions` (B, P) and adds `mlm_logits` (B, P, V); `encoder.sop` adds `sop_logits`
+    (B, 2). If the model's encoder removes padding (`unpad`), the outputs there are 0. The signature
+    `tokenization_info` returns the vocabulary's path and whether it lower-cases.
+
+    Outputs of parts that the source does not hold are left out: without a pooler `pooled_output`, `default` and
+    everything about the sentence order.
+
+    Args:
+      pretrained: the model.
+      assets: an empty folder for the configuration and the vocabulary, which become assets of the SavedModel.
+    """
+    model, vocabulary, parts = pretrained.model, pretrained.vocabulary, pretrained.parts
+    pooled = ("default", "pooled_output") if "pooler" in parts else ()
+
+    def encode(inputs, training=False):
+        outputs = model.encoder(_canonical(inputs), training=training, intermediates=True)
+        outputs = tf.nest.map_structure(_float32, outputs)
+        return {
+            **dict.fromkeys(pooled, outputs["pooled_output"]),
+            "sequence_output": outputs["sequence_output"],
+            "encoder_outputs": outputs["encoder_outputs"],
+        }
+
+    def predict_masked(inputs, training=False):
+        outputs = encode(inputs, training)
+        table = model.encoder.embeddings.word_embeddings
+        logits = model.masked_lm(outputs["sequence_output"], inputs["masked_lm_positions"], table)
+        return {**outputs, "mlm_logits": _float32(logits)}
+
+    def predict_order(inputs, training=False):
+        outputs = encode(inputs, training)
+        return {**outputs, "sop_logits": _float32(model.sentence_order(outputs["pooled_output"]))}
+
+    root = tf.train.Checkpoint()
+    track_pretrainer(root, model, parts)
+    pretrained.config.to_json_file(assets / CONFIG_FILE)
+    facts = write_facts(assets, parts, vocabulary)
+    root.assets = [tf.saved_model.Asset(str(path)) for path in (assets / CONFIG_FILE, facts)]
+    root.__call__ = _traced(encode, TEXT_INPUTS)
+    if "masked_lm" in parts:
+        root.mlm = _traced(predict_masked, (*TEXT_INPUTS, "masked_lm_positions"))
+    if {"pooler", "sentence_order"} <= set(parts):
+        root.sop = _traced(predict_order, TEXT_INPUTS)
+    signatures = _signatures(root)
+    if vocabulary:
+        root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
+        signatures["tokenization_info"] = _tokenization_info(root.vocab_file, vocabulary.do_lower_case)
+    is_present = {
+        "pooled_output and default: no pooler": bool(pooled),
+        ".mlm and the signature mlm: no masked-LM head": hasattr(root, "mlm"),
+        ".sop and the signature sop: no pooler with a sentence-order head": hasattr(root, "sop"),
+        "the signature tokenization_info: no vocabulary": vocabulary is not None,
+    }
+    notes = tuple(f"left out {what} in the source" for what, present in is_present.items() if not present)
+    return Export(root, signatures, lambda loaded: _both_outputs(model, loaded), _EXAMPLE, notes=notes)
+
+
+def _both_outputs(model: AlbertPretrainer, loaded) -> dict:
+    """The outputs of the SavedModel and of the model for the same random input."""
+    batch = random_inputs(model.config, seed=0)
+    unpad, model.encoder.unpad = model.encoder.unpad, False
+    ours = {**model.encoder(batch), **model(batch)}
+    model.encoder.unpad = unpad
+    if unpad:
+        ours["sequence_output"] *= _float32(batch["input_mask"])[:, :, tf.newaxis]
+    ids, mask, types, positions = (tf.constant(array) for array in batch.values())
+    inputs = _from_v1(ids, mask, types)
+    theirs = dict(loaded(inputs))
+    if hasattr(loaded, "mlm"):
+        masked = loaded.mlm({**inputs, "masked_lm_positions": positions})
+        theirs["masked_lm_logits"] = masked["mlm_logits"]
+    if hasattr(loaded, "sop"):
+        theirs["sentence_order_logits"] = loaded.sop(inputs)["sop_logits"]
+    return {name: (theirs[name], ours[name]) for name in ours if name in theirs}
+
+
+def _float32(array):
+    """The interface returns float32 in any precision of the model."""
+    return tf.cast(array, tf.float32)
+
+
+def _canonical(inputs: dict) -> dict:
+    return {
+        "input_ids": inputs["input_word_ids"],
+        "input_mask": inputs["input_mask"],
+        "token_type_ids": inputs["input_type_ids"],
+    }
+
+
+def _traced(function, names):
+    """`function` as a tf.function, traced for both values of `training`, any batch size and length."""
+    traced = tf.function(function)
+    for training in (False, True):
+        traced.get_concrete_function(_specs(names), training=training)
+    return traced
+
+
+def _specs(names) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec((None, None), tf.int32, name=name) for name in names}
+
+
+def _signatures(root) -> dict:
+    """TF2's serving_default, and TF-Hub v1's tokens, mlm and sop with their input names."""
+
+    @tf.function
+    def serving_default(**inputs):
+        return _arrays(root.__call__(inputs, training=False))
+
+    @tf.function
+    def tokens(input_ids, input_mask, segment_ids):
+        outputs = root.__call__(_from_v1(input_ids, input_mask, segment_ids), training=False)
+        return _v1_outputs(outputs)
+
+    @tf.function
+    def mlm(input_ids, input_mask, segment_ids, mlm_positions):
+        inputs = _from_v1(input_ids, input_mask, segment_ids)
+        outputs = root.mlm({**inputs, "masked_lm_positions": mlm_positions}, training=False)
+        return {**_v1_outputs(outputs), "mlm_logits": outputs["mlm_logits"]}
+
+    @tf.function
+    def sop(input_ids, input_mask, segment_ids):
+        outputs = root.sop(_from_v1(input_ids, input_mask, segment_ids), training=False)
+        return {**_v1_outputs(outputs), "sop_log_probs": tf.nn.log_softmax(outputs["sop_logits"])}
+
+    signatures = {
+        "serving_default": serving_default.get_concrete_function(**_specs(TEXT_INPUTS)),
+        "tokens": tokens.get_concrete_function(**_specs(V1_INPUTS)),
+    }
+    if hasattr(root, "mlm"):
+        signatures["mlm"] = mlm.get_concrete_function(**_specs((*V1_INPUTS, "mlm_positions")))
+    if hasattr(root, "sop"):
+        signatures["sop"] = sop.get_concrete_function(**_specs(V1_INPUTS))
+    return signatures
+
+
+def _from_v1(input_ids, input_mask, segment_ids) -> dict:
+    return dict(zip(TEXT_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+
+
+def _v1_outputs(outputs: dict) -> dict:
+    return {name: outputs[name] for name in ("pooled_output", "sequence_output") if name in outputs}
+
+
+def _arrays(outputs: dict) -> dict:
+    """A signature returns arrays only, so the list of layers becomes one array (L, B, T, H)."""
+    return {**outputs, "encoder_outputs": tf.stack(outputs["encoder_outputs"])}
+
+
+def _tokenization_info(vocab_file, do_lower_case: bool):
+    @tf.function(input_signature=[])
+    def tokenization_info():
+        return {"vocab_file": vocab_file.asset_path, "do_lower_case": tf.constant(do_lower_case)}
+
+    return tokenization_info

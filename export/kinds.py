@@ -1,0 +1,59 @@
+"""The kinds of exports: one table, which names what each kind takes and what builds it."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from albert_tf.finetuning.question_answering import QuestionAnswering
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.task_models import MultipleChoice, TextClassifier, TextRegressor
+from data_prep.errors import InputError
+from export.classifier import build_classifier
+from export.embedding import build_embedding
+from export.encoder import build_encoder
+from export.fill_mask import build_fill_mask
+from export.multiple_choice import build_multiple_choice
+from export.portable import Portable, portable_classifier, portable_encoder
+from export.preprocessor import build_preprocessor
+from export.question_answering import build_question_answering
+from export.savedmodel import Export
+
+KindName = Literal[
+    "encoder", "preprocessor", "fill-mask", "embedding", "classifier", "question-answering", "multiple-choice"
+]
+
+
+class Kind(NamedTuple):
+    """A kind of export.
+
+    Attributes:
+      build: builds the export from the model (a `Pretrained`, or one of `task_models`), its tokenizer and the
+        kind's option; for the encoder, which takes ids, from the model and a folder for assets. The builder's
+        docstring describes what the SavedModel does.
+      option: the flag that only this kind has.
+      task_models: the classes of fine-tuned models that it takes; none if it takes pretrained models.
+      portable: builds the function for other runtimes from the model, if there is one.
+    """
+
+    build: Callable[..., Export]
+    option: str | None = None
+    task_models: tuple[type[TaskModel], ...] = ()
+    portable: Callable[..., Portable] | None = None
+
+
+KINDS: dict[KindName, Kind] = {
+    "encoder": Kind(build_encoder, portable=portable_encoder),
+    "preprocessor": Kind(build_preprocessor, "seq_length"),
+    "fill-mask": Kind(build_fill_mask, "top_k"),
+    "embedding": Kind(build_embedding, "pooling"),
+    "classifier": Kind(build_classifier, None, (TextClassifier, TextRegressor), portable_classifier),
+    "question-answering": Kind(build_question_answering, "max_answer_length", (QuestionAnswering,)),
+    "multiple-choice": Kind(build_multiple_choice, None, (MultipleChoice,)),
+}
+
+
+def check_options(kind: KindName, options: dict) -> None:
+    """Raises InputError if an option belongs to another kind."""
+    for name in options:
+        if name != KINDS[kind].option:
+            owner = next(other for other, entry in KINDS.items() if entry.option == name)
+            raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")
