@@ -100,7 +100,7 @@ def export_model(
         comparison = check_savedmodel(exact, aside, rounded=dtype != "float32")
         notes = (*model.stored.notes, *export.notes)
         usage = Usage(f"SavedModel, {kind}", _COMMAND, export.example, signatures_section(aside))
-        write_card(aside, source, model.stored, usage, notes, comparison.sentence)
+        write_card(aside, source, model.stored, usage, notes, comparison.describe())
     return Exported(notes, comparison)
 
 
@@ -153,9 +153,7 @@ def export_for_runtime(
         stored.config.to_json_file(aside / CONFIG_FILE)
         if stored.vocabulary:
             stored.vocabulary.save(aside)
-        check = comparison.sentence
-        if quantize != "none":
-            check = check.replace("verified", f"weights in {quantize}", 1)
+        check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
         example = runtime.example.replace("sequence_output", next(iter(portable.outputs)))
         usage = Usage(f"{runtime.file}, {kind}", _COMMAND, example, portable.section)
         write_card(aside, source, stored, usage, notes, check)
@@ -185,8 +183,8 @@ def _vocabulary(source: _Source) -> Vocabulary:
     """The vocabulary of a model that is to take text."""
     if source.stored.vocabulary is None:
         raise InputError(
-            f"Taking text needs a vocabulary, which {source.path} does not hold. Put spm.model or vocab.txt beside a "
-            "pretrained model; save a fine-tuned model with its preprocessor."
+            f"Taking text needs a vocabulary, which {source.path} does not hold. Put spm.model or vocab.txt "
+            "beside a pretrained model; save a fine-tuned model with its preprocessor."
         )
     return source.stored.vocabulary
 

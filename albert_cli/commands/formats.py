@@ -93,7 +93,7 @@ def export(
                 "--quantize for smaller files."
             )
         result = export_for_runtime(model_dir, output, format, quantize, eval_file, kind)
-    _report(result.notes, result.comparison.sentence)
+    _report(result.notes, result.comparison.describe())
     print(output)
 
 
@@ -122,7 +122,7 @@ def convert(
     from albert_tf.pretrained.conversion import convert as convert_model
 
     result = convert_model(source, destination, to, verify=verify)
-    _report(result.notes, result.comparison.sentence if result.comparison else None)
+    _report(result.notes, result.comparison.describe() if result.comparison else None)
     print(destination)
 
 

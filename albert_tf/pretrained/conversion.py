@@ -110,7 +110,7 @@ def convert(source: str | Path, destination: str | Path, to: Writable, *, verify
         if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
             notes.append("the format only has groups: what the layers share is stored once for each of them")
         comparison = _verified(stored, read(aside), to) if verify else None
-        check = comparison.sentence if comparison else "not verified (--noverify)"
+        check = comparison.describe() if comparison else "not verified (--noverify)"
         usage = Usage(TITLES[to], "albert convert", _WRITERS[to].example)
         write_card(aside, source, stored, usage, notes, check)
     absent = (f"not in the source: {', '.join(stored.missing)}",) if stored.missing else ()

@@ -43,11 +43,10 @@ class OutputComparison:
     source_run_by: str
     result_run_by: str
 
-    @property
-    def sentence(self) -> str:
+    def describe(self, label: str = "verified") -> str:
         """The result in words."""
         return (
-            f"verified: maximum difference {self.difference:.2g}, of outputs up to {self.scale:.2g}, in "
+            f"{label}: maximum difference {self.difference:.2g}, of outputs up to {self.scale:.2g}, in "
             f"{', '.join(self.outputs)} (source run by {self.source_run_by}, result by {self.result_run_by})"
         )
 

@@ -33,14 +33,14 @@ def write_source(folder: Path, *without: str, vocabulary: Vocabulary | None = No
     folder.mkdir()
     weights = random_weights(CONFIG, *without)
     if "masked_lm" not in without:
-        weights["masked_lm/output_bias"][100:] += 3.0  # the best guesses are ids that stand for no piece
+        weights["masked_lm/output_bias"][100:] += 3.0  # the best guesses are ids without a piece
     write_tf1(StoredModel("run", Path("nowhere"), CONFIG, weights, vocabulary), folder)
     return folder
 
 
 @pytest.fixture(scope="session")
 def source(model_file, tmp_path_factory) -> Path:
-    """A whole model with its vocabulary."""
+    """A complete model with its vocabulary."""
     vocabulary = Vocabulary("sentencepiece", model_file.read_bytes())
     return write_source(tmp_path_factory.mktemp("source") / "tf1", vocabulary=vocabulary)
 

@@ -1,4 +1,4 @@
-"""Programs of others use our SavedModels: TF-Hub's KerasLayer, hub.load and saved_model_cli, each in a process."""
+"""Other programs use our SavedModels: TF-Hub's KerasLayer, hub.load and saved_model_cli, in separate processes."""
 
 import importlib.util
 import subprocess
@@ -62,7 +62,7 @@ def test_keras_layer_trains_the_encoder(encoder, source):
     printed = run([sys.executable, "-c", textwrap.dedent(TRAIN)], encoder)
     weights, moved, first, last = map(float, printed.split())
     assert weights == len(load_pretrained(source).model.trainable_variables)
-    assert moved == weights - 7  # all but the heads' of pretraining
+    assert moved == weights - 7  # all but those of the pretraining heads
     assert last < 0.7 * first
 
 

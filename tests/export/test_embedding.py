@@ -22,7 +22,7 @@ def folder(source, pooling, tmp_path_factory):
     return folder
 
 
-def test_equals_the_encoder_on_one_text_at_a_time(source, folder, pooling, tokenizer):
+def test_equals_the_encoder_on_single_texts(source, folder, pooling, tokenizer):
     encoder = load_pretrained(source).encoder
     loaded = tf.saved_model.load(folder)
     rows = []

@@ -123,7 +123,7 @@ def test_assets_and_tokenization_info(exported):
 
 
 @pytest.mark.slow
-def test_trains_again_after_loading(exported):
+def test_loaded_encoder_can_be_trained(exported):
     _, batch, folder = exported
     loaded = tf.saved_model.load(folder)
     inputs, target = hub_inputs(batch), tf.constant([[1.0], [0.0], [0.0]])
@@ -135,7 +135,7 @@ def test_trains_again_after_loading(exported):
         value = loss(training=True)
     gradients = tape.gradient(value, loaded.trainable_variables)
     used = sum(gradient is not None for gradient in gradients)
-    assert used == len(loaded.trainable_variables) - 7  # all but the masked-LM and the sentence-order head
+    assert used == len(loaded.trainable_variables) - 7  # all but the two heads
     assert list(loaded.regularization_losses) == []
     before = float(loss(training=False))
     for _ in range(10):
@@ -148,7 +148,7 @@ def test_trains_again_after_loading(exported):
     assert float(loss(training=False)) < before
 
 
-def test_dropout_is_on_in_training_only(exported):
+def test_dropout_only_in_training(exported):
     _, batch, folder = exported
     loaded = tf.saved_model.load(folder)
     first, second = (loaded(hub_inputs(batch), training=True)["pooled_output"] for _ in range(2))

@@ -35,7 +35,7 @@ def loaded(folder):
 
 
 def with_masks(tokenizer, text: str) -> list[int]:
-    """The ids of a text in which [MASK] is the symbol, part for part."""
+    """The ids of a text in which [MASK] is the symbol, one part after the other."""
     first, *others = text.split("[MASK]")
     ids = tokenizer.encode(first)
     for part in others:
@@ -48,7 +48,7 @@ def with_masks(tokenizer, text: str) -> list[int]:
 
 
 def expected(model, tokenizer, text: str, k: int) -> list[list[tuple[str, float]]]:
-    """For each mask that fits the pieces and probabilities, by a model that runs on one text alone."""
+    """Pieces and probabilities of each mask that is not cut off, from a model that runs on this text alone."""
     ids = with_masks(tokenizer, text)
     places = [i for i, piece in enumerate(ids) if piece == tokenizer.mask_id]
     room = model.config.max_position_embeddings - 2
@@ -81,7 +81,7 @@ def assert_filled(outputs, model, tokenizer, texts, k: int) -> None:
             np.testing.assert_allclose(outputs["probabilities"][row, column], probabilities, atol=1e-5)
 
 
-def test_equals_the_model_on_one_text_at_a_time(loaded, source, tokenizer):
+def test_equals_the_model_on_single_texts(loaded, source, tokenizer):
     model = load_pretrained(source).model
     assert_filled(loaded(tf.constant(TEXTS)), model, tokenizer, TEXTS, 3)
     for text in TEXTS[:3]:
@@ -94,14 +94,14 @@ def test_tokenization_equals_the_class_without_masks(source, tokenizer, loaded):
     assert ids == [line.tolist() for line in tokenizer.encode_batch(texts)]
 
 
-def test_any_line_goes_through(loaded):
+def test_accepts_any_line(loaded):
     outputs = loaded(tf.constant([f"{line}[MASK]{line}" for line in LINES]))
     assert np.all(outputs["pieces"].numpy()[:, 0] != b"")
     assert loaded(tf.zeros([0], tf.string))["pieces"].shape == (0, 1, 3)
 
 
 def test_serving_signature(loaded, folder):
-    """TensorFlow Serving's REST formats need a named input, and outputs with the batch in front."""
+    """TensorFlow Serving's REST formats need a named input, and outputs whose first dimension is the batch."""
     served = loaded.signatures["serving_default"](text=tf.constant(TEXTS))
     called = loaded(tf.constant(TEXTS))
     assert set(served) == {"pieces", "probabilities"}
@@ -141,7 +141,7 @@ def test_glued_ids():
 
 
 @pytest.mark.parametrize("top_k", [0, 101])
-def test_more_pieces_than_there_are(source, tmp_path, top_k):
+def test_top_k_out_of_range(source, tmp_path, top_k):
     with pytest.raises(InputError, match="--top_k must be from 1 to the 100 pieces"):
         export_model(source, tmp_path / "saved", "fill-mask", top_k=top_k)
 

@@ -21,12 +21,12 @@ LONG = " ".join(LINES[:40])
 
 
 def saved(name, model_file, folder):
-    """A model with weights that make a wrong place show, in a .keras file."""
+    """A model, with weights so large that a misplaced one shows in the outputs, and its .keras file."""
     model = CASES[name].build(model_file)
     rng = np.random.default_rng(4)
     for weight in model.trainable_variables:
         weight.assign(weight.numpy() + rng.normal(0, 0.2, weight.shape))
-    if name == "span or none":  # these weights find no answer anywhere; the opposite finds some
+    if name == "span or none":  # finds no answers with these weights, some with their opposite
         kernel = model.span.answerable_output.kernel
         kernel.assign(-kernel)
     file = folder / f"{name}.keras"
@@ -36,7 +36,7 @@ def saved(name, model_file, folder):
 
 @pytest.fixture(scope="module")
 def exported(model_file, tmp_path_factory):
-    """name -> the model, its SavedModel and the folder of that; made when first asked for."""
+    """A function of a task model's name: the model, its SavedModel and its folder, exported at most once."""
     folder = tmp_path_factory.mktemp("finetuned")
     made: dict = {}
 
@@ -95,7 +95,7 @@ def test_multiple_choice(exported):
     np.testing.assert_allclose(served["probabilities"], outputs["probabilities"][:2], atol=1e-6)
 
 
-def test_the_option_in_the_question():
+def test_options_are_filled_into_questions():
     questions = ["a _ b", "_", "a", "", "__", "x _ y _", "é _", " _ "]
     options = ["1", "2", "3", "4", "_", "ß", "é", ""]
     found = asked(tf.constant(questions), tf.constant(options)).numpy()
@@ -104,8 +104,8 @@ def test_the_option_in_the_question():
 
 
 @pytest.mark.parametrize("name", ["span", "span or none"])
-def test_question_answering_slides_like_the_model(exported, name):
-    """Answers, where they begin, scores and null odds, over contexts of many windows and of none."""
+def test_question_answering_equals_the_model(exported, name):
+    """Answers, their positions, scores and null odds, for contexts of many windows and of none."""
     model, loaded, _ = exported(name, "question-answering")
     contexts = ["", " \u3000 ", LONG, "the captain painted", *[line for line in LINES if line]]
     questions = [*(["who painted the lighthouse?", ""] * len(contexts))[: len(contexts) - 4], *LINES[:4]]
@@ -136,8 +136,8 @@ def test_loads_in_a_process_without_this_package(exported):
         assert run_alone(f"print(len(tf.saved_model.load('.')({arguments})))", folder).strip() in ("3", "4")
 
 
-def test_a_runs_folder_and_the_command(model_file, tmp_path, capsys):
-    """Of a run the best seed's model is taken."""
+def test_command_on_the_folder_of_a_run(model_file, tmp_path, capsys):
+    """The best seed's model is exported."""
     run = tmp_path / "run"
     (run / "seed_1").mkdir(parents=True)
     _, file = saved("text", model_file, tmp_path)
@@ -148,7 +148,7 @@ def test_a_runs_folder_and_the_command(model_file, tmp_path, capsys):
     assert (tmp_path / "saved" / "saved_model.pb").is_file()
 
 
-def test_another_tasks_model(model_file, tmp_path):
+def test_models_that_cannot_be_exported(model_file, tmp_path):
     _, file = saved("words", model_file, tmp_path)
     with pytest.raises(InputError, match="takes a TextClassifier or TextRegressor.*holds a TokenClassifier"):
         export_model(file, tmp_path / "saved", "classifier")
@@ -165,7 +165,7 @@ def test_another_tasks_model(model_file, tmp_path):
     assert not (tmp_path / "saved").exists()
 
 
-def test_files_that_claim_too_much_or_hold_code(model_file, tmp_path):
+def test_harmful_files(model_file, tmp_path):
     _, file = saved("text", model_file, tmp_path)
     with zipfile.ZipFile(file) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}

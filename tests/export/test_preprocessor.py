@@ -21,7 +21,7 @@ def preprocessor(folder):
 
 
 def packed(segments: list[list[int]], length: int) -> tuple[list[int], list[int], list[int]]:
-    """[CLS] a [SEP] b [SEP], one token at a time from each segment in turn until there is room for no more."""
+    """[CLS] a [SEP] b [SEP], one token from each segment in turn until the row is full."""
     room = length - len(segments) - 1
     kept: list[list[int]] = [[] for _ in segments]
     while sum(map(len, kept)) < room and kept != segments:
@@ -65,7 +65,7 @@ def test_pairs_lose_tokens_of_the_longer_one_first(preprocessor, tokenizer, leng
 
 
 def test_one_segment_and_words(preprocessor):
-    """TF-Hub's callers name the length or leave it out, and may have a dimension of words."""
+    """Callers of TF-Hub modules may pass or omit the length, and may have a dimension of words."""
     rows = [[7, 8, 9], []]
     single = tf.ragged.constant(rows, dtype=tf.int32)
     assert_packed(preprocessor.bert_pack_inputs([single]), [rows], 12)
@@ -95,7 +95,7 @@ def test_loads_in_a_process_without_this_package(folder, tokenizer):
 
 
 @pytest.mark.parametrize("seq_length", [2, 17])
-def test_lengths_that_cannot_be(source, tmp_path, seq_length):
+def test_seq_length_out_of_range(source, tmp_path, seq_length):
     with pytest.raises(InputError, match="--seq_length must be from 3 to .*, 16. Received"):
         export_model(source, tmp_path / "saved", "preprocessor", seq_length=seq_length)
     assert list(tmp_path.iterdir()) == []

@@ -29,7 +29,7 @@ def copied(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
-def test_everything_comes_back(source, folder):
+def test_restores_everything(source, folder):
     before, after = read(source), read(folder)
     assert after.format == "export"
     assert (after.config, after.vocabulary, after.missing, after.notes) == (
@@ -45,7 +45,7 @@ def test_everything_comes_back(source, folder):
 
 
 @pytest.mark.slow
-def test_parts_case_and_precision_come_back(vocab_file, tmp_path):
+def test_restores_parts_case_and_precision(vocab_file, tmp_path):
     vocabulary = Vocabulary("wordpiece", vocab_file.read_bytes(), do_lower_case=False)
     source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)
     export_model(source, tmp_path / "saved", dtype="bfloat16")
@@ -80,7 +80,7 @@ def test_damaged_exports(copied):
 
 
 @pytest.mark.slow
-def test_kinds_that_are_for_predictions(source, model_file, tmp_path):
+def test_refuses_other_kinds(source, model_file, tmp_path):
     export_model(source, tmp_path / "embedding", "embedding")
     with pytest.raises(
         InputError, match="an export for predictions only. Only exports of --kind=encoder can be read"
@@ -92,7 +92,7 @@ def test_kinds_that_are_for_predictions(source, model_file, tmp_path):
 
 
 @pytest.mark.slow
-def test_fine_tuned_ones_are_refused(model_file, tmp_path):
+def test_refuses_fine_tuned_models(model_file, tmp_path):
     _, file = saved("text", model_file, tmp_path)
     export_model(file, tmp_path / "classifier", "classifier")
     with pytest.raises(InputError, match="not of an ALBERT encoder"):

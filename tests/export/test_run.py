@@ -49,12 +49,12 @@ def test_encoder_from_any_format(source, tmp_path):
         (("pooler", "sentence_order"), {"mlm"}, ["pooled_output", ".sop"]),
     ],
 )
-def test_only_what_the_files_hold(tmp_path, without, signatures, notes):
+def test_leaves_out_what_the_source_lacks(tmp_path, without, signatures, notes):
     source = write_source(tmp_path / "source", *without)
-    said = export_model(source, tmp_path / "saved").notes
+    found = export_model(source, tmp_path / "saved").notes
     for note in [*notes, "tokenization_info"]:
-        assert len([line for line in said if line.startswith("left out") and note in line]) == 1
-    assert len([line for line in said if line.startswith("left out")]) == len(notes) + 1
+        assert len([line for line in found if line.startswith("left out") and note in line]) == 1
+    assert len([line for line in found if line.startswith("left out")]) == len(notes) + 1
     loaded = tf.saved_model.load(tmp_path / "saved")
     assert set(loaded.signatures) == {"serving_default", "tokens"} | signatures
     for name in ("mlm", "sop"):
@@ -127,7 +127,7 @@ def test_other_files_survive(source, tmp_path):
     ("kind", "options"),
     [("encoder", {}), ("preprocessor", {"seq_length": 16}), ("fill-mask", {}), ("embedding", {})],
 )
-def test_the_card_says_what_it_is_and_its_example_runs(source, tmp_path, monkeypatch, kind, options):
+def test_card_describes_the_export_and_its_example_runs(source, tmp_path, monkeypatch, kind, options):
     export_model(source, tmp_path / "saved", kind, **options)
     card = (tmp_path / "saved" / "README.md").read_text()
     assert f"# ALBERT: SavedModel, {kind}" in card
@@ -168,7 +168,7 @@ def test_command_line(source, tmp_path, capsys):
 
 
 def test_the_source_is_never_replaced(source, tmp_path):
-    """Google's TF-Hub modules are SavedModels, too: readable, and taken for an earlier export."""
+    """Google's TF-Hub modules are SavedModels too, so that they look like an earlier export."""
     hub = write_source(tmp_path / "hub")
     (hub / "saved_model.pb").touch()
     for path in (hub, hub / "model.ckpt-best"):
@@ -178,7 +178,7 @@ def test_the_source_is_never_replaced(source, tmp_path):
 
 
 @pytest.mark.slow
-def test_other_outputs_than_the_model_s_are_refused(source, tmp_path):
+def test_refuses_other_outputs_than_the_models(source, tmp_path):
     pretrained = load_pretrained(source)
     (tmp_path / "assets").mkdir()
     export = build_encoder(pretrained, tmp_path / "assets")
@@ -195,25 +195,25 @@ def test_other_outputs_than_the_model_s_are_refused(source, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "fill-mask"])
-def test_bfloat16_is_half_the_file_and_gives_float32(source, tmp_path, kind):
+def test_bfloat16_halves_the_file_and_returns_float32(source, tmp_path, kind):
     sizes = {}
     for dtype in ("float32", "bfloat16"):
-        said = export_model(source, tmp_path / dtype, kind, dtype)
+        result = export_model(source, tmp_path / dtype, kind, dtype)
         (file,) = (tmp_path / dtype / "variables").glob("*.data-*")
         sizes[dtype] = file.stat().st_size
     assert sizes["bfloat16"] < 0.6 * sizes["float32"]
-    assert 0 < said.comparison.difference < 0.1 * said.comparison.scale
+    assert 0 < result.comparison.difference < 0.1 * result.comparison.scale
     assert keras.config.dtype_policy().name == "float32"
     given = INPUTS if kind == "encoder" else tf.constant(["The captain [MASK] past."])
     first, second = (tf.saved_model.load(tmp_path / dtype)(given) for dtype in sizes)
     for name in ("sequence_output", "pooled_output") if kind == "encoder" else ("probabilities",):
         assert second[name].dtype == tf.float32
-        assert 0 < np.abs(first[name] - second[name]).max() < 0.1 * said.comparison.scale
+        assert 0 < np.abs(first[name] - second[name]).max() < 0.1 * result.comparison.scale
 
 
 @pytest.mark.slow
-def test_padding_costs_nothing_unless_kept(source, tmp_path):
-    """What is computed is seen in the graph; the outputs of tokens are the same, and those of padding 0."""
+def test_padding_is_removed_unless_kept(source, tmp_path):
+    """The graph shows what is computed; outputs of tokens are equal, those of padding are 0."""
     ids = np.array([[2, 13, 1, 9, 3], [2, 13, 3, 0, 0]], "int32")
     inputs = {"input_word_ids": ids, "input_mask": (ids > 0).astype("int32"), "input_type_ids": 0 * ids}
     outputs = {}

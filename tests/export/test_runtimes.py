@@ -1,4 +1,4 @@
-"""Exports for ONNX Runtime and LiteRT, run by these, against the model."""
+"""Exports for ONNX Runtime and LiteRT: what the runtimes compute equals the model."""
 
 import contextlib
 import io
@@ -64,12 +64,12 @@ def expected(model, inputs: dict) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.slow
 def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
-    """Every way to share, activation and shape that the encoder has."""
+    """All kinds of parameter sharing, activations and shapes of the encoder."""
     (tmp_path / "source").mkdir()
     stored = StoredModel("run", Path("nowhere"), CONFIGS[config], random_weights(CONFIGS[config]))
     write_tf1(stored, tmp_path / "source")
-    said = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime)
-    assert said.comparison.is_equal
+    result = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime)
+    assert result.comparison.is_equal
     run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
     model = load_pretrained(tmp_path / "source").model
     for shape in ((1, 2), (3, 16), (2, 7)):
@@ -98,7 +98,7 @@ def test_without_positions(runtime, source, tmp_path):
 
 
 @FORMATS
-def test_only_what_the_files_hold(runtime, tmp_path):
+def test_has_only_the_outputs_of_trained_parts(runtime, tmp_path):
     source = write_source(tmp_path / "source", "masked_lm", "sentence_order")
     export_for_runtime(source, tmp_path / "saved", runtime)
     run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
@@ -111,33 +111,33 @@ def test_only_what_the_files_hold(runtime, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_shared_weights_are_stored_once(runtime, tmp_path):
-    """ALBERT-base in each form against its parameters' bytes."""
+    """The size of ALBERT-base, relative to the bytes of its parameters."""
     config = AlbertConfig()
     (tmp_path / "source").mkdir()
     weights = random_weights(config, scale=0.02)
     write_tf1(StoredModel("run", Path("nowhere"), config, weights), tmp_path / "source")
     whole = 4 * sum(array.size for array in weights.values())
     for quantize, share in (("none", 1.05), ("float16", 0.53), ("int8", 0.36)):
-        said = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime, quantize)
+        result = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime, quantize)
         size = (tmp_path / "saved" / FILES[runtime]).stat().st_size
         assert size < share * whole, (quantize, size / whole)
         tolerance = {"none": 1e-4, "float16": 1e-2, "int8": 1.0}[quantize]
-        assert said.comparison.difference < tolerance, quantize
+        assert result.comparison.difference < tolerance, quantize
 
 
 @FORMATS
 @pytest.mark.slow
-def test_what_quantization_costs_is_measured(runtime, pretraining_files, tmp_path):
+def test_measures_what_quantization_costs(runtime, pretraining_files, tmp_path):
     config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
     (tmp_path / "source").mkdir()
     stored = StoredModel("run", Path("nowhere"), config, random_weights(config))
     write_tf1(stored, tmp_path / "source")
     results = {}
     for quantize in ("none", "float16", "int8"):
-        said = export_for_runtime(
+        result = export_for_runtime(
             tmp_path / "source", tmp_path / "saved", runtime, quantize, pretraining_files.heldout
         )
-        (note,) = [note for note in said.notes if note.startswith("masked-LM accuracy")]
+        (note,) = [note for note in result.notes if note.startswith("masked-LM accuracy")]
         before, after, count = re.search(
             r": ([\d.]+) before, ([\d.]+) in the file .*; ([\d,]+) predictions$", note
         ).groups()
@@ -146,13 +146,13 @@ def test_what_quantization_costs_is_measured(runtime, pretraining_files, tmp_pat
     assert len({(before, count) for before, _, count in results.values()}) == 1
     assert results["none"][0] == results["none"][1]
     assert abs(results["int8"][0] - results["int8"][1]) < 0.1
-    said = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime, "int8")
-    assert any("--eval_file was not given" in note for note in said.notes)
+    result = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime, "int8")
+    assert any("--eval_file was not given" in note for note in result.notes)
 
 
 @FORMATS
 @pytest.mark.slow
-def test_the_example_of_the_card_runs(runtime, source, tmp_path, monkeypatch):
+def test_example_of_the_card_runs(runtime, source, tmp_path, monkeypatch):
     assert (
         cli.main(["export", f"--format={runtime}", f"--model_dir={source}", f"--output={tmp_path}/saved"])
         == 0
@@ -169,7 +169,7 @@ def test_the_example_of_the_card_runs(runtime, source, tmp_path, monkeypatch):
     assert printed.getvalue().strip() == "(1, 5, 24)"
 
 
-def test_what_does_not_go_together(source, tmp_path, capsys, pretraining_files):
+def test_flags_that_exclude_each_other(source, tmp_path, capsys, pretraining_files):
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     for more, message in (
         (["--quantize=int8"], "--quantize and --eval_file belong to --format=onnx and --format=litert."),
@@ -190,7 +190,9 @@ def test_what_does_not_go_together(source, tmp_path, capsys, pretraining_files):
 @FORMATS
 @pytest.mark.parametrize("name", ["text", "pair"])
 @pytest.mark.slow
-def test_a_fine_tuned_model_and_what_quantization_costs_it(runtime, name, model_file, tmp_path, monkeypatch):
+def test_measures_what_quantization_costs_a_fine_tuned_model(
+    runtime, name, model_file, tmp_path, monkeypatch
+):
     """The metric of its task before and after, on a file of own data, and the example of the card."""
     model, file = saved(name, model_file, tmp_path)
     texts, labels = CASES[name].x, CASES[name].y
@@ -205,10 +207,10 @@ def test_a_fine_tuned_model_and_what_quantization_costs_it(runtime, name, model_
     else:
         expected_metric = np.mean([model.labels[i] for i in outputs.argmax(-1)] == np.array(labels))
     for quantize in ("none", "int8"):
-        said = export_for_runtime(
+        result = export_for_runtime(
             file, tmp_path / "saved", runtime, quantize, str(tmp_path / "dev.tsv"), "classifier"
         )
-        (note,) = [note for note in said.notes if note.startswith(metric)]
+        (note,) = [note for note in result.notes if note.startswith(metric)]
         before, after = re.search(
             r": (-?[\d.]+) before, (-?[\d.]+) in the file .*; 21 examples$", note
         ).groups()
@@ -229,8 +231,8 @@ def test_a_fine_tuned_model_and_what_quantization_costs_it(runtime, name, model_
     exec(example, {})
 
 
-def test_evaluation_is_of_the_models_task(model_file, tmp_path):
-    """A run's settings.json says which task's file it is; another's is refused before anything is written."""
+def test_evaluation_needs_a_file_of_the_models_task(model_file, tmp_path):
+    """A run's settings.json names the task; files of other tasks are refused before anything is written."""
     _, file = saved("text", model_file, tmp_path)
     (tmp_path / "settings.json").write_text('{"task": "sst-2", "column_names": ""}')
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\nfine\tsmall\n")
@@ -262,7 +264,7 @@ def test_accuracy_counts_predictions_not_padding():
 
 
 @pytest.mark.slow
-def test_replaces_an_export_but_nobody_else_s_file(source, tmp_path):
+def test_replaces_exports_but_no_other_files(source, tmp_path):
     for _ in range(2):
         export_for_runtime(source, tmp_path / "saved", "litert")
     (tmp_path / "mine").mkdir()

@@ -6,7 +6,7 @@ from tensorflow.core.framework import tensor_pb2
 from export.savedmodel import prediction_log, write_warmup
 
 REQUESTS = [{"text": ["a"]}, {"text": ["b" * 50_000, "c [MASK]"]}]
-MESSAGES = {  # tensorflow_serving/apis/{prediction_log,predict,model}.proto, as far as they are used
+MESSAGES = {  # tensorflow_serving/apis/{prediction_log,predict,model}.proto, the fields in use
     "PredictionLog": [(6, "predict_log", "PredictLog")],
     "PredictLog": [(1, "request", "PredictRequest")],
     "PredictRequest": [(1, "model_spec", "ModelSpec"), (2, "inputs", "Entry")],
@@ -17,7 +17,7 @@ MESSAGES = {  # tensorflow_serving/apis/{prediction_log,predict,model}.proto, as
 
 @pytest.fixture(scope="module")
 def log_class():
-    """PredictionLog as the protobuf library makes it; a map is a repeated field of its entries."""
+    """The PredictionLog class, built by the protobuf library; a map is a repeated field of entries."""
     file = descriptor_pb2.FileDescriptorProto(name="log.proto", package="p", syntax="proto3")
     kinds = descriptor_pb2.FieldDescriptorProto
     for message, fields in MESSAGES.items():
@@ -41,13 +41,13 @@ def texts_of(tensor) -> list[str]:
     return [text.decode() for text in tf.make_ndarray(tensor)]
 
 
-def test_requests_read_as_protocol_buffers(tmp_path, log_class):
+def test_requests_parse_as_protocol_buffers(tmp_path, log_class):
     file = write_warmup(tmp_path, REQUESTS)
     assert file == tmp_path / "assets.extra" / "tf_serving_warmup_requests"
     records = [record.numpy() for record in tf.data.TFRecordDataset(str(file))]
     for record, expected in zip(records, REQUESTS, strict=True):
         log = log_class.FromString(record)
-        assert log.SerializeToString() == record  # nothing unknown in it
+        assert log.SerializeToString() == record  # without unknown fields
         request = log.predict_log.request
         assert request.model_spec.signature_name == "serving_default"
         (entry,) = request.inputs
@@ -55,7 +55,7 @@ def test_requests_read_as_protocol_buffers(tmp_path, log_class):
         assert texts_of(tensor_pb2.TensorProto.FromString(entry.value)) == expected["text"]
 
 
-def test_equals_serving_s_own_class():
+def test_equals_the_class_of_tensorflow_serving():
     log_pb2 = pytest.importorskip(
         "tensorflow_serving.apis.prediction_log_pb2", reason="tensorflow-serving-api is not installed"
     )

@@ -29,7 +29,7 @@ def tokenizer(vocab_file) -> WordPieceTokenizer:
 
 @pytest.fixture(scope="module")
 def exported(vocab_file, tmp_path_factory):
-    """kind, task -> what it was made of, its SavedModel and the folder of that."""
+    """A function of kind and task: the model, and its SavedModel."""
     folder = tmp_path_factory.mktemp("wordpiece")
     vocabulary = Vocabulary("wordpiece", vocab_file.read_bytes())
     source = write_source(folder / "source", vocabulary=vocabulary)
@@ -56,7 +56,7 @@ def test_preprocessor(exported, tokenizer):
 
 @pytest.mark.slow
 def test_fill_mask(exported, tokenizer):
-    """What follows a mask is a word of its own."""
+    """Text after a mask is a word of its own."""
     model, loaded = exported("fill-mask", top_k=3)
     text = "我喜[MASK]京s"
     ids = [2, *tokenizer.encode("我喜"), 4, *tokenizer.encode("京s"), 3]

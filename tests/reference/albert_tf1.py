@@ -1,6 +1,6 @@
-"""ALBERT in plain NumPy straight from a TF1 checkpoint's names: what the original's graph computes with them.
+"""ALBERT in plain NumPy, from the arrays of a TF1 checkpoint under their own names, as the original computes it.
 
-Knows nothing of our names, so that a wrong row in the table of names shows.
+It does not use our names, so that a wrong row in the table of names shows.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Peers run in processes of their own: PyTorch's compiler aborts beside TensorFlow."""
+"""Runs peers in separate processes: PyTorch's compiler aborts beside TensorFlow."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ needs_keras_hub = pytest.mark.skipif(
 
 
 def run_python(script: str, folder: Path, *arguments: str, **environment: str) -> str:
-    """What a script prints; a failure shows what it said."""
+    """The output of a script; if it fails, the test shows its errors."""
     process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), *arguments],
         cwd=folder,

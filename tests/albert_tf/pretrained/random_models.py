@@ -1,4 +1,4 @@
-"""Small models with weights so large that a wrong place for one of them shows in the outputs."""
+"""Small models with weights so large that a misplaced one shows in the outputs."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ VOCABULARY = Vocabulary("sentencepiece", spm_model(50))
 def random_weights(
     config: AlbertConfig, *without: str, seed: int = 0, scale: float = 0.3
 ) -> dict[str, np.ndarray]:
-    """Under our names; `without` names parts to leave out."""
+    """Weights under our names; `without` names parts to leave out."""
     rng = np.random.default_rng(seed)
     weights = {}
     for row in sorted(parameters(config, "tf1"), key=lambda row: row.ours):
@@ -58,12 +58,12 @@ def random_weights(
 
 
 def random_stored(config: AlbertConfig, *without: str, vocabulary=VOCABULARY) -> StoredModel:
-    """As if it had been read."""
+    """A model as a reader returns it."""
     return StoredModel("run", Path("nowhere"), config, random_weights(config, *without), vocabulary)
 
 
 def assert_same_weights(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> None:
-    """Bit for bit, and the same names."""
+    """The names and every bit are equal."""
     assert first.keys() == second.keys()
     for name, array in first.items():
         assert second[name].dtype == array.dtype

@@ -48,8 +48,8 @@ def test_harmful_archives_unpack_nothing(info, message, tmp_path):
         read(path)
 
 
-def test_names_that_fill_the_memory(tmp_path):
-    """A header that says it is a gigabyte long, of zeros, in a file of a megabyte."""
+def test_long_names_cannot_fill_the_memory(tmp_path):
+    """A header that claims a gigabyte, in a file of a megabyte of zeros."""
     path = tmp_path / "model.tar.gz"
     for kind in (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME):
         info = member("long", type=kind, size=1 << 30)

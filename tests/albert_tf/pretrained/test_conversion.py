@@ -117,7 +117,7 @@ def test_nan_is_a_difference(source):
 
 
 @pytest.mark.parametrize("sharing", ["attention", "ffn", "none"])
-def test_layers_that_share_less_become_groups(sharing, tmp_path):
+def test_layers_that_share_less_are_stored_as_groups(sharing, tmp_path):
     config = AlbertConfig(**SIZES, parameter_sharing=sharing)
     stored = random_stored(config)
     (tmp_path / "tf1").mkdir()
@@ -130,7 +130,7 @@ def test_layers_that_share_less_become_groups(sharing, tmp_path):
         np.testing.assert_array_equal(first[name], second[name])
 
 
-def test_leaves_a_destination_alone_that_holds_something(source, tmp_path):
+def test_refuses_a_destination_with_files(source, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     for destination in (tmp_path / "mine", tmp_path / "mine" / "thesis.tex", source):
@@ -149,7 +149,7 @@ def example_of(folder: Path) -> str:
     return example
 
 
-def test_the_card_says_what_where_from_and_how(source, tmp_path):
+def test_card_describes_model_source_and_check(source, tmp_path):
     convert(source, tmp_path / "keras", "keras")
     convert(tmp_path / "keras", tmp_path / "tf1 again", "tf1", verify=False)
     card, again = ((tmp_path / name / "README.md").read_text() for name in ("keras", "tf1 again"))
@@ -174,7 +174,7 @@ def test_the_card_says_what_where_from_and_how(source, tmp_path):
     ],
 )
 @pytest.mark.slow
-def test_the_cards_example_runs(to, source, tmp_path):
+def test_example_of_the_card_runs_in_its_folder(to, source, tmp_path):
     convert(source, tmp_path / "result", to, verify=False)
     shapes = run_python(example_of(tmp_path / "result"), tmp_path / "result").strip().splitlines()[-1]
     assert re.findall(r"\d+", shapes) == ["1", "5", "24", "1", "24"]

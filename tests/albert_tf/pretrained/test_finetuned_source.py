@@ -1,4 +1,4 @@
-"""A fine-tuned model as the start of another task, as the paper starts some of GLUE from MNLI."""
+"""Fine-tuned models as a start for other tasks, as the paper starts some GLUE tasks from MNLI."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_without_a_preprocessor_there_is_no_vocabulary(tmp_path):
     assert load_pretrained(tmp_path / "any.keras").vocabulary is None
 
 
-def test_of_a_run_with_several_seeds_the_best(model_file, tmp_path):
+def test_best_seed_of_a_run_is_read(model_file, tmp_path):
     for seed in (0, 1):
         (tmp_path / f"seed_{seed}").mkdir()
         CASES["text"].build(model_file, seed=seed).save(tmp_path / f"seed_{seed}" / "model.keras")

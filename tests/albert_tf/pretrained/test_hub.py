@@ -1,4 +1,4 @@
-"""`hf://` against a server on this machine that answers as the Hub does."""
+"""`hf://`, with a local server that answers like the Hub."""
 
 import hashlib
 import http.server
@@ -85,7 +85,7 @@ def hub(tmp_path):
     folder = tmp_path / "repository"
     folder.mkdir()
     write_huggingface(random_stored(CONFIGS["one group"]), folder)
-    (folder / "tf_model.h5").write_bytes(b"another format, which nobody asked for")
+    (folder / "tf_model.h5").write_bytes(b"another format, which is not needed")
     server = Hub(folder)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -103,7 +103,7 @@ def read_in_process(hub: Hub, address: str) -> dict:
 
 
 @pytest.mark.slow
-def test_downloads_what_is_needed_once(hub):
+def test_downloads_needed_files_once(hub):
     expected = {"missing": [], "layers": 4, "vocabulary": len(VOCABULARY.content)}
     assert expected.items() <= read_in_process(hub, "hf://owner/tiny").items()
     needed = ["config.json", "model.safetensors", "spiece.model", "tokenizer_config.json"]
@@ -116,7 +116,7 @@ def test_downloads_what_is_needed_once(hub):
 
 
 @pytest.mark.slow
-def test_addresses_that_lead_nowhere(hub):
+def test_wrong_addresses(hub):
     assert "hf://owner/tony cannot be downloaded" in read_in_process(hub, "hf://owner/tony")["error"]
     assert "is hf://OWNER/NAME. Received hf://tiny" in read_in_process(hub, "hf://tiny")["error"]
     shutil.rmtree(hub.folder)

@@ -87,7 +87,7 @@ def test_the_model_without_heads_has_no_prefix(directory):
     assert_same_weights(stored.weights, random_weights(CONFIG, "masked_lm", "sentence_order"))
 
 
-def test_repetitions_of_older_versions(directory):
+def test_copies_in_files_of_older_versions(directory):
     arrays = tensors(directory)
     words = arrays["albert.embeddings.word_embeddings.weight"]
     arrays["albert.embeddings.position_ids"] = np.arange(16)[None]
@@ -113,7 +113,7 @@ def test_half_precision_is_widened(directory, dtype):
     ("theirs", "ours"),
     [("gelu_new", "gelu"), ("gelu_pytorch_tanh", "gelu"), ("gelu", "gelu_erf"), ("relu", "relu")],
 )
-def test_what_the_configuration_says(directory, theirs, ours):
+def test_reads_the_configuration(directory, theirs, ours):
     edit_config(directory, hidden_act=theirs, layer_norm_eps=1e-6, hidden_dropout_prob=0.2)
     config = read(directory).config
     assert (config.hidden_act, config.layer_norm_epsilon, config.hidden_dropout_prob) == (ours, 1e-6, 0.2)
@@ -130,7 +130,7 @@ def test_what_the_configuration_says(directory, theirs, ours):
         ({"num_hidden_groups": 3}, "32 names missing: albert.encoder.albert_layer_groups.2"),
     ],
 )
-def test_configurations_that_are_refused(directory, changes, message):
+def test_refuses_configurations(directory, changes, message):
     edit_config(directory, **changes)
     with pytest.raises(InputError, match=message):
         read(directory)
@@ -166,7 +166,7 @@ def test_pickles_do_not_run(directory, tmp_path):
     with pytest.raises(InputError, match="is not a file of tensors that can be read safely"):
         read(directory)
     assert not canary.exists()
-    pickle.loads((directory / "pytorch_model.bin").read_bytes())  # and it would have
+    pickle.loads((directory / "pytorch_model.bin").read_bytes())  # it would have run
     assert canary.exists()
 
 
@@ -225,7 +225,7 @@ RANDOM_CHECKPOINT = """
 
 
 def largest_difference(fields: dict, config: AlbertConfig, folder: Path, scale: float) -> float:
-    """Between Hugging Face's outputs and ours, over all, from a random checkpoint that it wrote."""
+    """The largest difference between Hugging Face's outputs and ours, for a random checkpoint that it wrote."""
     batch = random_inputs(config, seed=2)
     np.savez(folder / "batch.npz", **batch)
     run_python(RANDOM_CHECKPOINT, folder, json.dumps(fields), str(scale))

@@ -41,7 +41,7 @@ def test_reads_what_it_writes(preset):
     assert_same_weights(stored.weights, random_weights(CONFIG, "masked_lm", "sentence_order"))
 
 
-def test_says_what_it_leaves_out(tmp_path):
+def test_notes_what_it_leaves_out(tmp_path):
     config = AlbertConfig(**SIZES, hidden_dropout_prob=0.1)
     stored = random_stored(config, vocabulary=Vocabulary("wordpiece", b"[PAD]\n"))
     notes = " ".join(write_kerashub(stored, tmp_path))
@@ -57,7 +57,7 @@ def test_says_what_it_leaves_out(tmp_path):
         (AlbertConfig(**SIZES, num_hidden_groups=3), "divisible by `num_hidden_groups`. Received 4 and 3"),
     ],
 )
-def test_models_that_kerashub_cannot_be(config, message, tmp_path):
+def test_models_that_kerashub_cannot_represent(config, message, tmp_path):
     with pytest.raises(InputError, match=message):
         write_kerashub(random_stored(config), tmp_path)
     with pytest.raises(InputError, match="has a pooler, which nowhere does not hold"):

@@ -34,11 +34,11 @@ from tests.albert_tf.pretrained.random_models import (
 CONFIG = CONFIGS["one group"]
 
 
-def test_is_in_the_librarys_front():
+def test_is_exported_by_the_package():
     assert albert_tf.load_pretrained is load_pretrained
 
 
-def test_says_which_parts_were_not_there(tmp_path, caplog):
+def test_reports_missing_parts(tmp_path, caplog):
     write_tf1(random_stored(CONFIG, "sentence_order"), tmp_path)
     with caplog.at_level(logging.WARNING, "albert_tf.pretrained.loading"):
         loaded = load_pretrained(tmp_path, seed=7)
@@ -51,7 +51,7 @@ def test_says_which_parts_were_not_there(tmp_path, caplog):
 
 
 def weights_in_checkpoint(run: Path) -> dict[str, np.ndarray]:
-    """The newest weights of a run, by way of its checkpoint alone."""
+    """The newest weights of a run, read from its checkpoint directly."""
     model = AlbertPretrainer(AlbertConfig.from_json_file(run / "albert_config.json"))
     load_weights(model, run)
     return weights_of(model)
@@ -128,7 +128,7 @@ def test_damaged_keras_files(tmp_path):
         read(path)
 
 
-def test_vocabularies_that_do_not_fit(tmp_path):
+def test_wrong_vocabularies(tmp_path):
     write_tf1(random_stored(CONFIG, vocabulary=Vocabulary("sentencepiece", spm_model(51))), tmp_path)
     with pytest.raises(InputError, match="has 51 pieces, more than the model's `vocab_size`, 50"):
         read(tmp_path)
@@ -163,7 +163,7 @@ def test_into_another_model_is_refused(tmp_path):
 
 
 def test_into_a_deeper_model_with_another_length(tmp_path):
-    """Layers that share everything have the same weights however many there are; positions are cut or go on."""
+    """With full sharing any number of layers has the same weights; positions are cut, or stay initialized."""
     write_tf1(random_stored(CONFIG), tmp_path)
     values = {**CONFIG.to_dict(), "num_hidden_layers": 5}
     for longest in (CONFIG.max_position_embeddings - 3, CONFIG.max_position_embeddings + 3):
@@ -192,7 +192,7 @@ def test_a_run_starts_from_a_checkpoint_of_another_format(pretraining_files, tmp
     config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
     write_tf1(random_stored(config, "sentence_order"), tmp_path)
     run = tmp_path / "run"
-    # With so small a learning rate the weights stay where they began.
+    # At this learning rate the weights hardly change.
     flags = {"num_train_steps": 1, "learning_rate": 1e-12, "init_checkpoint": tmp_path}
     assert cli.main(pretraining_files.flags(run, **flags)) == 0
     assert f"{tmp_path} holds no sentence_order: using fresh weights" in " ".join(

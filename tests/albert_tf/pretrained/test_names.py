@@ -71,10 +71,12 @@ def test_our_names_and_shapes_are_the_models(sharing, embedding_size, naming):
     ("naming", "name"),
     [
         *itertools.product(("tf1", "huggingface", "kerashub"), CONFIGS),
-        *(("garden", name) for name in ("one group", "E == H", "relu", "erf")),  # has one group of one block
+        *(
+            ("garden", name) for name in ("one group", "E == H", "relu", "erf")
+        ),  # it has one group of one block
     ],
 )
-def test_there_and_back(naming, name):
+def test_renaming_is_reversible(naming, name):
     config = CONFIGS[name]
     without = {"kerashub": ("masked_lm", "sentence_order"), "garden": ("sentence_order",)}.get(naming, ())
     weights = random_weights(config, *without)
@@ -124,7 +126,7 @@ def test_wrong_shapes_dtypes_and_values_are_listed(arrays):
     assert "cls/predictions/output_bias holds NaN or infinity" in message
 
 
-def test_numbers_of_blocks_that_cannot_be(arrays):
+def test_impossible_numbers_of_blocks(arrays):
     config = AlbertConfig(**{**SIZES, "num_hidden_layers": 10**9}, num_hidden_groups=10**9)
     with pytest.raises(
         InputError, match="ckpt does not fit its configuration: 1000000000 blocks in 32 arrays"
@@ -132,7 +134,7 @@ def test_numbers_of_blocks_that_cannot_be(arrays):
         to_ours(arrays, config, "tf1", "ckpt")
 
 
-def test_half_a_head_is_an_error_and_no_head_is_none(arrays):
+def test_half_a_head_is_an_error_but_no_head_is_not(arrays):
     del arrays["cls/seq_relationship/output_bias"]
     assert "1 name missing: cls/seq_relationship/output_bias" in refusal(arrays)
     del arrays["cls/seq_relationship/output_weights"]

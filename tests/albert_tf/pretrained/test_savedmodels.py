@@ -27,7 +27,7 @@ class Module(tf.train.Checkpoint):
 
 
 def save_garden(config: AlbertConfig, folder: Path, *without: str) -> dict[str, np.ndarray]:
-    """A SavedModel whose graph has the nodes by which a reader knows it; it computes nothing of use."""
+    """A SavedModel with the nodes that the reader looks for; its outputs mean nothing."""
     weights = random_weights(config, "sentence_order", *without)
     variables = {name: tf.Variable(a, name=name) for name, a in to_theirs(weights, config, "garden").items()}
 
@@ -42,7 +42,7 @@ def save_garden(config: AlbertConfig, folder: Path, *without: str) -> dict[str, 
                 with tf.name_scope("self_attention"):
                     x = dropout_named("dropout_3", x, config.attention_probs_dropout_prob)
                 x = ACTIVATIONS[config.hidden_act](x)
-                x = dropout_named("dropout", x, 0.5)  # on a sublayer's output, at a rate of its own
+                x = dropout_named("dropout", x, 0.5)  # of a sublayer's output, with another rate
             with tf.name_scope("pooler_transform"):
                 return tf.tanh(x)
 

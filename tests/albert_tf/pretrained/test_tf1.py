@@ -1,4 +1,4 @@
-"""Google's formats. ALBERT_TF1_HUB_MODULE names a folder with a TF-Hub v1 module's graph, if there is one."""
+"""Google's formats. ALBERT_TF1_HUB_MODULE may name a folder with the graph of a TF-Hub v1 module."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_chinese(tmp_path):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_computes_what_the_original_computes_with_these_names(name, tmp_path):
+def test_equals_the_original_under_its_names(name, tmp_path):
     config = CONFIGS[name]
     write_tf1(random_stored(config), tmp_path)
     arrays, model = read_arrays(tmp_path / "model.ckpt-best"), read(tmp_path).to_pretrainer()
@@ -115,7 +115,7 @@ def test_computes_what_the_original_computes_with_these_names(name, tmp_path):
             np.testing.assert_allclose(outputs[output][row], expected, atol=1e-5, err_msg=output)
 
 
-def test_the_original_is_told_nothing_that_it_cannot_read(tmp_path):
+def test_notes_what_the_original_does_not_support(tmp_path):
     config = AlbertConfig(
         **{**CONFIGS["erf"].to_dict(), "parameter_sharing": "none", "layer_norm_epsilon": 1e-6}
     )
@@ -143,7 +143,7 @@ def test_damaged_and_missing_files(google):
         read(google)
 
 
-def test_several_checkpoints_must_be_told_apart(google):
+def test_several_checkpoints_in_a_folder(google):
     for suffix in (".index", ".data-00000-of-00001"):
         shutil.copy(google / f"model.ckpt-best{suffix}", google / f"model.ckpt-10{suffix}")
     with pytest.raises(InputError, match="several checkpoints: model.ckpt-10, model.ckpt-best"):
