@@ -27,15 +27,6 @@ def write_litert(portable: Portable, quantize: str, folder: Path) -> Runner:
 
     Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32 (B, T), and for `mlm`
     also `masked_lm_positions` (B, P).
-
-    Args:
-      portable: the model.
-      quantize: "none"; "float16" for weights stored in float16 and used in float32; "int8" for weights and, in
-        each product, activations.
-      folder: where to write.
-
-    Returns:
-      A runner of the file, by LiteRT's interpreter.
     """
     root = tf.Module()
     root.variables_of_the_model = [variable.value for variable in portable.model.variables]

@@ -32,15 +32,6 @@ def write_onnx(portable: Portable, quantize: str, folder: Path) -> Runner:
 
     Its inputs are those of the TF2 hub encoder, int32 (B, T), and with a masked-LM head `masked_lm_positions`
     (B, P); P may be 0.
-
-    Args:
-      portable: the model.
-      quantize: "none"; "float16" for weights stored in float16 and used in float32; "int8" for weights and, in
-        each product, activations.
-      folder: where to write.
-
-    Returns:
-      A runner of the file, by ONNX Runtime.
     """
     import onnx
     import tf2onnx

@@ -77,8 +77,9 @@ class Runtime(NamedTuple):
       example: Python that prints the shape of `sequence_output`.
       packages: modules that writing and running need.
       extra: the extra of this package that installs them, which is also the value of --format.
-      write: writes the file of a model, with weights quantized as --quantize names it, into a folder; returns what
-        runs it.
+      write: writes the file into a folder and returns its runner. Takes the model; how to quantize it: "none",
+        "float16" for weights stored in float16 and used in float32, or "int8" for weights and, in each product,
+        activations; and the folder.
     """
 
     name: str
@@ -145,14 +146,14 @@ def portable_classifier(model: TextClassifier | TextRegressor) -> Portable:
 
 
 def _function(function: Callable, *, masked: bool) -> tf.types.experimental.PolymorphicFunction:
-    return tf.function(function, input_signature=[input_specs(masked=masked)], autograph=False)
+    return tf.function(function, input_signature=[_input_specs(masked=masked)], autograph=False)
 
 
 def _to_ours(inputs: dict) -> dict:
     return {ours: inputs[theirs] for ours, theirs in zip(_OURS, TEXT_INPUTS, strict=True)}
 
 
-def input_specs(*, masked: bool) -> dict[str, tf.TensorSpec]:
+def _input_specs(*, masked: bool) -> dict[str, tf.TensorSpec]:
     """Inputs of any batch size and length."""
     names = (*TEXT_INPUTS, POSITIONS) if masked else TEXT_INPUTS
     return {name: tf.TensorSpec((None, None), tf.int32, name=name) for name in names}

@@ -73,7 +73,7 @@ def build_preprocessor(pretrained: Pretrained, tokenizer: Tokenizer, seq_length:
         )
 
     def bert_pack_inputs(inputs, seq_length=seq_length):
-        return pack_segments(inputs, tokenizer, seq_length)
+        return _pack_segments(inputs, tokenizer, seq_length)
 
     root = tf.train.Checkpoint()
     root.tokenize = _Tokenize(tokenizer, make_graph_tokenizer(tokenizer))
@@ -84,7 +84,7 @@ def build_preprocessor(pretrained: Pretrained, tokenizer: Tokenizer, seq_length:
             root.bert_pack_inputs.get_concrete_function([segment] * segments, tf.TensorSpec([], tf.int32))
 
     def preprocess(texts):
-        packed = pack_segments([root.tokenize(texts)], tokenizer, seq_length)
+        packed = _pack_segments([root.tokenize(texts)], tokenizer, seq_length)
         return {name: tf.ensure_shape(array, [None, seq_length]) for name, array in packed.items()}
 
     def check(loaded):
@@ -97,7 +97,7 @@ def build_preprocessor(pretrained: Pretrained, tokenizer: Tokenizer, seq_length:
     return text_export(root, methods, check, _EXAMPLE, [{"text": [_TEXT]}])
 
 
-def pack_segments(segments, tokenizer: Tokenizer, seq_length) -> dict[str, tf.Tensor]:
+def _pack_segments(segments, tokenizer: Tokenizer, seq_length) -> dict[str, tf.Tensor]:
     """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each example.
 
     Args:
