@@ -55,55 +55,41 @@ _EMBEDDINGS = (
     ),
 )  # fmt: skip
 # {a}, {f}: our attention and feed-forward part; {g}, {i}: group and block inside it; {n}: KerasHub's count.
+_TF1 = "bert/encoder/transformer/group_{g}/inner_group_{i}"
+_HF = "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}"
+_KERASHUB = "layers/transformer_encoder{n}"
 _BLOCK = (
     LayerNames(
-        "split", "HH", "attention_{a}_{i}/query",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/query",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.query",
-        "layers/transformer_encoder{n}/_self_attention_layer/query_dense", "transformer/self_attention/query",
+        "split", "HH", "attention_{a}_{i}/query", f"{_TF1}/attention_1/self/query", f"{_HF}.attention.query",
+        f"{_KERASHUB}/_self_attention_layer/query_dense", "transformer/self_attention/query",
     ),
     LayerNames(
-        "split", "HH", "attention_{a}_{i}/key",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/key",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.key",
-        "layers/transformer_encoder{n}/_self_attention_layer/key_dense", "transformer/self_attention/key",
+        "split", "HH", "attention_{a}_{i}/key", f"{_TF1}/attention_1/self/key", f"{_HF}.attention.key",
+        f"{_KERASHUB}/_self_attention_layer/key_dense", "transformer/self_attention/key",
     ),
     LayerNames(
-        "split", "HH", "attention_{a}_{i}/value",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/self/value",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.value",
-        "layers/transformer_encoder{n}/_self_attention_layer/value_dense", "transformer/self_attention/value",
+        "split", "HH", "attention_{a}_{i}/value", f"{_TF1}/attention_1/self/value", f"{_HF}.attention.value",
+        f"{_KERASHUB}/_self_attention_layer/value_dense", "transformer/self_attention/value",
     ),
     LayerNames(
-        "merge", "HH", "attention_{a}_{i}/output",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/attention_1/output/dense",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.dense",
-        "layers/transformer_encoder{n}/_self_attention_layer/output_dense",
-        "transformer/self_attention/attention_output",
+        "merge", "HH", "attention_{a}_{i}/output", f"{_TF1}/attention_1/output/dense", f"{_HF}.attention.dense",
+        f"{_KERASHUB}/_self_attention_layer/output_dense", "transformer/self_attention/attention_output",
     ),
     LayerNames(
-        "norm", "H", "attention_{a}_{i}/layer_norm",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/LayerNorm",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.attention.LayerNorm",
-        "layers/transformer_encoder{n}/_self_attention_layer_norm", "transformer/self_attention_layer_norm",
+        "norm", "H", "attention_{a}_{i}/layer_norm", f"{_TF1}/LayerNorm", f"{_HF}.attention.LayerNorm",
+        f"{_KERASHUB}/_self_attention_layer_norm", "transformer/self_attention_layer_norm",
     ),
     LayerNames(
-        "dense", "HF", "ffn_{f}_{i}/intermediate",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/ffn_1/intermediate/dense",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.ffn",
-        "layers/transformer_encoder{n}/_feedforward_intermediate_dense", "transformer/intermediate",
+        "dense", "HF", "ffn_{f}_{i}/intermediate", f"{_TF1}/ffn_1/intermediate/dense", f"{_HF}.ffn",
+        f"{_KERASHUB}/_feedforward_intermediate_dense", "transformer/intermediate",
     ),
     LayerNames(
-        "dense", "FH", "ffn_{f}_{i}/output",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/ffn_1/intermediate/output/dense",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.ffn_output",
-        "layers/transformer_encoder{n}/_feedforward_output_dense", "transformer/output",
+        "dense", "FH", "ffn_{f}_{i}/output", f"{_TF1}/ffn_1/intermediate/output/dense", f"{_HF}.ffn_output",
+        f"{_KERASHUB}/_feedforward_output_dense", "transformer/output",
     ),
     LayerNames(
-        "norm", "H", "ffn_{f}_{i}/layer_norm",
-        "bert/encoder/transformer/group_{g}/inner_group_{i}/LayerNorm_1",
-        "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}.full_layer_layer_norm",
-        "layers/transformer_encoder{n}/_feedforward_layer_norm", "transformer/output_layer_norm",
+        "norm", "H", "ffn_{f}_{i}/layer_norm", f"{_TF1}/LayerNorm_1", f"{_HF}.full_layer_layer_norm",
+        f"{_KERASHUB}/_feedforward_layer_norm", "transformer/output_layer_norm",
     ),
 )  # fmt: skip
 _POOLER_AND_HEADS = (
