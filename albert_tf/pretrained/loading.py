@@ -73,7 +73,7 @@ def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretraine
     stored = read(source)
     if stored.missing:
         logging.getLogger(__name__).warning(
-            "%s holds no %s: newly initialized", source, ", ".join(stored.missing)
+            "%s holds no %s: using fresh weights", source, ", ".join(stored.missing)
         )
     return as_pretrained(stored, seed)
 
