@@ -97,7 +97,7 @@ def test_without_a_head_and_without_dropout(tmp_path):
 def test_other_savedmodels_are_refused(tmp_path):
     other = tf.train.Checkpoint(v=tf.Variable(1.0, name="counter"))
     tf.saved_model.save(other, str(tmp_path / "other"))
-    with pytest.raises(InputError, match="but not of an ALBERT encoder.*It holds counter"):
+    with pytest.raises(InputError, match="but not of an ALBERT encoder.*This one holds counter"):
         read(tmp_path / "other")
 
 
