@@ -158,7 +158,9 @@ def test_a_projection_of_the_same_width_must_be_the_identity(naming, part):
     )
     np.testing.assert_array_equal(arrays[name], np.eye(24) if part == "kernel" else np.zeros(24))
     arrays[name] = arrays[name] + 0.5
-    with pytest.raises(InputError, match="file projects embeddings that are already as wide .* only the identity"):
+    with pytest.raises(
+        InputError, match="file projects embeddings that are already as wide .* only the identity"
+    ):
         to_ours(arrays, config, naming, "file")
     del arrays[name]
     with pytest.raises(InputError, match="1 name missing"):
