@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
+from tests.test_floors import FOLDERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -89,3 +90,23 @@ def test_links(page):
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
+
+
+def test_the_architecture_names_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = set(
+        re.findall(r"`((?:albert_tf|albert_cli|data_prep|export|tests|benchmarks)/[a-z0-9_./]*)`", page)
+    )
+    assert len(paths) > 40
+    assert not sorted(path for path in paths if not (ROOT / path).exists())
+
+
+def test_the_architecture_lists_the_folders_in_their_order():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = [folder.rstrip("/") for folder in re.findall(r"^\| `([a-z_/]+/)` \|", page, re.MULTILINE)]
+    library = [
+        folder
+        for folder in FOLDERS
+        if folder.split("/")[0] in ("albert_tf", "data_prep", "export", "albert_cli")
+    ]
+    assert listed == [folder for folder in library if folder != "albert_cli/commands"]
