@@ -3,8 +3,8 @@
     make demo                          # on the docstrings of the installed packages
     make demo TEXT=path/to/files       # on your own .txt and .md files
 
-Everything but the corpus and the last two steps is the `albert` command that it prints. Measured on 2 CPU
-cores without a GPU; docs/demo.md shows the output of a run.
+Apart from the corpus and the last two steps, the demo runs the `albert` commands that it prints.
+docs/demo.md shows the output of a run on 2 CPU cores without a GPU.
 """
 
 import itertools
@@ -48,16 +48,16 @@ app = App(
 
 @app.default
 def demo(*, output: Path, text: Path | None = None, steps: int = 8000) -> None:
-    """Run the main job from text to filled-in masks, in one folder.
+    """Train a small model from text to filled-in masks, in one folder.
 
     For example:
 
       python -m examples.demo --output=demo --text=books/
 
     Args:
-      output: a new folder, or that of an earlier demo, which is replaced.
-      text: a .txt or .md file or a folder of them; without it, docstrings of the installed packages.
-      steps: how long to train; fewer for a quicker look.
+      output: a new folder, or the folder of an earlier demo, which is replaced.
+      text: a .txt or .md file, or a folder of them. Default: the docstrings of the installed packages.
+      steps: the number of training steps; fewer for a quicker look.
     """
     began = time.monotonic()
     paths = Paths(output)
@@ -101,13 +101,13 @@ def demo(*, output: Path, text: Path | None = None, steps: int = 8000) -> None:
 
     say(5, "SavedModel")
     albert("export", model_dir=paths.run, output=paths.saved_model)
-    say(6, f"tf.saved_model.load({str(paths.saved_model)!r}), in the masks")
+    say(6, f"tf.saved_model.load({str(paths.saved_model)!r}) fills the masks")
     fill_masks(paths, spm_model_file, MASKED if text is None else heldout_masks(corpus.heldout))
     conclude(paths, spm_model_file, time.monotonic() - began)
 
 
 class Paths:
-    """Where the demo puts what it makes."""
+    """The files and folders that the demo writes."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -121,30 +121,30 @@ class Paths:
         self.plot = root / "learning_curve.png"
 
     def check(self) -> None:
-        """Refuses a folder of anything but an earlier demo."""
+        """Refuses a folder that holds anything but an earlier demo."""
         if self.root.exists() and not self.root.is_dir():
             raise InputError(f"--output must be a folder. Received {self.root}, which is a file.")
         if self.root.exists() and any(self.root.iterdir()) and not (self.root / MARKER).exists():
             raise InputError(
-                f"--output must be a new or empty folder, or that of an earlier demo. Received {self.root}, "
+                f"--output must be a new or empty folder, or the folder of an earlier demo. Received {self.root}, "
                 "which holds other files."
             )
 
     def start(self, text: Path | None) -> None:
-        """Marks the folder as a demo's and removes what an earlier one made of its text."""
+        """Marks the folder as a demo's and removes the results of an earlier demo."""
         write_text(self.root / MARKER, json.dumps({"text": str(text) if text else None}) + "\n")
         for folder in ("vocabulary", "examples", "run", "saved_model"):
             shutil.rmtree(self.root / folder, ignore_errors=True)
 
 
 def make_corpus(text: Path | None, folder: Path) -> Corpus:
-    """Reads the user's text or docstrings, and holds some documents out."""
+    """Reads the user's text, or docstrings, and holds out some documents."""
     documents = docstring_documents(show_progress=True) if text is None else read_user_text(text)
     return write_corpus(at_most(MAX_SENTENCES, documents), folder, HELDOUT_SHARE)
 
 
 def at_most(limit: int, documents: Iterator) -> Iterator:
-    """Documents until they hold `limit` sentences; says so if there are more."""
+    """Yields documents of at most `limit` sentences in all; prints a line if there are more."""
     sentences = 0
     for document in documents:
         sentences += len(document.sentences)
@@ -185,7 +185,7 @@ def say(number: int, title: str) -> None:
 
 
 def report_evaluation(paths: Paths) -> None:
-    """Prints the last evaluation beside what knows nothing would reach, and draws the learning curve."""
+    """Prints the last evaluation beside trivial baselines, and draws the learning curve."""
     from albert_tf.training.plot import plot_runs
     from albert_tf.training.run_files import read_metrics
 
@@ -201,7 +201,7 @@ def report_evaluation(paths: Paths) -> None:
 
 
 def most_frequent_share(examples: Path) -> float:
-    """Masked-LM accuracy of always predicting the piece that is masked most often."""
+    """Masked-LM accuracy of always predicting the most frequent masked piece."""
     from data_prep.reading.dataset import pretraining_dataset
     from data_prep.reading.example_files import ExampleFiles
 
@@ -215,7 +215,7 @@ def most_frequent_share(examples: Path) -> float:
 
 
 def fill_masks(paths: Paths, spm_model_file: str, sentences) -> None:
-    """Loads the export as an application would, and prints its best guesses for each [MASK]."""
+    """Loads the export as an application would, and prints its five best pieces for each [MASK]."""
     import tensorflow as tf
 
     from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
@@ -251,7 +251,7 @@ def heldout_masks(heldout: Path) -> Iterator[str]:
 
 
 def conclude(paths: Paths, spm_model_file: str, seconds: float) -> None:
-    """Prints what was made, where, and what to type next."""
+    """Prints the files, the duration and the next commands to try."""
     made = {
         paths.corpus: "the text, one sentence a line",
         Path(spm_model_file): "the vocabulary",
@@ -274,7 +274,7 @@ def conclude(paths: Paths, spm_model_file: str, seconds: float) -> None:
 
 
 def main() -> int:
-    """Runs the demo; the user's mistakes are told as `albert` tells them."""
+    """Runs the demo; reports the user's mistakes as `albert` does."""
     return cli.run(app, sys.argv[1:])
 
 
