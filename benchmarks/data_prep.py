@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from benchmarks import program
+from albert_cli import program
 from data_prep.examples.document_examples import document_generator, serialize_batch
 from data_prep.examples.masking import MaskingVocabulary, masked_example
 from data_prep.examples.segments import segment_pairs
@@ -314,4 +314,4 @@ def cpu_name() -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(program.run(main, BenchmarkSettings, __doc__))
+    raise SystemExit(program.run_with_settings(main, BenchmarkSettings, __doc__))

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from albert_cli import program
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.environment import describe_processor
 from albert_tf.lab.peer_processes import Peer
-from benchmarks import program
 from benchmarks.finetuning_peers import PEERS, Examples
 from data_prep.errors import InputError
 from data_prep.files import write_text
@@ -256,4 +256,4 @@ def table(run: dict) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, FinetuningBenchmarkSettings, __doc__))
+    sys.exit(program.run_with_settings(main, FinetuningBenchmarkSettings, __doc__))

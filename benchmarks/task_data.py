@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import program
+from albert_cli import program
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.own_data import labels_of
@@ -124,4 +124,4 @@ def padding(features: Sequence[Features], settings: TaskDataSettings) -> dict[st
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, TaskDataSettings, __doc__))
+    sys.exit(program.run_with_settings(main, TaskDataSettings, __doc__))

@@ -17,13 +17,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import program
+from albert_cli import program
 from data_prep.errors import InputError
 from data_prep.files import write_text
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from experiments import squad_split
+from experiments.albert_command import albert
 from experiments.trivial_baselines import baseline_metrics
 
 # Epochs and the peak learning rate.
@@ -148,7 +149,7 @@ def taught_to_look_up(lessons: Path, settings: DownstreamSettings) -> str:
     start = settings.init_checkpoint
     for name, lesson in LESSONS.items():
         run = settings.output / f"lookup_{name}"
-        program.albert(
+        albert(
             "finetune",
             "--do_train",
             "--do_eval",
@@ -195,7 +196,7 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
             "doc_stride": settings.max_seq_length // 2,
         }
     began = time.monotonic()
-    program.albert("finetune", "--do_train", "--do_eval", **flags)
+    albert("finetune", "--do_train", "--do_eval", **flags)
     results = json.loads((settings.output / name / "results.json").read_text(encoding="utf-8"))
     return {"results": results, "minutes": round((time.monotonic() - began) / 60, 1)}
 
@@ -225,4 +226,4 @@ def score(row: dict) -> float:
 
 
 if __name__ == "__main__":
-    raise SystemExit(program.run(main, DownstreamSettings, __doc__))
+    raise SystemExit(program.run_with_settings(main, DownstreamSettings, __doc__))

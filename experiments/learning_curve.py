@@ -14,12 +14,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from albert_cli import program
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.lab.text import link_files, split_files
-from benchmarks import program
 from data_prep.files import write_text
 from data_prep.text.sources import expand_files
+from experiments.albert_command import albert
 
 OBJECTIVES = ("sop", "nsp", "none")
 
@@ -64,9 +65,7 @@ def main(settings: CurveSettings) -> None:
     books = link_books(expand_files(settings.input_file), settings.output / "books")
     if not (settings.output / "vocabulary.model").is_file():
         flags = {"input_format": "prose", "vocab_size": settings.vocab_size}
-        program.albert(
-            "vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags
-        )
+        albert("vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags)
     first = settings.output / "short"
     T, S = settings.max_seq_length, settings.short_seq_length
     B, devices = settings.batch_size, settings.num_devices
@@ -78,9 +77,7 @@ def main(settings: CurveSettings) -> None:
         pretrain(settings, stage, files, settings.output / name)
         rows[name] = summary(settings.output / name)
         print(name, json.dumps(rows[name]), flush=True)
-    program.albert(
-        "plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png"
-    )
+    albert("plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png")
     report = {
         "settings": {
             name: value for name, value in vars(settings).items() if name not in ("input_file", "output")
@@ -142,7 +139,7 @@ def prepare(settings: CurveSettings, stage: Stage, part: str, books: str) -> str
     folder = settings.output / f"{stage.objective}-{stage.max_seq_length}-examples" / part
     output = folder / f"{part}.tfrecord"
     if not (folder / "manifest.json").is_file():
-        program.albert(
+        albert(
             "prepare",
             input_file=books,
             input_format="prose",
@@ -163,7 +160,7 @@ def pretrain(settings: CurveSettings, stage: Stage, files: dict[str, str], run: 
     flags = ["--do_train", "--do_eval"]
     if stage.start:
         flags += [f"--init_checkpoint={stage.start}", "--resize_positions"]
-    program.albert(
+    albert(
         "pretrain",
         *flags,
         input_file=files["train"],
@@ -200,4 +197,4 @@ def summary(run: Path) -> dict:
 
 
 if __name__ == "__main__":
-    raise SystemExit(program.run(main, CurveSettings, __doc__))
+    raise SystemExit(program.run_with_settings(main, CurveSettings, __doc__))

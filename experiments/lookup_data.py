@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from albert_cli import program
 from albert_tf.lab.text import split_files
-from benchmarks import program
 from data_prep.errors import InputError
 from data_prep.files import new_folder, write_text
 from data_prep.text.documents import read_documents
@@ -183,4 +183,4 @@ def thinned(words: Words, dropped: float, generator: random.Random) -> Words:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, LookupSettings, __doc__))
+    sys.exit(program.run_with_settings(main, LookupSettings, __doc__))

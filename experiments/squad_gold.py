@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert_cli import program
 from albert_tf.evaluation.squad_metrics import exact
-from benchmarks import program
 from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.squad import answer_span
@@ -111,4 +111,4 @@ def _lost(example: QuestionExample, texts: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, GoldSettings, __doc__))
+    sys.exit(program.run_with_settings(main, GoldSettings, __doc__))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import program
+from albert_cli import program
 from data_prep.errors import InputError
 from data_prep.files import new_folder, write_text
 
@@ -70,4 +70,4 @@ def _held_out(count: int, settings: SplitSettings) -> set[int]:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, SplitSettings, __doc__))
+    sys.exit(program.run_with_settings(main, SplitSettings, __doc__))

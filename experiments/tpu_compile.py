@@ -24,12 +24,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
+from albert_cli import program
 from albert_tf.config import PRESETS, AlbertConfig, Remat
 from albert_tf.flops import TPU_TFLOPS, training_flops
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.steps import TrainStep
-from benchmarks import program
 from data_prep.errors import InputError
 from data_prep.files import write_text
 
@@ -302,4 +302,4 @@ def compile_for(topology: str, text: str):
 
 
 if __name__ == "__main__":
-    raise SystemExit(program.run(main, CompileSettings, __doc__))
+    raise SystemExit(program.run_with_settings(main, CompileSettings, __doc__))

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from albert_cli import program
 from albert_tf.evaluation.classification_metrics import task_metrics
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
-from benchmarks import program
 from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample
 from data_prep.tasks.reading import read_examples
@@ -110,4 +110,4 @@ def _of_questions(task: Task, examples: Sequence[QuestionExample], language: str
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, BaselineSettings, __doc__))
+    sys.exit(program.run_with_settings(main, BaselineSettings, __doc__))

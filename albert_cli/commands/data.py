@@ -1,13 +1,12 @@
 """Commands from text to examples: vocab, tokenize, prepare, inspect."""
 
-import os
 import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from albert_cli.commands.terminal import import_tensorflow, output_may_close
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.tokenizers.vocabulary_training import VocabularySettings
@@ -23,7 +22,7 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
       albert vocab --input_file='text/*.txt' --output_prefix=vocab/30k
     """
     if "tfds:" in f"{settings.input_file},{settings.eval_file}":
-        import_tensorflow()  # tensorflow-datasets will
+        import_tensorflow()  # because tensorflow-datasets imports it
     from data_prep.tokenizers.vocabulary_report import report_table
     from data_prep.tokenizers.vocabulary_training import read_report, train_vocabulary
 
@@ -60,10 +59,8 @@ def tokenize(
         raise InputError("--pieces and --offsets exclude each other. Received both; give one.")
     tokenizer = load_tokenizer(spm_model_file, vocab_file, do_lower_case)
     output: Output = "pieces" if pieces else "offsets" if offsets else "ids"
-    try:
+    with output_may_close():
         tokenize_stream(tokenizer, sys.stdin.buffer, sys.stdout.buffer, output)
-    except BrokenPipeError:  # closed by `| head`; the flush at exit must not fail, either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:

@@ -1,11 +1,8 @@
 """Commands that write a model in another form: export, convert."""
 
-from collections.abc import Sequence
 from typing import Literal
 
-from rich.console import Console
-
-from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from data_prep.errors import InputError
 
 
@@ -93,7 +90,8 @@ def export(
                 "--quantize for smaller files."
             )
         result = export_for_runtime(model_dir, output, format, quantize, eval_file, kind)
-    _report(result.notes, result.comparison.describe())
+    print_notes(result.notes)
+    print_message(result.comparison.describe())
     print(output)
 
 
@@ -122,13 +120,7 @@ def convert(
     from albert_tf.pretrained.conversion import convert as convert_model
 
     result = convert_model(source, destination, to, verify=verify)
-    _report(result.notes, result.comparison.describe() if result.comparison else None)
+    print_notes(result.notes)
+    if result.comparison:
+        print_message(result.comparison.describe())
     print(destination)
-
-
-def _report(notes: Sequence[str], check: str | None) -> None:
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in notes:
-        console.print(f"note: {note}", markup=False)
-    if check:
-        console.print(check, markup=False)

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from albert_tf.lab import parameter_tables
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
 from albert_tf.lab.settings import Figure1Settings, LabSettings
@@ -125,10 +125,7 @@ def figure1(
     import_tensorflow()
     from albert_tf.lab.figure1 import run_figure1
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    results = run_figure1(
-        model, text, settings, command=_command_line(), log=lambda line: console.print(line, markup=False)
-    )
+    results = run_figure1(model, text, settings, command=_command_line(), log=print_message)
     print(Path(settings.output) / results.experiment)
 
 
@@ -187,9 +184,7 @@ def _leaderboard(name: str, runs: Sequence[str], output: str, gold: Sequence[str
 
     table = {board.name: board for board in (TABLE_9, TABLE_10)}[name]
     results = leaderboard(table, runs, Path(output), gold=parse_gold(gold), command=_command_line())
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in results.notes:
-        console.print(f"note: {note}", markup=False)
+    print_notes(results.notes)
     print(Path(output) / results.experiment)
 
 

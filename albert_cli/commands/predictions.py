@@ -1,14 +1,11 @@
 """Commands for the predictions of fine-tuned models: predict, evaluate, ensemble, submission."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-
-from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
 from data_prep.errors import InputError
 
 
@@ -43,10 +40,8 @@ def predict(
     from albert_tf.finetuning.predictor import Predictor, predict_stream
 
     predictor = Predictor(model_dir, batch_size=batch_size, max_answer_length=max_answer_length)
-    try:
+    with output_may_close():
         predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
-    except BrokenPipeError:  # as in `tokenize`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def evaluate(
@@ -84,7 +79,7 @@ def evaluate(
             task, Path(predictions), Path(gold), problems, null_odds=odds, na_prob_thresh=na_prob_thresh
         )
     finally:
-        _print_notes(problems.lines())
+        print_notes(problems.lines())
     print(json.dumps(metrics, indent=2))
 
 
@@ -143,13 +138,6 @@ def submission(*runs: str, output: str) -> None:
     if not pairs or not all(folder for _, _, folder in pairs):
         raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
     missing = write_glue_zip(Path(output), {task: Path(folder) for task, _, folder in pairs})
-    _print_notes(
-        [f"GLUE's server requires all tasks; {output} lacks {', '.join(missing)}."] if missing else []
-    )
+    if missing:
+        print_notes([f"GLUE's server requires all tasks; {output} lacks {', '.join(missing)}."])
     print(output)
-
-
-def _print_notes(notes: list[str]) -> None:
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in notes:
-        console.print(f"note: {note}", markup=False)

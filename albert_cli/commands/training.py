@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from albert_cli.commands.tensorflow_quietly import import_tensorflow
+from albert_cli.commands.terminal import import_tensorflow
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.pretraining.settings import PretrainingSettings
 

@@ -52,7 +52,7 @@ def test_help_has_an_example(capfd, command):
         (("vocab", "--input_file=nowhere.txt", "--output_prefix=v"), "There is no input file nowhere.txt"),
     ],
 )
-def test_mistakes_are_told_in_one_line(capfd, tmp_path, monkeypatch, arguments, message):
+def test_mistakes_are_reported_in_one_line(capfd, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     status, _, error = run(capfd, *arguments)
     assert status == 2
@@ -66,7 +66,7 @@ def test_our_own_defects_keep_their_traceback(monkeypatch):
     def broken():
         raise ZeroDivisionError
 
-    monkeypatch.setattr("albert_tf.parameters.paper_rows", broken)
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main(["params"])
 
@@ -75,7 +75,7 @@ def test_interrupted(monkeypatch, capfd):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("albert_tf.parameters.paper_rows", interrupted)
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", interrupted)
     status, _, error = run(capfd, "params")
     assert (status, error) == (130, "albert: interrupted\n")
 
@@ -84,7 +84,7 @@ def test_input_errors_from_the_library_are_mistakes(monkeypatch, capfd):
     def refuse():
         raise InputError("The rule. Received [this].")
 
-    monkeypatch.setattr("albert_tf.parameters.paper_rows", refuse)
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", refuse)
     assert run(capfd, "params") == (2, "", "albert: The rule. Received [this].\n")
 
 

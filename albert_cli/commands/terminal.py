@@ -1,0 +1,46 @@
+"""What the commands do with the terminal's streams."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without the messages on CUDA and oneDNN that its C++ code prints at start-up."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as silence:
+            os.dup2(silence.fileno(), 2)
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Prints each note on a line of standard error."""
+    for note in notes:
+        print_message(f"note: {note}")
+
+
+def print_message(message: str) -> None:
+    """Prints a line to standard error, neither wrapped nor highlighted."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(message, markup=False)
+
+
+@contextlib.contextmanager
+def output_may_close() -> Iterator[None]:
+    """Ends the block quietly if the reader of standard output, such as `head`, closes the pipe."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Python flushes standard output at exit; with the pipe it would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

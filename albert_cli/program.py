@@ -1,0 +1,89 @@
+"""A command line as a program: the style of its flags, and an exit status for each way that it can end."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated, Any
+
+import cyclopts
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from data_prep.errors import InputError, Preempted
+
+# Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
+FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
+_LISTS = Parameter(consume_multiple=True, negative_iterable=())  # --shapes 1,16 8,128
+
+
+def run(program: App, arguments: list[str] | None = None) -> int:
+    """Runs a command line.
+
+    Args:
+      program: the commands.
+      arguments: the words after the program's name. Default: the process's.
+
+    Returns:
+      The exit status: 2 for the user's mistakes, reported in one line; 130 for Ctrl-C; 143 for SIGTERM.
+    """
+    console = Console(stderr=True)
+    try:
+        program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except (InputError, cyclopts.CycloptsError) as error:
+        console.print(
+            f"albert: {_message(error)}", style="bold red", markup=False, highlight=False, soft_wrap=True
+        )
+        return 2
+    except KeyboardInterrupt:
+        console.print("albert: interrupted", style="bold red")
+        return 130
+    except Preempted as stop:
+        console.print(f"albert: {stop}", style="bold", markup=False, highlight=False, soft_wrap=True)
+        return 143
+    return 0
+
+
+def run_with_settings(
+    main: Callable[[Any], Any],
+    settings_class: type,
+    help_text: str | None,
+    arguments: list[str] | None = None,
+) -> int:
+    """Runs `main` with settings from the command line.
+
+    Args:
+      main: takes the settings.
+      settings_class: a dataclass; its fields become flags, those without a default required ones. A flag of a
+        list takes all words up to the next flag, and may take none.
+      help_text: what --help prints above the flags.
+      arguments: the words after the program's name. Default: the process's.
+
+    Returns:
+      The exit status of `run`.
+    """
+
+    def program(*, settings) -> None:
+        main(settings)
+
+    program.__annotations__["settings"] = Annotated[settings_class, Parameter(name="*")]
+    if not any(field.default is field.default_factory for field in fields(settings_class)):  # both MISSING
+        program.__kwdefaults__ = {"settings": settings_class()}
+    app = App(default_parameter=Parameter.combine(FLAGS, _LISTS), help=help_text, help_format="plaintext")
+    app.default(program)
+    return run(app, arguments)
+
+
+def _message(error: Exception) -> str:
+    """The message of an error; of a misspelled flag and missing ones, the misspelled flag is reported."""
+    if isinstance(error, cyclopts.MissingArgumentError) and error.app and error.command_chain is not None:
+        known = [
+            name
+            for argument in error.app.assemble_argument_collection(default_parameter=FLAGS)
+            for name in argument.names
+        ]
+        for token in error.unused_tokens or ():
+            flag = token.split("=")[0]
+            if flag.startswith("--") and flag not in known:
+                (nearest,) = difflib.get_close_matches(flag, known, n=1, cutoff=0.0)
+                return f"Unknown option: {flag}. Did you mean {nearest}?"
+    return str(error)

@@ -1,0 +1,13 @@
+"""The `albert` command as a process of its own."""
+
+import subprocess
+import sys
+
+
+def albert(command: str, *arguments, **flags) -> None:
+    """Prints an `albert` command and runs it; if it fails, its exit status ends the experiment."""
+    words = [command, *map(str, arguments), *(f"--{name}={value}" for name, value in flags.items())]
+    print("$ albert", " ".join(word if len(word) < 200 else word[:200] + "..." for word in words), flush=True)
+    status = subprocess.run([sys.executable, "-m", "albert_cli.cli", *words]).returncode
+    if status:
+        raise SystemExit(status)
