@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-data test-model test-tasks test-formats test-rest lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -19,11 +19,21 @@ MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers training
 TASKS = $(addprefix tests/albert_tf/,evaluation finetuning lab)
 FORMATS = tests/albert_tf/pretrained tests/export
 
-test: $(VENV)/.installed-dev lint
+test: lint test-data test-model test-tasks test-formats test-rest
+
+test-data: $(VENV)/.installed-dev
 	$(PYTEST) $(DATA)
+
+test-model: $(VENV)/.installed-dev
 	$(PYTEST) $(MODEL)
+
+test-tasks: $(VENV)/.installed-dev
 	$(PYTEST) $(TASKS)
+
+test-formats: $(VENV)/.installed-dev
 	$(PYTEST) $(FORMATS)
+
+test-rest: $(VENV)/.installed-dev
 	$(PYTEST) tests $(addprefix --ignore=,$(DATA) $(MODEL) $(TASKS) $(FORMATS))
 
 lint: $(VENV)/.installed-dev
