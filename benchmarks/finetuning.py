@@ -1,23 +1,22 @@
-"""Fine-tuning on a task of texts here and in other libraries, in turns: real examples a second, memory.
+"""Fine-tuning on single texts in this and other libraries: examples per second, memory.
 
     pip install -e '.[peers]'
     python -m benchmarks.finetuning --data_dir=SST-2 --spm_model_file=30k-clean.model --output=finetuning.json
 
-All train models of the same size on the same examples, each in a process of its own that is stopped (SIGSTOP)
-except for its turn, and each with its own batches: `albert_tf` those of `albert finetune`, of similar lengths;
-`albert_tf_padded` and `keras_hub` of one length; `hugging_face` as long as the longest of B random examples,
-`hugging_face_grouped` of similar lengths there too. A turn is a sample of the training data that has examples of
-all lengths as they come. Batches of one length cost the same whatever is in them, so few of them are enough.
+All libraries train models of the same size on the same examples. Each runs in its own process, which is stopped
+(SIGSTOP) except during its turns. Each makes its own batches: `albert_tf` those of `albert finetune`, of similar
+lengths; `albert_tf_padded` and `keras_hub` batches of a fixed length; `hugging_face` pads B random examples to the
+longest; `hugging_face_grouped` groups similar lengths. A turn is a sample of the training data with the same
+distribution of lengths. Batches of a fixed length all cost the same, so a few of them are enough.
 """
 
 import dataclasses
-import json
 import os
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,50 +24,47 @@ import numpy as np
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.environment import describe_processor
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.finetuning_peers import PEERS, Examples
+from benchmarks.peer_settings import OURS, PeerSettings
 from data_prep.errors import InputError
-from data_prep.files import write_text
 
-OURS = "albert_tf"
-_POOL = 64  # batches; as many as `bucketed_batches` sorts together
-_POOLS = 4  # of which turns draw their own
+_POOL = 64  # the number of batches that `bucketed_batches` sorts together
+_POOLS = 4  # pools of examples to read, from which each turn draws its own
 
 
 @dataclass(frozen=True)
-class FinetuningBenchmarkSettings:
+class FinetuningBenchmarkSettings(PeerSettings):
     """What is measured.
 
     Attributes:
       data_dir: the task's folder.
       spm_model_file: a SentencePiece vocabulary.
       task: the name of a task with one text and two classes.
-      output: a JSON file for the results.
       preset: the model's size.
-      num_hidden_layers: of the model, in place of the preset's, for a quick look. Of what `albert_tf` saves in the
-        last layer a shallow model has more.
-      peers: which libraries.
-      dtypes: float32 and bfloat16.
+      num_hidden_layers: replaces the preset's number of layers, for a quick look. `albert_tf` saves time in the
+        last layer, which is a larger share of a shallow model.
+      peers: the libraries.
+      dtypes: bfloat16, float32 or both.
+      python: NAME=PATH of the interpreter for a library that has an environment of its own.
+      output: a JSON file for the results.
       batch_size: B.
-      turns: of every library; one more, which compiles and allocates, is not counted.
-      bucketed_batches: in a turn; its examples are those of all libraries.
-      dynamic_batches: of Hugging Face in a turn.
-      fixed_batches: of a fixed length in a turn.
-      padded_batch_size: B of `albert_tf_padded`, where 32 sequences of 512 do not fit into memory.
-      padded_length: its T.
-      keras_hub_length: T of KerasHub. Its preprocessor's default is 512; its examples say 128.
+      turns: the measured turns of each library; the first turn, which compiles and allocates, is not measured.
+      bucketed_batches: `albert_tf`'s batches in a turn, whose examples all libraries share.
+      dynamic_batches: Hugging Face's batches in a turn.
+      fixed_batches: batches of a fixed length in a turn.
+      padded_batch_size: B of `albert_tf_padded`, if 32 sequences of 512 tokens do not fit into memory.
+      padded_length: T of `albert_tf_padded`.
+      keras_hub_length: T of KerasHub. Its preprocessor's default is 512; its examples use 128.
       logs: a folder for what the libraries print.
     """
 
     data_dir: str
     spm_model_file: str
     task: str = "sst-2"
-    output: Path | None = None
     preset: str = "albert_base_v2"
     num_hidden_layers: int | None = None
-    peers: tuple[str, ...] = tuple(PEERS)
-    dtypes: tuple[str, ...] = ("bfloat16", "float32")
+    peers: tuple[str, ...] = field(default=tuple(PEERS), kw_only=True)
     batch_size: int = 32
     turns: int = 5
     bucketed_batches: int = 16
@@ -77,21 +73,17 @@ class FinetuningBenchmarkSettings:
     padded_batch_size: int | None = None
     padded_length: int = 512
     keras_hub_length: int = 128
-    logs: Path = Path("finetuning_logs")
+    logs: Path = field(default=Path("finetuning_logs"), kw_only=True)
 
     def __post_init__(self):
-        for peer in self.peers:
-            if peer not in PEERS:
-                raise InputError(f"--peers must be among {', '.join(PEERS)}. Received {peer!r}.")
-        if OURS not in self.peers:
-            raise InputError(f"--peers must name {OURS}, which the others are compared with.")
+        self.check_peers(PEERS)
         if not 1 <= self.bucketed_batches <= _POOL:
             raise InputError(
                 f"--bucketed_batches must be from 1 to {_POOL}. Received {self.bucketed_batches}."
             )
 
     def batches_of(self, peer: str) -> int:
-        """How many a library takes in a turn; not more than a turn has examples for."""
+        """The number of a library's batches in a turn, at most what the turn's examples allow."""
         kinds = {OURS: self.bucketed_batches, "albert_tf_padded": self.fixed_batches}
         wanted = kinds.get(peer, self.fixed_batches if peer == "keras_hub" else self.dynamic_batches)
         return min(wanted, self.bucketed_batches)
@@ -106,11 +98,10 @@ class FinetuningBenchmarkSettings:
 def main(settings: FinetuningBenchmarkSettings) -> dict[str, Any]:
     """Measures all libraries, prints a table for each dtype and returns the report."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    settings.logs.mkdir(parents=True, exist_ok=True)
     config = AlbertConfig.from_preset(settings.preset)
     layers = settings.num_hidden_layers or config.num_hidden_layers
-    report: dict[str, Any] = {**describe_processor(), "cores": os.cpu_count(), "preset": settings.preset}
-    report |= {"num_hidden_layers": layers, "runs": []}
+    report = settings.new_report()
+    report |= {"preset": settings.preset, "num_hidden_layers": layers, "runs": []}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "examples.npz")
         config_file = Path(folder, "config.json")
@@ -119,10 +110,9 @@ def main(settings: FinetuningBenchmarkSettings) -> dict[str, Any]:
         for dtype in settings.dtypes:
             report["runs"].append({"dtype": dtype})
             for peers in measure(settings, file, config_file, dtype):
-                report["runs"][-1]["peers"] = summary(peers)
-                if settings.output:
-                    write_text(settings.output, json.dumps(report, indent=2) + "\n")
-            print(table(report["runs"][-1]), flush=True)
+                report["runs"][-1]["peers"] = compare_with_ours(peers)
+                settings.write(report)
+            print(turn_table(report["runs"][-1]), flush=True)
     return report
 
 
@@ -140,7 +130,7 @@ def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
     tokenizer = load_tokenizer(settings.spm_model_file, None, True)
     examples = read_examples(task, settings.data_dir, "train", Problems())
     chosen = np.random.default_rng(0).permutation(len(examples))[: _POOLS * _POOL * settings.batch_size]
-    # Whatever --keras_hub_length cuts off the others do not have either.
+    # All libraries get the texts truncated as --keras_hub_length requires.
     longest = min(settings.padded_length, settings.keras_hub_length)
     features = text_features([examples[row] for row in chosen], tokenizer, longest, task.labels)
     lengths = np.array([len(arrays["input_ids"]) for arrays in features], np.int32)
@@ -161,20 +151,21 @@ def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
 def sample(lengths: np.ndarray, batch_size: int, batches: int, seed: int) -> np.ndarray:
     """Rows of a turn's examples, int32 [batches * batch_size].
 
-    They are one batch drawn of every k that follow each other among so many as `bucketed_batches` sorts together:
-    sorting them again makes the same batches, and their lengths are distributed as in training.
+    As many examples as `bucketed_batches` sorts together are sorted by length and cut into batches; one batch is
+    drawn from each stretch of them. Sorting the drawn rows again gives the same batches, and their lengths are
+    distributed as in training.
 
     Args:
-      lengths: of all examples.
+      lengths: the lengths of all examples.
       batch_size: B.
-      batches: how many.
-      seed: of what is drawn.
+      batches: the number of batches to draw.
+      seed: the seed of the draw.
     """
     rng = np.random.default_rng(seed)
     pool = min(_POOL, len(lengths) // batch_size)
     if batches > pool:
         raise InputError(
-            f"--bucketed_batches must not be more than the data have. Received {batches} with {len(lengths)} "
+            f"--bucketed_batches must not be more than the data allow. Received {batches} with {len(lengths)} "
             "examples."
         )
     rows = rng.permutation(len(lengths))[: pool * batch_size]
@@ -187,11 +178,17 @@ def sample(lengths: np.ndarray, batch_size: int, batches: int, seed: int) -> np.
 def measure(
     settings: FinetuningBenchmarkSettings, file: Path, config_file: Path, dtype: str
 ) -> Iterator[list[Peer]]:
-    """All libraries in turns; after each turn those that still run."""
+    """Runs all libraries in turns; after each turn, yields those that still run."""
     peers = []
     for name in settings.peers:
         B, T = settings.shape_of(name)
-        command = [sys.executable, "-m", "benchmarks.finetuning_peers", name, f"--examples={file}"]
+        command = [
+            settings.interpreter(name),
+            "-m",
+            "benchmarks.finetuning_peers",
+            name,
+            f"--examples={file}",
+        ]
         command += [f"--dtype={dtype}", f"--config={config_file}", f"--batch_size={B}", f"--length={T}"]
         peer = Peer.start(name, command, settings.logs, f"0 {min(2, settings.batches_of(name))}")
         if peer:
@@ -206,8 +203,8 @@ def measure(
         peer.stop()
 
 
-def summary(peers: Sequence[Peer]) -> dict[str, dict]:
-    """Medians over turns; by the clock and by user CPU time, which other work on the machine disturbs less."""
+def compare_with_ours(peers: Sequence[Peer]) -> dict[str, dict]:
+    """Medians over turns by the clock, and by user CPU time, which other work on the machine affects less."""
     ours = next(peer for peer in peers if peer.name == OURS)
     rows = {}
     for peer in peers:
@@ -226,15 +223,15 @@ def summary(peers: Sequence[Peer]) -> dict[str, dict]:
             our_rates = [step["examples"] / step[kind] for step in ours.steps]
             times = [mine / theirs for mine, theirs in zip(our_rates, rates, strict=True)]
             rows[peer.name][f"examples_per_{kind.removesuffix('s')}"] = statistics.median(rates)
-            # A turn's ratios first: in it the libraries ran right after each other.
+            # The median of each turn's ratio, because within a turn the libraries run right after each other.
             rows[peer.name][f"albert_tf_times_by_{kind}"] = statistics.median(times)
             rows[peer.name][f"range_of_times_by_{kind}"] = [min(times), max(times)]
             rows[peer.name][kind] = [round(step[kind], 3) for step in steps]
     return rows
 
 
-def table(run: dict) -> str:
-    """The run as a Markdown table."""
+def turn_table(run: dict) -> str:
+    """A run as a Markdown table."""
     lines = [
         f"{run['dtype']}; tokens with padding; how many times faster albert_tf is, with the range over the turns",
         "",

@@ -1,23 +1,26 @@
-"""Where the time of a training step goes on a CPU: its operations on one thread, by what they are for.
+"""The time of a training step on a CPU by purpose: its operations on one thread.
 
     python -m benchmarks.step_profile --dtype=bfloat16 --shape 16 128 20
 
-ALBERT-base, as `albert pretrain` trains it, on a random batch.
+The step is that of `albert pretrain` for ALBERT-base, on a random batch.
 """
 
-import argparse
 import collections
 import re
+import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tensorflow as tf
 
+from albert_cli import program
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.training_step import make_training_step, random_training_batch
 
-# What the types of operations are for; the first part of a name that fits decides.
+# Part of an operation type's name -> its purpose; the first match counts.
 PURPOSES = {
     "BatchMatMul": "products of tokens with tokens",
     "MatMul": "matrix products with their biases",
@@ -32,11 +35,24 @@ PURPOSES = {
 REST = "other passes: residuals, softmax, LAMB"
 
 
+@dataclass(frozen=True)
+class StepProfileSettings:
+    """What is measured.
+
+    Attributes:
+      dtype: bfloat16 or float32.
+      shape: B, T and P of the batch.
+    """
+
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    shape: tuple[int, int, int] = (16, 128, 20)
+
+
 def operation_seconds(step: Callable[[], float]) -> dict[str, float]:
-    """Seconds of one step by type of operation, each without the operations inside it.
+    """Profiles one step and returns seconds by operation type, without the nested operations.
 
     Args:
-      step: takes one step and has taken some.
+      step: takes one step; already warmed up.
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -49,7 +65,7 @@ def operation_seconds(step: Callable[[], float]) -> dict[str, float]:
     seconds: collections.Counter[str] = collections.Counter()
     for plane in space.planes:
         for line in plane.lines:
-            inside: list[tuple[int, str]] = []  # the end and type of those that have not ended
+            inside: list[tuple[int, str]] = []  # the end and type of the enclosing operations
             for event in sorted(line.events, key=lambda event: (event.offset_ps, -event.duration_ps)):
                 kind = operation(plane.event_metadata[event.metadata_id].name)
                 if kind is None:
@@ -64,10 +80,10 @@ def operation_seconds(step: Callable[[], float]) -> dict[str, float]:
 
 
 def operation(event: str) -> str | None:
-    """The type of operation of a profiler's event.
+    """The operation type of a profiler event.
 
-    "model/query/MatMul:MatMul" -> "MatMul"; "CpuExecutable::ExecuteAsyncOnStream" -> "XLA"; others, such as
-    "ExecutorState::Process", contain operations: None.
+    "model/query/MatMul:MatMul" -> "MatMul"; "CpuExecutable::ExecuteAsyncOnStream" -> "XLA"; None for other events,
+    such as "ExecutorState::Process", which contain operations.
     """
     if event.endswith("::ExecuteAsyncOnStream"):
         return "XLA"
@@ -76,24 +92,21 @@ def operation(event: str) -> str | None:
 
 
 def by_purpose(seconds: dict[str, float]) -> dict[str, float]:
-    """Seconds of operations added up by `PURPOSES`."""
+    """Adds up the seconds of operation types by `PURPOSES`."""
     totals: collections.Counter[str] = collections.Counter()
     for kind, spent in seconds.items():
         totals[next((what for part, what in PURPOSES.items() if part in kind), REST)] += spent
     return dict(totals.most_common())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16")
-    parser.add_argument("--shape", type=int, nargs=3, metavar=("B", "T", "P"), default=(16, 128, 20))
-    flags = parser.parse_args()
+def main(settings: StepProfileSettings) -> None:
+    """Profiles a step and prints the shares as a Markdown table."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     config = AlbertConfig()
-    step = make_training_step(config, random_training_batch(*flags.shape, config.vocab_size), flags.dtype)
+    step = make_training_step(
+        config, random_training_batch(*settings.shape, config.vocab_size), settings.dtype
+    )
     for _ in range(2):
         step()
     totals = by_purpose(operation_seconds(step))
@@ -104,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(program.run_with_settings(main, StepProfileSettings, __doc__))

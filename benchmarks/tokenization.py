@@ -1,54 +1,56 @@
-"""Tokens per second of the class, of bare SentencePiece, and of the TensorFlow graph, on one core each.
+"""Tokens per second on one core: the tokenizer class, bare SentencePiece, and the TensorFlow graph.
 
     python -m benchmarks.tokenization --spm_model_file=30k-clean.model --input_file='books/*.md'
 
-Prints one JSON object. The variants take turns, so that whatever else the machine does falls on all of them;
-`ratio` is a variant's median rate over bare SentencePiece's. Bare SentencePiece gets text that is normalized
-already and gives lists of ids: what no ALBERT tokenizer around it can be faster than.
+Prints one JSON object. The variants take turns, so that other work on the machine affects all of them; `ratio` is
+a variant's median rate divided by bare SentencePiece's. Bare SentencePiece takes normalized text and returns lists
+of ids, so it is an upper bound for any ALBERT tokenizer built on it.
 """
 
 import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import cyclopts
 import sentencepiece
-from cyclopts import Parameter
 
+from albert_cli import program
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import normalize
 
-app = cyclopts.App(default_parameter=Parameter(name_transform=lambda name: name, negative=()))
 
+@dataclass(frozen=True)
+class TokenizationSettings:
+    """What is measured.
 
-@app.default
-def main(
-    *,
-    spm_model_file: str,
-    input_file: str,
-    megabytes: float = 4.0,
-    batch_size: int = 256,
-    runs: Annotated[int, Parameter(help="interleaved runs of each variant")] = 7,
-) -> None:
-    """Measures and prints.
-
-    Args:
+    Attributes:
       spm_model_file: the vocabulary.
       input_file: text files, globs and commas allowed.
       megabytes: how much of their text to tokenize.
-      batch_size: lines a call, as in a tf.data pipeline.
+      batch_size: lines in a call, as in a tf.data pipeline.
       runs: interleaved runs of each variant.
     """
-    lines = read_lines(input_file, int(megabytes * 1e6))
-    batches = [lines[i : i + batch_size] for i in range(0, len(lines), batch_size)]
-    tokenizer = AlbertTokenizer(spm_model_file)
+
+    spm_model_file: str
+    input_file: str
+    megabytes: float = 4.0
+    batch_size: int = 256
+    runs: int = 7
+
+
+def main(settings: TokenizationSettings) -> None:
+    """Measures all variants and prints the result."""
+    lines = read_lines(settings.input_file, int(settings.megabytes * 1e6))
+    B = settings.batch_size
+    batches = [lines[i : i + B] for i in range(0, len(lines), B)]
+    tokenizer = AlbertTokenizer(settings.spm_model_file)
     variants = {**python_variants(tokenizer, batches), **graph_variants(tokenizer, batches)}
-    seconds = interleaved(variants, runs)
+    seconds = interleaved(variants, settings.runs)
 
     tokens = sum(len(ids) for ids in tokenizer.encode_batch(lines))
     rates = {name: tokens / statistics.median(times) for name, times in seconds.items()}
@@ -56,8 +58,8 @@ def main(
         "lines": len(lines),
         "bytes": sum(len(line.encode("utf-8")) for line in lines),
         "tokens": tokens,
-        "batch_size": batch_size,
-        "runs": runs,
+        "batch_size": B,
+        "runs": settings.runs,
         "tokens_per_second": {name: round(rate) for name, rate in rates.items()},
         "ratio": {name: round(rate / rates["sentencepiece"], 3) for name, rate in rates.items()},
     }
@@ -65,7 +67,7 @@ def main(
 
 
 def read_lines(input_file: str, most_bytes: int) -> list[str]:
-    """The first lines of the files that are not blank."""
+    """The first non-blank lines of the files, up to a number of bytes."""
     lines: list[str] = []
     read = 0
     for path in expand_files(input_file):
@@ -123,7 +125,7 @@ def graph_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict
 
 
 def interleaved(variants: dict[str, Callable[[], None]], runs: int) -> dict[str, list[float]]:
-    """Seconds of each run of each variant, after one run that does not count."""
+    """Seconds of each run of each variant, after one run to warm up."""
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for run in range(runs + 1):
         for name, variant in variants.items():
@@ -135,4 +137,4 @@ def interleaved(variants: dict[str, Callable[[], None]], runs: int) -> dict[str,
 
 
 if __name__ == "__main__":
-    app()
+    sys.exit(program.run_with_settings(main, TokenizationSettings, __doc__))

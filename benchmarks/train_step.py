@@ -1,64 +1,87 @@
-"""Training steps of ALBERT-base here and in other libraries, in turns: tokens/s, memory, share of the peak.
+"""Training steps of ALBERT-base in this and other libraries: tokens/s, memory, share of the peak.
 
     pip install -e '.[peers]'
     python -m benchmarks.train_step --output=benchmarks/results/train_step.json
 
-Every library runs in a process of its own that is stopped (SIGSTOP) except for its turn, one step at a time.
-`--python NAME=PATH` gives a library a Python of its own; `--original_repo` adds google-research/albert.
+Each library runs in its own process, which is stopped (SIGSTOP) except during its turns of one step each.
 """
 
-import argparse
-import json
-import os
 import statistics
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from albert_tf.lab.environment import describe_processor
+from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
+from benchmarks.peer_settings import PeerSettings
 from benchmarks.train_step_peers import PEERS, E, F, H, L, V
 
 DEFAULT = ("albert_tf", "albert_tf_remat", "keras_hub", "hugging_face", "hugging_face_compiled")
-SHAPES = ("8,128,20", "2,512,77")
+
+
+@dataclass(frozen=True)
+class TrainStepSettings(PeerSettings):
+    """What is measured.
+
+    Attributes:
+      peers: the libraries.
+      dtypes: bfloat16, float32 or both.
+      python: NAME=PATH of the interpreter for a library that has an environment of its own.
+      logs: a folder for what the libraries print.
+      output: a JSON file for the results.
+      shapes: B,T,P of the batches.
+      steps: the number of steps that each library takes, in turns.
+      dropout: both dropout rates; the default is ALBERT v2's.
+      original_repo: a checkout of google-research/albert, which is measured too.
+    """
+
+    peers: tuple[str, ...] = DEFAULT
+    logs: Path = Path("train_step_logs")
+    shapes: tuple[str, ...] = ("8,128,20", "2,512,77")
+    steps: int = 7
+    dropout: float = 0.0
+    original_repo: Path | None = None
+
+    def __post_init__(self):
+        self.check_peers(PEERS, ours_required=False)
 
 
 def model_flops(B: int, T: int, P: int) -> float:
-    """Of one step of the model as published, forward and twice that backward; products only."""
+    """FLOPs of the matrix products in one step of the published model; backward counts twice forward."""
     layer = 2 * T * (4 * H * H + 2 * H * F) + 4 * T * T * H
     heads = 2 * P * (H * E + E * V) + 2 * H * (H + 2)
     return 3 * B * (L * layer + 2 * T * E * H + heads)
 
 
-def start(name: str, dtype: str, shape: str, flags: argparse.Namespace) -> Peer | None:
-    """A library's process, after its first step."""
-    pythons = dict(value.split("=", 1) for value in flags.python)
-    command = [pythons.get(name, sys.executable), "-m", "benchmarks.train_step_peers", name]
-    command += ["--dtype", dtype, "--shape", *shape.split(","), f"--dropout={flags.dropout}"]
+def start(name: str, dtype: str, shape: str, settings: TrainStepSettings) -> Peer | None:
+    """Starts a library's process, which takes its first step."""
+    command = [settings.interpreter(name), "-m", "benchmarks.train_step_peers", name]
+    command += ["--dtype", dtype, "--shape", *shape.split(","), f"--dropout={settings.dropout}"]
     if name == "original":
-        command.append(f"--original_repo={flags.original_repo}")
-    return Peer.start(name, command, flags.logs)
+        command.append(f"--original_repo={settings.original_repo}")
+    return Peer.start(name, command, settings.logs)
 
 
-def measure(dtype: str, shape: str, flags: argparse.Namespace) -> dict:
-    """All libraries in turns at one dtype and one shape."""
-    names = [*flags.peers, *(["original"] if flags.original_repo else []), "matrix_product"]
-    peers = [peer for name in names if (peer := start(name, dtype, shape, flags))]
+def measure(dtype: str, shape: str, settings: TrainStepSettings) -> dict:
+    """Measures all libraries in turns at one dtype and one shape."""
+    names = [*settings.peers, *(["original"] if settings.original_repo else []), "matrix_product"]
+    peers = [peer for name in names if (peer := start(name, dtype, shape, settings))]
     for peer in peers:
-        peer.step()  # the second may still allocate
+        peer.step()  # not measured: the second step may still allocate
         peer.steps.clear()
-    for _ in range(flags.steps):
+    for _ in range(settings.steps):
         peers = [peer for peer in peers if peer.step()]
     for peer in peers:
         peer.stop()
     return {
         "dtype": dtype,
         "shape": dict(zip("BTP", map(int, shape.split(",")), strict=True)),
-        "peers": summary(peers, [int(number) for number in shape.split(",")]),
+        "peers": compare_with_best(peers, [int(number) for number in shape.split(",")]),
     }
 
 
-def summary(peers: list[Peer], shape: list[int]) -> dict[str, dict]:
-    """Medians; by the clock and by user CPU time, which other work on the machine disturbs less."""
+def compare_with_best(peers: list[Peer], shape: list[int]) -> dict[str, dict]:
+    """Medians by the clock, and by user CPU time, which other work on the machine affects less."""
     product = next(peer for peer in peers if peer.name == "matrix_product")
     libraries = [peer for peer in peers if peer is not product]
     peak, cpu_peak = (product.median("loss") / product.median(name) for name in ("seconds", "user_seconds"))
@@ -67,7 +90,7 @@ def summary(peers: list[Peer], shape: list[int]) -> dict[str, dict]:
     rows = {"matrix_product": {"gflops": peak / 1e9, "gflops_per_core": cpu_peak / 1e9}}
     for peer in libraries:
         seconds, user = peer.median("seconds"), peer.median("user_seconds")
-        # Ratios are medians over turns, in which the libraries ran seconds apart.
+        # Ratios are medians over turns, within which the libraries run seconds apart.
         rows[peer.name] = {
             "tokens_per_second": tokens / seconds,
             "tokens_per_user_second": tokens / user,
@@ -86,8 +109,8 @@ def summary(peers: list[Peer], shape: list[int]) -> dict[str, dict]:
     return rows
 
 
-def table(run: dict) -> str:
-    """The run as a Markdown table."""
+def step_table(run: dict) -> str:
+    """A run as a Markdown table."""
     product = run["peers"]["matrix_product"]
     shape = ", ".join(f"{name}={size}" for name, size in run["shape"].items())
     lines = [
@@ -109,29 +132,15 @@ def table(run: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=DEFAULT)
-    parser.add_argument("--dtypes", nargs="+", default=("bfloat16", "float32"))
-    parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="B,T,P")
-    parser.add_argument("--steps", type=int, default=7, help="of every library, in turns")
-    parser.add_argument("--dropout", type=float, default=0.0, help="both rates; the default is ALBERT v2's")
-    parser.add_argument("--python", nargs="*", default=[], metavar="NAME=PATH")
-    parser.add_argument("--original_repo", type=Path)
-    parser.add_argument("--logs", type=Path, default=Path("train_step_logs"))
-    parser.add_argument("--output", type=Path)
-    flags = parser.parse_args()
-    flags.logs.mkdir(parents=True, exist_ok=True)
-    report: dict = {**describe_processor(), "cores": os.cpu_count(), "runs": []}
-    for shape in flags.shapes:
-        for dtype in flags.dtypes:
-            report["runs"].append(measure(dtype, shape, flags))
-            print(table(report["runs"][-1]), flush=True)
-            if flags.output:
-                flags.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+def main(settings: TrainStepSettings) -> None:
+    """Measures all libraries and prints a table for each shape and dtype."""
+    report = {**settings.new_report(), "runs": []}
+    for shape in settings.shapes:
+        for dtype in settings.dtypes:
+            report["runs"].append(measure(dtype, shape, settings))
+            print(step_table(report["runs"][-1]), flush=True)
+            settings.write(report)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(program.run_with_settings(main, TrainStepSettings, __doc__))

@@ -75,7 +75,7 @@ def main(settings: CurveSettings) -> None:
     for name, stage in stages.items():
         files = {part: prepare(settings, stage, part, books[part]) for part in books}
         pretrain(settings, stage, files, settings.output / name)
-        rows[name] = summary(settings.output / name)
+        rows[name] = last_evaluation(settings.output / name)
         print(name, json.dumps(rows[name]), flush=True)
     albert("plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png")
     report = {
@@ -180,7 +180,7 @@ def pretrain(settings: CurveSettings, stage: Stage, files: dict[str, str], run: 
     )
 
 
-def summary(run: Path) -> dict:
+def last_evaluation(run: Path) -> dict:
     """The last evaluation, and how long the training took."""
     last = evaluations(run)[-1]
     names = (

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.peer_processes import Peer
-from benchmarks.finetuning import FinetuningBenchmarkSettings, main, sample, summary, table
+from benchmarks.finetuning import FinetuningBenchmarkSettings, compare_with_ours, main, sample, turn_table
 from benchmarks.finetuning_peers import Examples, Setup, shuffled
 from data_prep.errors import InputError
 from tests.data_prep.conftest import model_file, story
@@ -36,7 +36,7 @@ def some_examples(turns=2, per_turn=10):
 def test_rates_count_examples_and_ratios_are_medians_over_turns():
     ours = finished("albert_tf", [(2.0, 4.0), (4.0, 4.0), (2.0, 8.0)], 512, 16, 15)
     other = finished("keras_hub", [(1.0, 2.0), (2.0, 2.0), (1.0, 2.0)], 32, 1, 128)
-    rows = summary([ours, other])
+    rows = compare_with_ours([ours, other])
     assert rows["albert_tf"]["examples_per_second"] == 512 / 2
     assert rows["keras_hub"]["examples_per_user_second"] == 16
     assert rows["keras_hub"]["albert_tf_times_by_seconds"] == 8
@@ -46,7 +46,7 @@ def test_rates_count_examples_and_ratios_are_medians_over_turns():
     assert rows["keras_hub"]["batch_size"] == rows["albert_tf"]["batch_size"] == 32
     assert rows["albert_tf"]["peak_megabytes"] == 18
     line = "| keras_hub | 32 | 128.0 | 32.00 | 16.00 | 8.00 (8.00 to 8.00) | 8.00 (4.00 to 8.00) | 12 |"
-    assert line in table({"dtype": "float32", "peers": rows})
+    assert line in turn_table({"dtype": "float32", "peers": rows})
 
 
 def test_a_turn_has_all_lengths_in_batches_of_similar_ones():

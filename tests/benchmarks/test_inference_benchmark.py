@@ -1,4 +1,3 @@
-import argparse
 import json
 import subprocess
 import sys
@@ -7,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.lab.peer_processes import Peer
-from benchmarks.inference import Cell, cells, summary, table
+from benchmarks.inference import Cell, InferenceSettings, cells, compare, latency_table
 from benchmarks.inference_peers import batch
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from tests.data_prep.conftest import model_file, story
@@ -45,14 +44,14 @@ def test_cells_of_full_rows_and_of_real_lengths(tmp_path, model_file):
     (tmp_path / "dev.tsv").write_text(
         "\n".join(["sentence\tlabel", *(f"{text}\t1" for text in texts)]) + "\n"
     )
-    flags = argparse.Namespace(
-        shapes=["2,16"],
-        tasks=[f"sst-2={tmp_path}"],
+    settings = InferenceSettings(
+        shapes=("2,16",),
+        tasks=(f"sst-2={tmp_path}",),
         task_batch=2,
         turns=2,
         spm_model_file=str(model_file),
     )
-    full, mixed = cells(flags)
+    full, mixed = cells(settings)
     assert (full.name, full.batches, full.filled) == ("2 x 16", ((16, 16),), 1.0)
     assert Cell("", ((3, 1), (2, 2))).filled == 0.8
     assert mixed.name == "sst-2, 2 rows"
@@ -64,11 +63,11 @@ def test_cells_of_full_rows_and_of_real_lengths(tmp_path, model_file):
     assert mixed.tokens(3) == [sum(mixed.batches[0]), sum(mixed.batches[1]), sum(mixed.batches[0])]
 
 
-def test_summary_compares_with_ours_turn_by_turn():
+def test_each_library_is_compared_with_ours_turn_by_turn():
     ours, slow = finished("albert_tf", [1.0, 2.0, 1.0]), finished("openvino", [2.0, 4.0, 2.0], 1.0005)
     wrong, other = finished("onnx_runtime", [1.0] * 3, 1.1), finished("keras_hub", [1.0] * 3, 7.0)
     cell = Cell("2 x 16", ((16, 16),))
-    rows = summary([ours, slow, wrong, other], cell.tokens(3), "float32")
+    rows = compare([ours, slow, wrong, other], cell.tokens(3), "float32")
     assert rows["albert_tf"]["tokens_per_second"] == 32 * 3 / 4
     assert rows["openvino"]["seconds_of_albert_tf"] == rows["openvino"]["user_seconds_of_albert_tf"] == 2.0
     assert rows["openvino"]["median_milliseconds"] == pytest.approx(2000)
@@ -76,5 +75,5 @@ def test_summary_compares_with_ours_turn_by_turn():
     assert agreed == {"albert_tf": True, "openvino": True, "onnx_runtime": False, "keras_hub": None}
     start = {"start_seconds": 3.0, "load_seconds": 1.0}
     run = {"starts": dict.fromkeys(rows, start), "filled": {cell.name: 0.75}, "cells": {cell.name: rows}}
-    shown = table({"dtype": "float32", **run})
+    shown = latency_table({"dtype": "float32", **run})
     assert "| 2 x 16, 75% tokens | 24 (1.00) | 12 (2.00) | 32 (1.00) differs | 32 (1.00) |" in shown

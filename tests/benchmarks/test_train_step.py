@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from albert_tf.lab.peer_processes import Peer
-from benchmarks.train_step import model_flops, summary, table
+from benchmarks.train_step import compare_with_best, model_flops, step_table
 from benchmarks.train_step_peers import batch
 
 
@@ -28,12 +28,12 @@ def test_flops_are_six_a_weight_and_token_and_attention():
     assert model_flops(8, T, 20) == 8 * model_flops(1, T, 20)
 
 
-def test_summary_compares_with_the_best_peer_turn_by_turn():
+def test_each_library_is_compared_with_the_best_peer_turn_by_turn():
     product = finished("matrix_product", [(1.0, 2.0)] * 3, loss=4e9)
     ours = finished("albert_tf", [(2.0, 3.0), (4.0, 3.0), (2.0, 3.0)])
     slow = finished("keras_hub", [(9.0, 9.0)] * 3)
     best = finished("hugging_face", [(3.0, 6.0), (6.0, 6.0), (3.0, 6.0)])  # a busy second turn for both
-    rows = summary([ours, slow, best, product], [8, 128, 20])
+    rows = compare_with_best([ours, slow, best, product], [8, 128, 20])
     assert rows["matrix_product"] == {"gflops": 4.0, "gflops_per_core": 2.0}
     assert rows["albert_tf"]["tokens_per_second"] == 8 * 128 / 2
     assert rows["albert_tf"]["times_best_peer_by_seconds"] == 1.5
@@ -42,7 +42,7 @@ def test_summary_compares_with_the_best_peer_turn_by_turn():
     assert rows["albert_tf"]["share_of_peak"] == pytest.approx(model_flops(8, 128, 20) / 2 / 4e9)
     assert rows["albert_tf"]["peak_megabytes"] == 14.0
     run = {"dtype": "float32", "shape": {"B": 8, "T": 128, "P": 20}, "peers": rows}
-    assert "| albert_tf | 512 | 341 | 1.50 | 2.00 |" in table(run)
+    assert "| albert_tf | 512 | 341 | 1.50 | 2.00 |" in step_table(run)
 
 
 def test_batch_predicts_each_position_once():

@@ -1,0 +1,59 @@
+"""The flags that the benchmarks beside other libraries have in common.
+
+The libraries' processes (the modules *_peers) parse their few flags with argparse, because they may run in another
+environment, which may lack cyclopts.
+"""
+
+import os
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from albert_tf.lab.environment import describe_processor
+from data_prep.errors import InputError
+from data_prep.files import write_json
+
+OURS = "albert_tf"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerSettings:
+    """What is measured, and where.
+
+    Attributes:
+      peers: the libraries.
+      dtypes: bfloat16, float32 or both.
+      python: NAME=PATH of the interpreter for a library that has an environment of its own.
+      logs: a folder for what the libraries print.
+      output: a JSON file for the results.
+    """
+
+    peers: tuple[str, ...]
+    dtypes: tuple[Literal["bfloat16", "float32"], ...] = ("bfloat16", "float32")
+    python: tuple[str, ...] = ()
+    logs: Path
+    output: Path | None = None
+
+    def check_peers(self, known: Collection[str], ours_required: bool = True) -> None:
+        """Raises InputError for an unknown library, or if albert_tf is required and missing."""
+        for peer in self.peers:
+            if peer not in known:
+                raise InputError(f"--peers must be among {', '.join(known)}. Received {peer!r}.")
+        if ours_required and OURS not in self.peers:
+            raise InputError(f"--peers must name {OURS}, which the others are compared with.")
+
+    def interpreter(self, peer: str) -> str:
+        """The path of the Python interpreter that runs a library."""
+        return dict(value.split("=", 1) for value in self.python).get(peer, sys.executable)
+
+    def new_report(self) -> dict[str, Any]:
+        """Creates the folder of the logs and returns a report that describes the machine."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        return {**describe_processor(), "cores": os.cpu_count()}
+
+    def write(self, report: dict[str, Any]) -> None:
+        """Writes the report to `output`, if given."""
+        if self.output:
+            write_json(self.output, report)

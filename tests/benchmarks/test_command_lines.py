@@ -1,0 +1,61 @@
+"""The commands that the documentation quotes are valid."""
+
+import importlib
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from albert_cli import program
+from benchmarks import inference, reader, step_profile, train_step
+
+PAGE = (
+    (Path(__file__).parents[2] / "docs" / "performance.md").read_text(encoding="utf-8").replace("\\\n", " ")
+)
+COMMANDS = re.findall(r"^    python -m ((?:benchmarks|experiments)\..*)$", PAGE, re.MULTILINE)
+
+
+def parse(module, words: list[str]):
+    """The settings that a program's `main` receives."""
+    (parameter,) = inspect.signature(module.main).parameters.values()
+    received = []
+    assert program.run_with_settings(received.append, parameter.annotation, None, words) == 0
+    return received[0]
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "..." not in command])
+def test_the_documentation_quotes_valid_commands(command):
+    name, *words = shlex.split(command)
+    assert parse(importlib.import_module(name), words)
+
+
+def test_the_documentation_quotes_most_programs():
+    assert len({command.split()[0] for command in COMMANDS}) >= 12
+
+
+def test_a_list_takes_the_words_up_to_the_next_flag():
+    settings = parse(train_step, ["--shapes", "16,128,20", "4,512,77", "--peers", "albert_tf", "keras_hub"])
+    assert settings.shapes == ("16,128,20", "4,512,77")
+    assert settings.peers == ("albert_tf", "keras_hub")
+    words = ["--shapes", "--spm_model_file=30k.model", "--tasks", "sst-2=SST-2", "squad1.1=dev-v1.1.json"]
+    settings = parse(inference, words)
+    assert (settings.shapes, settings.tasks) == ((), ("sst-2=SST-2", "squad1.1=dev-v1.1.json"))
+    assert parse(step_profile, ["--shape", "8", "64", "10"]).shape == (8, 64, 10)
+    assert parse(reader, []).runs == 3
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "message"),
+    [
+        (train_step, ["--peers", "other"], "Received 'other'"),
+        (inference, ["--peers", "keras_hub"], "must name albert_tf"),
+        (inference, ["--tasks", "sst-2=SST-2"], "--tasks needs --spm_model_file"),
+        (step_profile, ["--dtype=float16"], "float16"),
+    ],
+)
+def test_mistakes_are_reported(capsys, module, words, message):
+    (parameter,) = inspect.signature(module.main).parameters.values()
+    assert program.run_with_settings(pytest.fail, parameter.annotation, None, words) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
