@@ -1,9 +1,9 @@
-"""What a task's data cost before a model sees them: problems, examples a second, and the padding that is left.
+"""Reading a task's data: problems found, examples per second, and the share of padding in batches.
 
     python -m benchmarks.task_data --task=sst-2 --data_dir=glue_data --spm_model_file=30k-clean.model
 
-Prints one JSON object. `padding` is the share of an epoch's batches that is no token: in batches of like length,
-in shuffled ones as long as their longest example, and in those of `max_seq_length`, as the original's are.
+Prints one JSON object. `padding` is the share of padding in an epoch: in batches of similar lengths, in shuffled
+batches padded to their longest example, and in batches padded to `max_seq_length`, as the original pads.
 """
 
 import json
@@ -35,11 +35,11 @@ class TaskDataSettings:
       data_dir: its folder or file, or tfds:NAME.
       split: one of the task's splits.
       spm_model_file: a SentencePiece vocabulary.
-      vocab_file: a WordPiece vocabulary in its place.
+      vocab_file: a WordPiece vocabulary instead.
       do_lower_case: whether the vocabulary is uncased.
-      max_seq_length: T, in tokens; windows of question answering have 384 at most.
+      max_seq_length: T, in tokens; windows of question answering have at most 384.
       batch_size: B.
-      seed: of the order.
+      seed: the seed of the order.
     """
 
     task: str
@@ -101,7 +101,7 @@ def make_features(
 
 
 def padding(features: Sequence[Features], settings: TaskDataSettings) -> dict[str, float]:
-    """The share of padding in an epoch, of three ways to make it; every one has every example once."""
+    """The share of padding in an epoch for each of three ways to batch; each has every example once."""
     from data_prep.reading.task_batches import bucketed_batches
 
     ways: dict[str, dict[str, Any]] = {

@@ -2,12 +2,13 @@
 
     python -m experiments.learning_curve --input_file='books/*.md' --output=curves
 
-Every 20th book is held out. A small model first learns short sequences, where it finds much sooner that neighbors
-tell a word; in pairs, since two segments are shorter still (of order it learns nothing there). From there the same
-model trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with
-masked words alone: the rows of the paper's Table 5. Masks are drawn anew in every epoch. All of it through the
-`albert` command, on two devices made of the CPU, the short sequences on one, for their steps are too small to
-share; the same command goes on with what was stopped.
+Every 20th book is held out. A small model first trains on short sequences, from which it learns much sooner to
+predict a word from its neighbors (it does not learn sentence order from them). From there the same model
+trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with masked
+words alone: the rows of the paper's Table 5. Masks are redrawn in every epoch. Everything runs through
+the `albert` command, on
+two virtual CPU devices; the short sequences on one, because their steps are too small to share. The same command
+resumes an interrupted experiment.
 """
 
 import json
@@ -32,13 +33,13 @@ class CurveSettings:
     Attributes:
       input_file: prose, a book a file; files, globs, commas.
       output: a folder for examples, runs, curves.png and learning_curve.json.
-      short_steps: of the run on short sequences, which have a batch of half as many tokens.
-      steps: of each run after it.
-      batch_size: examples a step.
-      num_devices: devices made of the CPU.
+      short_steps: the steps of the run on short sequences, whose batches have half as many tokens.
+      steps: the steps of each later run.
+      batch_size: examples in a step.
+      num_devices: virtual CPU devices.
       vocab_size: V.
-      short_seq_length: T at first.
-      max_seq_length: T.
+      short_seq_length: T of the first run.
+      max_seq_length: T of the later runs.
       embedding_size: E.
       hidden_size: H; heads are 32 wide.
       num_hidden_layers: L.
@@ -102,12 +103,12 @@ class Stage:
     """A run.
 
     Attributes:
-      objective: of sentences.
+      objective: the sentence objective.
       max_seq_length: T.
-      steps: of the run.
-      batch_size: examples a step.
-      num_devices: devices made of the CPU.
-      start: the run that it goes on from.
+      steps: the number of steps.
+      batch_size: examples in a step.
+      num_devices: virtual CPU devices.
+      start: the run whose model it starts from.
     """
 
     objective: str
@@ -130,12 +131,12 @@ def model_config(settings: CurveSettings, T: int) -> AlbertConfig:
         max_position_embeddings=T,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        initializer_range=round(0.8 * H**-0.5, 3),  # BERT's 0.02 is for its width
+        initializer_range=round(0.8 * H**-0.5, 3),  # scaled from BERT's 0.02 at its width
     )
 
 
 def prepare(settings: CurveSettings, stage: Stage, part: str, books: str) -> str:
-    """Writes the examples of one stage unless they are there; returns their glob."""
+    """Writes the examples of one stage unless they exist; returns their glob."""
     folder = settings.output / f"{stage.objective}-{stage.max_seq_length}-examples" / part
     output = folder / f"{part}.tfrecord"
     if not (folder / "manifest.json").is_file():
@@ -147,7 +148,7 @@ def prepare(settings: CurveSettings, stage: Stage, part: str, books: str) -> str
             spm_model_file=settings.output / "vocabulary.model",
             max_seq_length=stage.max_seq_length,
             sentence_objective=stage.objective,
-            # Other pairs in five passes over the text; held-out masks never change.
+            # Training: other pairs in each of five passes. Held out: masks never change.
             dupe_factor=5 if part == "train" else 1,
             masking="dynamic" if part == "train" else "static",
         )
@@ -181,7 +182,7 @@ def pretrain(settings: CurveSettings, stage: Stage, files: dict[str, str], run: 
 
 
 def last_evaluation(run: Path) -> dict:
-    """The last evaluation, and how long the training took."""
+    """The metrics of the last evaluation, and the training time in minutes."""
     last = evaluations(run)[-1]
     names = (
         "eval_masked_lm_loss",
