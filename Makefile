@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-data test-model test-tasks test-formats test-rest lint clean
+.PHONY: demo test test-data test-model test-training test-tasks test-formats test-rest lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -15,17 +15,21 @@ demo: $(VENV)/.installed
 # In parts, each in new processes, because TensorFlow never frees the memory of what a process has traced.
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 DATA = tests/data_prep
-MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers training pretraining)
+MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers)
+TRAINING = $(addprefix tests/albert_tf/,training pretraining)
 TASKS = $(addprefix tests/albert_tf/,evaluation finetuning lab)
 FORMATS = tests/albert_tf/pretrained tests/export
 
-test: lint test-data test-model test-tasks test-formats test-rest
+test: lint test-data test-model test-training test-tasks test-formats test-rest
 
 test-data: $(VENV)/.installed-dev
 	$(PYTEST) $(DATA)
 
 test-model: $(VENV)/.installed-dev
 	$(PYTEST) $(MODEL)
+
+test-training: $(VENV)/.installed-dev
+	$(PYTEST) $(TRAINING)
 
 test-tasks: $(VENV)/.installed-dev
 	$(PYTEST) $(TASKS)
@@ -34,7 +38,7 @@ test-formats: $(VENV)/.installed-dev
 	$(PYTEST) $(FORMATS)
 
 test-rest: $(VENV)/.installed-dev
-	$(PYTEST) tests $(addprefix --ignore=,$(DATA) $(MODEL) $(TASKS) $(FORMATS))
+	$(PYTEST) tests $(addprefix --ignore=,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMATS))
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

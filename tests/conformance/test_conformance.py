@@ -162,9 +162,10 @@ def test_export(name, tmp_path):
         key: tf.TensorSpec((None,) * array.ndim, array.dtype, name=key) for key, array in case.inputs.items()
     }
     model.export(tmp_path / "saved", input_signature=[signature], verbose=False)
-    served = tf.saved_model.load(tmp_path / "saved").serve(
-        {k: tf.constant(v) for k, v in case.inputs.items()}
-    )
+    loaded = tf.saved_model.load(
+        tmp_path / "saved"
+    )  # a name, because it owns the variables that `serve` reads
+    served = loaded.serve({k: tf.constant(v) for k, v in case.inputs.items()})
     for one, other in zip(keras.tree.flatten(served), case.outputs(model), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
