@@ -19,7 +19,7 @@ import numpy as np
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from albert_cli import cli
+from albert_cli import cli, program
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
 from data_prep.files import write_text
@@ -275,7 +275,7 @@ def conclude(paths: Paths, spm_model_file: str, seconds: float) -> None:
 
 def main() -> int:
     """Runs the demo; reports the user's mistakes as `albert` does."""
-    return cli.run(app, sys.argv[1:])
+    return program.run(app, sys.argv[1:])
 
 
 if __name__ == "__main__":
