@@ -228,10 +228,7 @@ def make_variables() -> list[keras.Variable]:
 
 
 def optimizer_steps(optimizer, variables, replicas: int = 1) -> None:
-    """Takes three steps with gradients that the replicas share evenly.
-
-    Without Keras' clipping, which clips each replica's share by itself (albert_tf/finetuning/replicas.py).
-    """
+    """Takes three steps with gradients that the replicas share evenly."""
     rng = np.random.default_rng(3)
     for _ in range(3):
         gradients = [rng.normal(size=variable.shape).astype("float32") for variable in variables]
@@ -239,7 +236,11 @@ def optimizer_steps(optimizer, variables, replicas: int = 1) -> None:
 
 
 def all_results() -> dict[str, np.ndarray]:
-    """Outputs and gradients of all cases and the weights after an optimizer's steps, by name."""
+    """Outputs and gradients of all cases and the weights after an optimizer's steps, by name.
+
+    The optimizers are without Keras' clipping, which on replicas clips each one's share by itself
+    (albert_tf/finetuning/replicas.py).
+    """
     found = {}
     for name, case in CASES.items():
         found |= named_results(name, *case.results(case.build()))
