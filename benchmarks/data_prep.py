@@ -1,11 +1,11 @@
-"""How fast `albert prepare` is and how much memory it takes, and the original beside it; one JSON a run.
+"""Speed and memory of `albert prepare` and, if given, of the original's script; writes one JSON file.
 
     python -m benchmarks.data_prep --input_file='books/*.md' --spm_model_file=30k-clean.model \\
         --original_repo=google-research-albert --original_python=py37/bin/python
 
-The original's create_pretraining_data.py needs a Python 3.7 with tensorflow==1.15.2 and sentencepiece. Runs take
-turns, so that whatever else the machine does falls on all of them. Rates are per second of user CPU time, that of
-all processes together: they say what a core does, however busy the machine is. The wall's rates are there too.
+The original's create_pretraining_data.py needs Python 3.7 with tensorflow==1.15.2 and sentencepiece. The programs
+run in turns, so that other load on the machine affects all of them. Rates are reported per second of wall time and
+per second of user CPU time, summed over processes, which depends little on that load.
 """
 
 import json
@@ -27,11 +27,12 @@ import numpy as np
 import psutil
 
 from albert_cli import program
+from albert_tf.lab.environment import describe_processor
 from data_prep.examples.document_examples import document_generator, serialize_batch
 from data_prep.examples.masking import MaskingVocabulary, masked_example
 from data_prep.examples.segments import segment_pairs
 from data_prep.examples.settings import PrepareSettings
-from data_prep.files import write_text
+from data_prep.files import read_json_object, write_json
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files
@@ -46,17 +47,17 @@ class BenchmarkSettings:
     """The flags.
 
     Attributes:
-      input_file: prose, UTF-8; files, globs, commas. It is repeated where more text is asked for.
+      input_file: prose, UTF-8; files, globs, commas. The text is repeated if it is shorter than `megabytes`.
       spm_model_file: the SentencePiece model.
       output: the JSON file.
-      megabytes: how much text the timed runs prepare.
-      rounds: how often each of them runs.
+      megabytes: the size of the text for the timed runs.
+      rounds: the number of timed runs of each program.
       max_seq_length: T.
       dupe_factor: as in `albert prepare`.
       original_repo: a checkout of google-research/albert.
       original_python: the interpreter that runs it.
-      original_megabytes: how much text it gets; its rate does not depend on that, and it is slow.
-      memory_megabytes: sizes of text, separated by commas, whose peak memory is measured with two workers and
+      original_megabytes: the size of the text for the original, which is slow; its rate does not depend on it.
+      memory_megabytes: sizes of text, separated by commas, at which peak memory is measured, with two workers and
         `dupe_factor` 1.
     """
 
@@ -75,7 +76,7 @@ class BenchmarkSettings:
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of a command: seconds, and the most memory that all its processes together had resident."""
+    """One run of a command: seconds, and the peak resident memory of all its processes together."""
 
     wall_s: float
     user_s: float
@@ -84,6 +85,7 @@ class Measured:
 
 
 def main(settings: BenchmarkSettings) -> None:
+    """Measures the programs in turns, then the steps of `albert prepare`, and writes the report."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = write_text_of(settings, settings.megabytes, folder / "text.txt")
@@ -100,7 +102,11 @@ def main(settings: BenchmarkSettings) -> None:
                 results[run].append(measure())
                 print(f"round {number + 1}, {run}: {results[run][-1]}", flush=True)
         report: dict = {
-            "machine": {"cpu": cpu_name(), "cores": os.cpu_count(), "python": platform.python_version()},
+            "machine": {
+                "cpu": describe_processor()["cpu"],
+                "cores": os.cpu_count(),
+                "python": platform.python_version(),
+            },
             "settings": {
                 "megabytes": settings.megabytes,
                 "original_megabytes": settings.original_megabytes if settings.original_repo else None,
@@ -119,17 +125,17 @@ def main(settings: BenchmarkSettings) -> None:
             for unit in ("tokens_per_user_s", "examples_per_user_s")
         }
     settings.output.parent.mkdir(parents=True, exist_ok=True)
-    write_text(settings.output, json.dumps(report, indent=2) + "\n")
+    write_json(settings.output, report)
     print(json.dumps({name: value for name, value in report.items() if name != "runs"}, indent=2))
 
 
 def write_text_of(settings: BenchmarkSettings, megabytes: int, path: Path) -> Path:
-    """Writes so much of the text, repeated as needed, as one sentence a line."""
+    """Writes `megabytes` of the text, repeated as needed, one sentence per line; returns `path`."""
     left = megabytes * 1_000_000
     with path.open("wb") as file:
         while left > 0:
             for document in read_documents(expand_files(settings.input_file), "prose"):
-                # Books are long; 200 sentences or so make a document.
+                # Books are cut into documents of 200 sentences.
                 for begin in range(0, len(document.sentences), 200):
                     sentences = document.sentences[begin : begin + 200]
                     left -= file.write(("\n".join(sentences) + "\n\n").encode())
@@ -139,7 +145,7 @@ def write_text_of(settings: BenchmarkSettings, megabytes: int, path: Path) -> Pa
 
 
 def run_ours(settings: BenchmarkSettings, text: Path, folder: Path, workers: int, **changes) -> dict:
-    """One `albert prepare` as a user runs it, its start included."""
+    """Measures one run of the `albert prepare` command, including its start."""
     flags = {
         "input_file": text,
         "output_file": folder / "ours" / "train.tfrecord",
@@ -152,14 +158,14 @@ def run_ours(settings: BenchmarkSettings, text: Path, folder: Path, workers: int
     }
     command = [sys.executable, "-m", "albert_cli.cli", "prepare"]
     measured = measure([*command, *(f"--{name}={value}" for name, value in flags.items())], ROOT)
-    counts = json.loads((folder / "ours" / "manifest.json").read_text(encoding="utf-8"))["counts"]
+    counts = read_json_object(folder / "ours" / "manifest.json")["counts"]
     return rates(counts["examples"], counts["example_tokens"], measured)
 
 
 def run_original(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
-    """One run of the original's script with the same lengths and the same number of predictions."""
-    assert settings.original_repo and settings.original_python, "both, or neither"
-    package = folder / "albert"  # its modules import each other as `albert.tokenization`
+    """Measures one run of the original's script with the same lengths and number of predictions."""
+    assert settings.original_repo and settings.original_python, "both are required"
+    package = folder / "albert"  # the original's modules import each other as `albert.tokenization`
     if not package.exists():
         package.symlink_to(settings.original_repo.resolve())
     output = folder / "original.tfrecord"
@@ -169,7 +175,7 @@ def run_original(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
         "spm_model_file": Path(settings.spm_model_file).resolve(),
         "vocab_file": Path(settings.spm_model_file).resolve().with_suffix(".vocab"),
         "max_seq_length": settings.max_seq_length,
-        "max_predictions_per_seq": ours(settings).predictions,
+        "max_predictions_per_seq": prepare_settings(settings).predictions,
         "dupe_factor": settings.dupe_factor,
     }
     command = [str(settings.original_python.absolute()), "-m", "albert.create_pretraining_data"]
@@ -178,7 +184,7 @@ def run_original(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
 
 
 def measure(command: list[str], folder: Path) -> Measured:
-    """Runs a command to its end; its children's times count with its own."""
+    """Runs a command and measures it together with its child processes."""
     before = os.times()
     with chdir(folder):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -199,13 +205,13 @@ def measure(command: list[str], folder: Path) -> Measured:
 
 
 def watch_memory(process: subprocess.Popen, peaks: list[int]) -> None:
-    """Notes what the process and its children have resident, 20 times a second."""
+    """Appends the resident memory of a process and its children to `peaks`, in bytes, 20 times a second."""
     while process.poll() is None:
         total = 0
         try:
             root = psutil.Process(process.pid)
-            for one in (root, *root.children(recursive=True)):
-                total += one.memory_info().rss
+            for member in (root, *root.children(recursive=True)):
+                total += member.memory_info().rss
         except psutil.NoSuchProcess:
             pass
         peaks.append(total)
@@ -231,7 +237,7 @@ def medians(rows: list[dict]) -> dict:
 
 
 def count_tokens(path: Path) -> tuple[int, int]:
-    """Examples of a file, and their tokens without padding."""
+    """The number of examples in a file, and of their tokens without padding."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before the import
     import tensorflow as tf
 
@@ -244,20 +250,20 @@ def count_tokens(path: Path) -> tuple[int, int]:
 
 
 def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
-    """Where the time goes: seconds of CPU for each step in turn, on the first documents of the text."""
+    """Measures the CPU time of each step of preparation on the first documents of the text."""
     tokenizer = AlbertTokenizer(settings.spm_model_file)
     steps: defaultdict[str, float] = defaultdict(float)
 
-    def step(name: str, make: Callable[[], Iterable]) -> list:
+    def step(name: str, run: Callable[[], Iterable]) -> list:
         begin = time.process_time()
-        made = list(make())
+        results = list(run())
         steps[name] += time.process_time() - begin
-        return made
+        return results
 
     documents = step("read", lambda: read_documents([text]))[:50]
     steps["read"] *= sum(d.num_bytes for d in documents) / text.stat().st_size
     encoded = step("tokenize", lambda: (tokenizer.encode_batch(list(d.sentences)) for d in documents))
-    masking = ours(settings).masking_settings
+    masking = prepare_settings(settings).masking_settings
     predictions = masking.max_predictions_per_seq
     vocabulary = MaskingVocabulary.of(tokenizer)
     records: list[bytes] = []
@@ -273,15 +279,15 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
             examples = step(
                 "mask", lambda p=pairs, g=rng: [masked_example(pair, vocabulary, masking, g) for pair in p]
             )
-            made = step(
+            serialized = step(
                 "serialize",
                 lambda e=examples: map(framed, serialize_batch(e, settings.max_seq_length, predictions)),
             )
-            for example, record in zip(examples, made, strict=True):
+            for example, record in zip(examples, serialized, strict=True):
                 sizes = (len(record), len(example.input_ids), len(example.masked_lm_ids), example.swapped)
                 rows.append((int(rng.integers(1 << 63)), *sizes))
                 tokens += len(example.input_ids)
-            records += made
+            records += serialized
     part = Part(folder, 0)
     step("write", lambda: [part.write(records, np.array(rows, INDEX), 1, {})])
     step("write", lambda: [merge_shard([part.shard(0)], folder / "shard")])
@@ -295,22 +301,17 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
 
 
 def measure_memory(settings: BenchmarkSettings, folder: Path) -> dict[str, dict]:
-    """Peak memory of growing texts, with two workers."""
-    found = {}
+    """Measures preparation with two workers for each of --memory_megabytes."""
+    results = {}
     for megabytes in map(int, filter(None, settings.memory_megabytes.split(","))):
         text = write_text_of(settings, megabytes, folder / "large.txt")
-        found[f"{megabytes} MB"] = run_ours(settings, text, folder, workers=2, dupe_factor=1)
-        print(f"memory, {megabytes} MB: {found[f'{megabytes} MB']}", flush=True)
-    return found
+        results[f"{megabytes} MB"] = run_ours(settings, text, folder, workers=2, dupe_factor=1)
+        print(f"memory, {megabytes} MB: {results[f'{megabytes} MB']}", flush=True)
+    return results
 
 
-def ours(settings: BenchmarkSettings) -> PrepareSettings:
+def prepare_settings(settings: BenchmarkSettings) -> PrepareSettings:
     return PrepareSettings("", "", settings.spm_model_file, max_seq_length=settings.max_seq_length)
-
-
-def cpu_name() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), "unknown")
 
 
 if __name__ == "__main__":

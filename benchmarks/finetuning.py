@@ -44,10 +44,6 @@ class FinetuningBenchmarkSettings(PeerSettings):
       preset: the model's size.
       num_hidden_layers: replaces the preset's number of layers, for a quick look. `albert_tf` saves time in the
         last layer, which is a larger share of a shallow model.
-      peers: the libraries.
-      dtypes: bfloat16, float32 or both.
-      python: NAME=PATH of the interpreter for a library that has an environment of its own.
-      output: a JSON file for the results.
       batch_size: B.
       turns: the measured turns of each library; the first turn, which compiles and allocates, is not measured.
       bucketed_batches: `albert_tf`'s batches in a turn, whose examples all libraries share.
@@ -56,7 +52,6 @@ class FinetuningBenchmarkSettings(PeerSettings):
       padded_batch_size: B of `albert_tf_padded`, if 32 sequences of 512 tokens do not fit into memory.
       padded_length: T of `albert_tf_padded`.
       keras_hub_length: T of KerasHub. Its preprocessor's default is 512; its examples use 128.
-      logs: a folder for what the libraries print.
     """
 
     data_dir: str

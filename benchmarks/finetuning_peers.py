@@ -1,7 +1,7 @@
-"""Fine-tuning a classifier of texts in each library, and the process that trains when told to.
+"""Fine-tuning of a text classifier in each library, in processes that benchmarks/finetuning.py controls.
 
-benchmarks/finetuning.py starts one process per library. Every one of them cuts the same examples into batches in
-its own way; a turn is a line "TURN BATCHES" to its standard input.
+There is one process per library. All train on the same examples, but each makes batches as its library does. The
+line "TURN BATCHES" on standard input requests a turn; the reply is a line of JSON on standard output.
 """
 
 import argparse
@@ -21,13 +21,13 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Examples:
-    """What all libraries train on; a file of arrays between processes.
+    """The examples on which all libraries train; passed between processes as a file of arrays.
 
     Attributes:
-      input_ids: of all examples, one after the other, int32.
-      lengths: of each, int32.
-      labels: of each, int32.
-      per_turn: examples in a turn; turn i has those from i * per_turn on.
+      input_ids: the ids of all examples, concatenated, int32.
+      lengths: each example's number of tokens, int32.
+      labels: each example's label, int32.
+      per_turn: the number of examples in a turn; turn i starts at example i * per_turn.
     """
 
     input_ids: np.ndarray
@@ -45,7 +45,7 @@ class Examples:
             return cls(ids, lengths, labels, int(arrays["per_turn"]))
 
     def turn(self, number: int) -> list[dict[str, np.ndarray]]:
-        """Examples as `data_prep.tasks.features` makes them."""
+        """A turn's examples, in the form that `data_prep.tasks.features` returns."""
         ends, first = np.cumsum(self.lengths), number * self.per_turn
         return [
             {
@@ -62,8 +62,8 @@ class Setup:
     """One measurement.
 
     Attributes:
-      examples: what to train on.
-      config: the model.
+      examples: the training data.
+      config: the model's configuration.
       batch_size: B.
       length: T of batches of a fixed length.
       dtype: "float32" or "bfloat16".
@@ -135,7 +135,7 @@ def keras_hub(setup: Setup) -> Train:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         optimizer=keras.optimizers.AdamW(RATE, global_clipnorm=1.0),
         metrics=[],
-        jit_compile=False,  # on CPUs the faster way
+        jit_compile=False,  # faster on CPUs
     )
 
     def train(turn: int, count: int):
@@ -195,19 +195,19 @@ def hugging_face_compiled(setup: Setup) -> Train:
 
 
 def hugging_face_grouped(setup: Setup) -> Train:
-    """With batches of similar lengths, which its Trainer makes if it is asked to (`group_by_length`)."""
+    """Batches of similar lengths, an option of its Trainer (`group_by_length`)."""
     return hugging_face(setup, grouped=True)
 
 
 def shuffled(setup: Setup, turn: int, count: int, length: int | None = None, grouped: bool = False):
-    """Batches of examples in random order, under the names of Hugging Face.
+    """Yields batches of a turn's examples in random order, with Hugging Face's names.
 
     Args:
-      setup: what is measured.
-      turn: whose examples.
-      count: how many batches.
-      length: T of each; None for its longest example's.
-      grouped: whether those of similar lengths come together.
+      setup: the measurement.
+      turn: the turn's number.
+      count: the number of batches.
+      length: T of all batches. Default: that of each batch's longest example.
+      grouped: whether each batch has examples of similar length.
     """
     examples, rng = setup.examples.turn(turn), np.random.default_rng(turn)
     order = rng.permutation(len(examples))

@@ -38,11 +38,6 @@ class InferenceSettings(PeerSettings):
     """What is measured.
 
     Attributes:
-      peers: the libraries.
-      dtypes: bfloat16, float32 or both.
-      python: NAME=PATH of the interpreter for a library that has an environment of its own.
-      logs: a folder for what the libraries print.
-      output: a JSON file for the results.
       shapes: B,T of batches without padding; none for the tasks alone.
       tasks: TASK=DATA, whose development set gives the lengths of rows.
       task_batch: rows in a task's batch.

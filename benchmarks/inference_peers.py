@@ -1,7 +1,8 @@
-"""ALBERT-base encoding a batch in each library, and the process that does so when told to.
+"""Encoding a batch with ALBERT-base in each library, in processes that benchmarks/inference.py controls.
 
-benchmarks/inference.py starts one process per library and asks it with lines of JSON, {"lengths": [..], "T": ..}:
-a batch of random pieces with so many tokens in each row, padded to T.
+There is one process per library. A line of JSON on standard input, {"lengths": [..], "T": ..}, requests a batch of
+random pieces whose rows have these numbers of tokens and are padded to T. The reply is a line of JSON on standard
+output.
 """
 
 import argparse
@@ -15,19 +16,19 @@ import numpy as np
 from albert_tf.lab.peer_processes import open_replies, serve_steps
 
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
-# From ids and mask, int32 (B, T), to `sequence_output` as a NumPy array.
+# (ids, mask), int32 (B, T) each -> `sequence_output` as a NumPy array.
 Encoder = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def batch(lengths: list[int], T: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and mask of a request, the same in every library."""
+    """The ids and mask of a request, which are the same for every library."""
     mask = (np.arange(T) < np.array(lengths)[:, None]).astype("int32")
     ids = np.random.default_rng(T).integers(5, V, mask.shape).astype("int32")
     return ids * mask, mask
 
 
 def albert_tf(files: Path, dtype: str) -> Encoder:
-    """Our SavedModel, called from Python: the signature that gives what the others give."""
+    """Our SavedModel, called from Python; its signature `tokens` returns what the other libraries return."""
     import tensorflow as tf
 
     tokens = tf.saved_model.load(str(files / f"saved_model_{dtype}")).signatures["tokens"]
@@ -42,7 +43,7 @@ def albert_tf(files: Path, dtype: str) -> Encoder:
 
 
 def _inputs(ids, mask) -> dict[str, np.ndarray]:
-    """Of our ONNX file; without positions it gives no masked-LM logits."""
+    """The inputs of our ONNX file; without positions it computes no masked-LM logits."""
     return {
         "input_word_ids": ids,
         "input_mask": mask,
@@ -88,7 +89,7 @@ def litert(files: Path, dtype: str) -> Encoder:
 
 
 def hugging_face(files: Path, dtype: str, compiled: bool = False) -> Encoder:
-    """AlbertModel of our Hugging Face directory, its weights in `dtype`."""
+    """AlbertModel, loaded from our Hugging Face export, with weights in `dtype`."""
     import torch
     from transformers import AlbertModel
 
@@ -98,7 +99,7 @@ def hugging_face(files: Path, dtype: str, compiled: bool = False) -> Encoder:
         static, dynamic = torch.compile(model, dynamic=False), torch.compile(model, dynamic=True)
 
     def encode(ids, mask):
-        # A shape that comes again is worth compiling for; batches of real lengths all have their own.
+        # Batches without padding repeat a few shapes, which are worth compiling; real lengths rarely repeat.
         forward = model if not compiled else static if mask.all() else dynamic
         with torch.inference_mode():
             outputs = forward(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask))
@@ -132,7 +133,7 @@ def keras_hub(files: Path, dtype: str) -> Encoder:
 
 
 def tensorflow_products(files: Path, dtype: str) -> Encoder:
-    """The layers' products with weights and nothing else, in TensorFlow: what bounds `albert_tf` from below."""
+    """Only the layers' products with weights, in TensorFlow: a lower bound for the time of `albert_tf`."""
     import tensorflow as tf
 
     shapes = {"query": (H, H), "key": (H, H), "value": (H, H), "output": (H, H), "up": (H, F), "down": (F, H)}
@@ -151,7 +152,7 @@ def tensorflow_products(files: Path, dtype: str) -> Encoder:
         return tf.cast(x, tf.float32)
 
     def encode(ids, mask):
-        tokens = tf.cast(tf.ones((int(mask.sum()), H)), dtype)  # padding is left out, as by albert_tf
+        tokens = tf.cast(tf.ones((int(mask.sum()), H)), dtype)  # without padding, as in albert_tf
         return products(tokens).numpy()[np.newaxis]
 
     return encode
@@ -178,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
-    parser.add_argument("--files", type=Path, required=True, help="what inference.py exported")
+    parser.add_argument("--files", type=Path, required=True, help="the folder of exports")
     flags = parser.parse_args()
     replies = open_replies()
     began = time.perf_counter()
@@ -186,9 +187,8 @@ def main() -> None:
     load_seconds = time.perf_counter() - began
 
     def step(request: str) -> dict:
-        asked = json.loads(request)
-        output = encode(*batch(asked["lengths"], asked["T"]))
-        # Rows of padding alone are nobody's; the first token of each row is always one.
+        output = encode(*batch(**json.loads(request)))
+        # Libraries differ in what they compute for padding; the first position of each row is never padding.
         return {"load_seconds": load_seconds, "value": float(np.mean(np.abs(output[:, 0])))}
 
     serve_steps(replies, step)

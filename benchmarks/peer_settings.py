@@ -36,6 +36,11 @@ class PeerSettings:
     logs: Path
     output: Path | None = None
 
+    def __init_subclass__(cls) -> None:
+        """Appends the attributes above to a subclass's docstring, from which --help takes the descriptions."""
+        _, shared = (PeerSettings.__doc__ or "").split("Attributes:\n")
+        cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n{shared}"
+
     def check_peers(self, known: Collection[str], ours_required: bool = True) -> None:
         """Raises InputError for an unknown library, or if albert_tf is required and missing."""
         for peer in self.peers:

@@ -24,11 +24,6 @@ class TrainStepSettings(PeerSettings):
     """What is measured.
 
     Attributes:
-      peers: the libraries.
-      dtypes: bfloat16, float32 or both.
-      python: NAME=PATH of the interpreter for a library that has an environment of its own.
-      logs: a folder for what the libraries print.
-      output: a JSON file for the results.
       shapes: B,T,P of the batches.
       steps: the number of steps that each library takes, in turns.
       dropout: both dropout rates; the default is ALBERT v2's.

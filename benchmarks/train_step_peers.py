@@ -1,7 +1,7 @@
-"""One training step of ALBERT-base in each library, and the process that takes such steps when told to.
+"""Training steps of ALBERT-base in each library, in processes that benchmarks/train_step.py controls.
 
-benchmarks/train_step.py starts one process per library. It writes "step" to its standard input and reads one
-line of JSON from its standard output; nothing else is computed meanwhile.
+There is one process per library. A line on standard input requests a step; the reply is a line of JSON on standard
+output.
 """
 
 import argparse
@@ -22,14 +22,14 @@ RATE = 1e-4
 
 
 def batch(B: int, T: int, P: int) -> dict[str, np.ndarray]:
-    """Full-length examples of random pieces, every prediction used."""
+    """Examples of random pieces, without padding and with P predictions each."""
     return random_training_batch(B, T, P, V)
 
 
 def albert_tf(
     data: dict, dtype: str, dropout: float, remat: Remat = False, accumulation_steps: int = 1
 ) -> Callable[[], float]:
-    """This library, through the function that `albert pretrain` calls; LAMB and clipping as there."""
+    """This library's step, with LAMB and clipping, as in `albert pretrain`."""
     from albert_tf import AlbertConfig
     from albert_tf.pretraining.devices import split_batch_over_cores
 
@@ -50,12 +50,12 @@ def albert_tf_remat_activations(data: dict, dtype: str, dropout: float) -> Calla
 
 
 def albert_tf_micro_batches(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
-    """The same step from the least memory: --gradient_accumulation_steps=2 --remat=activations."""
+    """The step that takes least memory: --gradient_accumulation_steps=2 --remat=activations."""
     return albert_tf(data, dtype, dropout, remat="activations", accumulation_steps=2)
 
 
 def keras_hub(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
-    """KerasHub has no sentence-order head: masked LM and AdamW alone, through Keras' own training step."""
+    """Masked LM and AdamW with Keras' own training step; KerasHub has no sentence-order head."""
     import keras
     import keras_hub
     import tensorflow as tf
@@ -75,7 +75,7 @@ def keras_hub(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         optimizer=keras.optimizers.AdamW(RATE, global_clipnorm=1.0),
         weighted_metrics=[],
-        jit_compile=False,  # on CPUs the faster way
+        jit_compile=False,  # faster on CPUs
     )
     inputs = {
         "token_ids": data["input_ids"],
@@ -89,7 +89,7 @@ def keras_hub(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
 
 
 def hugging_face(data: dict, dtype: str, dropout: float, compiled: bool = False) -> Callable[[], float]:
-    """AlbertForPreTraining on PyTorch; it projects all T positions to the vocabulary."""
+    """AlbertForPreTraining in PyTorch; it projects all T positions to the vocabulary."""
     import torch
     from transformers import AlbertConfig, AlbertForPreTraining
 
@@ -134,7 +134,7 @@ def hugging_face_compiled(data: dict, dtype: str, dropout: float) -> Callable[[]
 
 
 def model_garden(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
-    """Model Garden's BertPretrainerV2 over its AlbertEncoder, with both heads, on Keras 2."""
+    """Model Garden's BertPretrainerV2 on its AlbertEncoder, with both heads, in Keras 2."""
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow as tf
     import tf_keras
@@ -182,7 +182,7 @@ def model_garden(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
 
 
 def original(data: dict, dtype: str, dropout: float, folder: Path | None = None) -> Callable[[], float]:
-    """google-research/albert under compat.v1, its own LAMB; bfloat16 by the graph's rewrite for oneDNN."""
+    """google-research/albert under compat.v1 with its own LAMB; bfloat16 by automatic mixed precision."""
     assert folder is not None
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow.compat.v1 as tf
@@ -217,7 +217,7 @@ def original(data: dict, dtype: str, dropout: float, folder: Path | None = None)
 
 
 def _stand_in_for_contrib(tf) -> None:
-    """What the original's imports need of TensorFlow 1's contrib; only its LayerNorm is ever called."""
+    """Replaces the parts of TensorFlow 1's contrib that the original imports; it only calls LayerNorm."""
 
     def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope):
         with tf.variable_scope(scope, default_name="LayerNorm"):
@@ -238,7 +238,7 @@ def _stand_in_for_contrib(tf) -> None:
 
 
 def matrix_product(data: dict, dtype: str, dropout: float) -> Callable[[], float]:
-    """The machine's measured peak: H -> F on 2048 rows, ten times; the "loss" is its FLOP a step."""
+    """Measures the machine's peak: H -> F on 2048 rows, ten times; the "loss" is the FLOPs of a step."""
     import tensorflow as tf
 
     x = tf.cast(tf.random.normal((2048, H)), dtype)

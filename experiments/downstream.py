@@ -1,15 +1,16 @@
-"""Every downstream task, end to end, from one pretrained model: scores beside trivial baselines.
+"""Fine-tunes one pretrained model on all downstream tasks; reports scores beside trivial baselines.
 
     python -m experiments.downstream --init_checkpoint=curves/sop --glue_dir=glue \
         --squad_file=squad/dev-v1.1.json --race_dir=race --lookup_dir=lookup --output=downstream
 
-With what experiments/lookup_data.py made, tasks of two texts start from a model that was taught to look words up
-(SQuAD, whose answers all tokens give, does not gain from it).
-SQuAD's dev set is cut by article (experiments/squad_split.py). A task whose files are not there is left out. The
-same command goes on with what was stopped. The baselines are those of experiments/trivial_baselines.py: the most
-frequent class; for STS-B the share of words that both texts have; for SQuAD the context's first sentence; for
-RACE the longest option. Learning rates and epochs are for a small encoder that was pretrained for minutes, not
-the paper's.
+Tasks without data are skipped. SQuAD's dev set is split by article (experiments/squad_split.py). With
+--lookup_dir, the output of experiments/lookup_data.py, tasks with two texts start from a model that has learned to
+look words up; SQuAD does not gain from this, because all tokens contribute to its loss. The same command resumes
+an interrupted experiment.
+
+The baselines are those of experiments/trivial_baselines.py: the most frequent class; for STS-B the share of words
+that both texts have; for SQuAD the context's first sentence; for RACE the longest option. The learning rates and
+epochs are not the paper's; they suit a small encoder that was pretrained for minutes.
 """
 
 import json
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from albert_cli import program
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import read_json_object, write_json
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
@@ -27,7 +28,7 @@ from experiments import squad_split
 from experiments.albert_command import albert
 from experiments.trivial_baselines import baseline_metrics
 
-# Epochs and the peak learning rate.
+# Task -> epochs, peak learning rate.
 TASKS = {
     "sst-2": (3, 2e-4),
     "cola": (4, 2e-4),
@@ -38,21 +39,21 @@ TASKS = {
     "squad1.1": (2, 5e-4),
     "race": (2, 2e-5),
 }
-# Start from a model that was taught to look words up.
+# These start from a model that has learned to look words up.
 LOOKUP_TASKS = ("mrpc", "sts-b", "rte", "wnli", "race")
-LONG_TASKS = ("race",)  # their passages do not fit into what most tasks need
+LONG_TASKS = ("race",)  # with --long_seq_length
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """How one part of experiments/lookup_data.py is learned.
+    """A fine-tuning run on one part of the output of experiments/lookup_data.py.
 
     Attributes:
-      task: of own data.
-      long: whether it has passages as long as those of LONG_TASKS.
-      suffix: of its files.
-      train_batch_size: examples a step.
-      num_train_steps: of the run.
+      task: the kind of task.
+      long: whether its texts need --long_seq_length.
+      suffix: the suffix of its files.
+      train_batch_size: examples in a step.
+      num_train_steps: the number of steps.
       learning_rate: the peak.
     """
 
@@ -77,16 +78,16 @@ class DownstreamSettings:
 
     Attributes:
       init_checkpoint: the pretrained model.
-      output: a folder for runs, downstream.json and a table.
+      output: a folder for runs and downstream.json.
       glue_dir: GLUE's folders as downloaded.
-      squad_file: SQuAD 1.1's dev set, whose articles are split.
+      squad_file: SQuAD 1.1's dev set, which is split into a training and a development set.
       race_dir: RACE's folder.
-      lookup_dir: what experiments/lookup_data.py made.
-      tasks: which, by commas; all by default.
-      max_seq_length: T, at most what the model has positions for.
-      long_seq_length: T of passages; further positions begin as chance has them.
-      train_batch_size: examples a step.
-      seeds: runs a task.
+      lookup_dir: the output folder of experiments/lookup_data.py.
+      tasks: names of tasks, separated by commas.
+      max_seq_length: T, at most the model's number of positions.
+      long_seq_length: T of tasks with long passages; positions that the model lacks start from random values.
+      train_batch_size: examples in a step.
+      seeds: the number of runs of each task.
     """
 
     init_checkpoint: str
@@ -103,10 +104,11 @@ class DownstreamSettings:
 
 
 def main(settings: DownstreamSettings) -> dict:
+    """Runs all tasks and writes the report."""
     names = settings.tasks.split(",")
     unknown = [name for name in names if name not in TASKS]
     if unknown:
-        raise InputError(f"--tasks is a list of {', '.join(TASKS)}. Received {unknown[0]!r}.")
+        raise InputError(f"--tasks must be among {', '.join(TASKS)}. Received {unknown[0]!r}.")
     rows: dict[str, dict] = {}
     for name in names:
         source = data_of(name, settings)
@@ -114,13 +116,13 @@ def main(settings: DownstreamSettings) -> dict:
             rows[name] = {**baseline(name, source), **finetune(name, source, settings)}
             print(name, json.dumps(rows[name]), flush=True)
     report = {"settings": {name: str(value) for name, value in vars(settings).items()}, "tasks": rows}
-    write_text(settings.output / "downstream.json", json.dumps(report, indent=2) + "\n")
+    write_json(settings.output / "downstream.json", report)
     print(table(rows))
     return report
 
 
 def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:
-    """The flags of `albert finetune` that say where a task's data are; None where they are not."""
+    """The flags of `albert finetune` for a task's data; None if there are none."""
     if name == "squad1.1":
         return split_by_article(settings.squad_file, settings.output) if settings.squad_file else None
     if name == "race":
@@ -130,7 +132,7 @@ def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:
 
 
 def split_by_article(squad: Path, output: Path) -> dict[str, str]:
-    """Cuts SQuAD's file by article, unless that has been done."""
+    """Splits SQuAD's file by article unless the parts exist; returns the flags for them."""
     folder = output / "squad"
     if not folder.exists():
         squad_split.main(squad_split.SplitSettings(squad, folder))
@@ -138,14 +140,14 @@ def split_by_article(squad: Path, output: Path) -> dict[str, str]:
 
 
 def start_of(name: str, settings: DownstreamSettings) -> str:
-    """What a task's encoder is at first."""
+    """The model from which a task's run starts."""
     if settings.lookup_dir and name in LOOKUP_TASKS:
-        return taught_to_look_up(settings.lookup_dir, settings)
+        return learn_to_look_up(settings.lookup_dir, settings)
     return settings.init_checkpoint
 
 
-def taught_to_look_up(lessons: Path, settings: DownstreamSettings) -> str:
-    """Trains the model on each lesson in turn, unless that has been done; returns the last run."""
+def learn_to_look_up(lessons: Path, settings: DownstreamSettings) -> str:
+    """Trains the model on one lesson after the other; returns the last run. Finished runs are not repeated."""
     start = settings.init_checkpoint
     for name, lesson in LESSONS.items():
         run = settings.output / f"lookup_{name}"
@@ -170,13 +172,13 @@ def taught_to_look_up(lessons: Path, settings: DownstreamSettings) -> str:
 
 
 def lengths(long: bool, settings: DownstreamSettings) -> dict:
-    """The flags that say how long sequences are."""
+    """The flags for the length of sequences."""
     T = settings.long_seq_length if long else settings.max_seq_length
     return {"max_seq_length": T, "resize_positions": long}
 
 
 def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) -> dict:
-    """Runs `albert finetune`, and gives what its results.json says of the dev set."""
+    """Runs `albert finetune`; returns its results.json and the minutes."""
     epochs, learning_rate = TASKS[name]
     flags = {
         "task": name,
@@ -197,12 +199,12 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
         }
     began = time.monotonic()
     albert("finetune", "--do_train", "--do_eval", **flags)
-    results = json.loads((settings.output / name / "results.json").read_text(encoding="utf-8"))
+    results = read_json_object(settings.output / name / "results.json")
     return {"results": results, "minutes": round((time.monotonic() - began) / 60, 1)}
 
 
 def baseline(name: str, source: dict[str, str]) -> dict:
-    """The metric of a task and what a trivial answer scores."""
+    """The name of a task's metric, and the score of its baseline."""
     task = find_task(name)
     examples = read_examples(task, source.get("dev_file") or source["data_dir"], "dev", Problems())
     metrics = baseline_metrics(task, examples)
@@ -211,7 +213,7 @@ def baseline(name: str, source: dict[str, str]) -> dict:
 
 
 def table(rows: dict[str, dict]) -> str:
-    """As Markdown."""
+    """All scores as a Markdown table."""
     lines = ["| task | metric | trivial | fine-tuned | minutes |", "|---|---|---|---|---|"]
     for name, row in rows.items():
         lines.append(
@@ -221,7 +223,7 @@ def table(rows: dict[str, dict]) -> str:
 
 
 def score(row: dict) -> float:
-    """The best weights' metric on the dev set; the median of the seeds."""
+    """The best weights' score on the dev set, the median over seeds."""
     return row["results"]["dev"][row["metric"]]["median"]
 
 

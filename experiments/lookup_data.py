@@ -1,15 +1,16 @@
-"""From plain prose, data that teach a small model to look words up in a passage.
+"""Writes training data from plain prose from which a small model learns to look words up in a passage.
 
     python -m experiments.lookup_data --input_file='books/*.md' --output_dir=lookup
 
-Masked words never ask whether a word stands elsewhere, too: that word is not there. A large model learns to look
-things up all the same, one that was pretrained for minutes does not, and passages with questions are all about it.
-The lessons, each for the model that the one before made (experiments/downstream.py trains them):
+Questions about a passage require comparing words, which masked-word prediction hardly trains: the masked word is
+not visible. Large models learn it nevertheless, but a model that was pretrained for minutes does not. It learns
+from these lessons in turn (experiments/downstream.py trains them):
 
-- short/*.conll, long/*.conll: some words of a book, "?", and words of which half were among them, marked B-SEEN.
-  With few words it takes a thousand steps to find out; with many, from the start, it never comes about.
-- shared/*.jsonl: a passage, some words of it and of elsewhere, and a number: how much of them the passage has,
-  each word by its rarity, the log of how many passages there are for one with the word.
+- short/*.conll, long/*.conll: some words of a book, "?", and more words, half of which are among the first and
+  labelled B-SEEN. With few words, the model learns the relation after a thousand steps; if it starts with many
+  words, it never does.
+- shared/*.jsonl: a passage, pieces of it and of other text, and as label the sum of the rarities of the words that
+  both have. A word's rarity is log(passages / passages with the word).
 
 Prints one JSON object with the counts.
 """
@@ -32,28 +33,32 @@ from data_prep.files import new_folder, write_text
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files
 
-# Fewest and most words that come first, and as many that were among them as were not.
+# Minimum and maximum number of words before "?"; number of words after it that were seen, and that were not.
 SHORT, LONG = (3, 9, 3), (20, 59, 12)
-PIECES, PIECE_WORDS = (1, 5), (1, 7)  # fewest and most pieces of other text, and words a piece
-RARITY_UNIT = 10  # so that the numbers are about 1
+PIECES, PIECE_WORDS = (1, 5), (1, 7)  # minimum and maximum number of pieces, and of words in each
+RARITY_UNIT = 10  # scales labels to about 1
 
 Words = list[str]
 Rarities = dict[str, float]
-Lesson = Callable[[Words, int, random.Random], Iterator[str]]  # a book, how many; each the text of a file
+Lesson = Callable[
+    [Words, int, random.Random], Iterator[str]
+]  # (book, number of examples, generator) -> lines of the file
 
 
 @dataclass(frozen=True)
 class LookupSettings:
-    """What is made and where.
+    """The size of the lessons.
 
     Attributes:
-      input_file: prose, a book a file; files, globs, commas.
-      output_dir: gets the folders short, long and shared, each with a file "train" and a file "dev".
-      short, long, shared: examples of each to train on.
-      dev: of each to measure with, from every 20th book, of which nothing to train on is.
-      passage_words: words a passage of shared.
-      dropped: the share of words left out of what is looked up in a passage.
-      seed: of every choice.
+      input_file: prose, a book per file; files, globs, commas.
+      output_dir: a new folder for short, long and shared, each with a training and a development file.
+      short: training examples of the lesson "short".
+      long: training examples of the lesson "long".
+      shared: training examples of the lesson "shared".
+      dev: development examples of each lesson, from every 20th book, which is not used for training.
+      passage_words: words in a passage of "shared".
+      dropped: the share of words that is removed from the second text of "shared".
+      seed: the seed of all random choices.
     """
 
     input_file: str
@@ -68,9 +73,9 @@ class LookupSettings:
 
 
 def main(settings: LookupSettings) -> dict[str, dict[str, int]]:
-    """Writes the files and prints how many examples they have."""
+    """Writes the files and prints their numbers of examples."""
     if not 0 <= settings.dropped < 1:
-        raise InputError(f"--dropped must be a share below 1. Received {settings.dropped}.")
+        raise InputError(f"--dropped must be at least 0 and below 1. Received {settings.dropped}.")
     train, heldout = split_files(expand_files(settings.input_file))
     books = {part: [words_of(path) for path in paths] for part, paths in (("train", train), ("dev", heldout))}
     lessons = lessons_of(settings, rarities(books["train"], settings.passage_words))
@@ -92,7 +97,7 @@ def main(settings: LookupSettings) -> dict[str, dict[str, int]]:
 
 
 def lessons_of(settings: LookupSettings, rarity: Rarities) -> dict[str, tuple[str, Lesson]]:
-    """Each lesson's file, and what makes it."""
+    """Each lesson's file name and function."""
     return {
         "short": ("{}.conll", partial(marked_words, SHORT)),
         "long": ("{}.conll", partial(marked_words, LONG)),
@@ -101,7 +106,7 @@ def lessons_of(settings: LookupSettings, rarity: Rarities) -> dict[str, tuple[st
 
 
 def words_of(book: Path) -> Words:
-    """The words of a book with their signs; a sign by itself is none."""
+    """The words of a book with their punctuation; punctuation alone is not a word."""
     return [
         word
         for document in read_documents([book], "prose")
@@ -112,7 +117,7 @@ def words_of(book: Path) -> Words:
 
 
 def rarities(books: Iterable[Words], passage_words: int) -> Rarities:
-    """The log of how many passages there are for one with the word."""
+    """Of each word, log(passages / passages with the word)."""
     passages, found = 0, Counter[str]()
     for words in books:
         for begin in range(0, len(words), passage_words):
@@ -124,7 +129,7 @@ def rarities(books: Iterable[Words], passage_words: int) -> Rarities:
 def marked_words(
     lengths: tuple[int, int, int], words: Words, count: int, generator: random.Random
 ) -> Iterator[str]:
-    """`count` examples from a book, as a CoNLL file has them."""
+    """Yields `count` examples from a book in CoNLL format."""
     for _ in range(count if words else 0):
         pairs = seen_words(words, lengths, generator)
         yield "".join(f"{word} {label}\n" for word, label in pairs) + "\n"
@@ -133,7 +138,7 @@ def marked_words(
 def seen_words(
     words: Words, lengths: tuple[int, int, int], generator: random.Random
 ) -> list[tuple[str, str]]:
-    """Words with labels: a stretch of the book, "?", and bare words that were in it or not."""
+    """Words with labels: consecutive words of the book, "?", and bare words that are among them or not."""
     fewest, most, asked = lengths
     begin = generator.randrange(max(1, len(words) - most))
     stretch = words[begin : begin + generator.randint(fewest, most)]
@@ -147,7 +152,8 @@ def seen_words(
 
 
 def bare(word: str) -> str:
-    """
+    """A word in lower case without punctuation.
+
     >>> bare('"Well,')
     'well'
     """
@@ -157,7 +163,7 @@ def bare(word: str) -> str:
 def shared_words(
     settings: LookupSettings, rarity: Rarities, words: Words, count: int, generator: random.Random
 ) -> Iterator[str]:
-    """`count` rows from a book: a passage, pieces of it and of elsewhere, what of them is in the passage."""
+    """Yields `count` JSON lines from a book: a passage, other words, and the rarity of those in both."""
     for _ in range(count if words else 0):
         begin = generator.randrange(max(1, len(words) - settings.passage_words))
         passage = words[begin : begin + settings.passage_words]
@@ -166,19 +172,20 @@ def shared_words(
             piece_of(generator.choice((passage, words)), generator) for _ in range(generator.randint(*PIECES))
         ]
         other = thinned([word for piece in pieces for word in piece], settings.dropped, generator)
-        told = sum(rarity.get(bare(word), 0) for word in other if bare(word) in among)
-        row = {"text_a": " ".join(passage), "text_b": " ".join(other), "label": round(told / RARITY_UNIT, 3)}
+        total = sum(rarity.get(bare(word), 0) for word in other if bare(word) in among)
+        label = round(total / RARITY_UNIT, 3)
+        row = {"text_a": " ".join(passage), "text_b": " ".join(other), "label": label}
         yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def piece_of(words: Words, generator: random.Random) -> Words:
-    """Some words that follow each other."""
+    """Some consecutive words."""
     begin = generator.randrange(len(words))
     return words[begin : begin + generator.randint(*PIECE_WORDS)]
 
 
 def thinned(words: Words, dropped: float, generator: random.Random) -> Words:
-    """Without some words; one at least stays."""
+    """Drops each word with probability `dropped`, but keeps at least one."""
     return [word for word in words if generator.random() >= dropped] or words[:1]
 
 

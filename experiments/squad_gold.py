@@ -2,8 +2,8 @@
 
     python -m experiments.squad_gold --data_file=dev-v1.1.json --spm_model_file=30k-clean.model
 
-Prints one JSON object: exact match in percent over all questions that have an answer, and each one that does not
-come out, with the reason.
+Prints one JSON object: exact match in percent over all questions that have an answer, and the lost answers with
+the reason.
 """
 
 import json
@@ -31,11 +31,11 @@ class GoldSettings:
     Attributes:
       data_file: JSON in SQuAD's form.
       spm_model_file: a SentencePiece vocabulary.
-      vocab_file: a WordPiece vocabulary in its place.
+      vocab_file: a WordPiece vocabulary instead.
       do_lower_case: whether the vocabulary is uncased.
-      max_seq_length: longest window, in tokens.
-      max_query_length: longest question, in tokens.
-      doc_stride: between windows, in tokens.
+      max_seq_length: the maximum length of a window, in tokens.
+      max_query_length: the maximum length of a question, in tokens.
+      doc_stride: the distance between the starts of windows, in tokens.
     """
 
     data_file: Path
@@ -50,7 +50,7 @@ class GoldSettings:
 def main(settings: GoldSettings) -> dict[str, Any]:
     """Checks a file and prints the result."""
     problems = Problems()
-    # Version 2.0 takes 1.1's files too.
+    # The reader for version 2.0 also reads files of version 1.1.
     examples = read_examples(find_task("squad2.0"), settings.data_file, "dev", problems)
     tokenizer = load_tokenizer(settings.spm_model_file, settings.vocab_file, settings.do_lower_case)
     lengths = settings.max_seq_length, settings.max_query_length, settings.doc_stride
@@ -102,7 +102,7 @@ def _lost(example: QuestionExample, texts: list[str]) -> dict[str, Any]:
         for answer, start in zip(example.answers, example.answer_starts, strict=True)
     ]
     if not any(spans):
-        why = "no answer stands at its offset"
+        why = "no answer is at its offset"
     elif not texts:
         why = "no window holds the whole answer"
     else:

@@ -1,8 +1,8 @@
-"""One SQuAD file to a training and a development set, cut by article, where only one is at hand.
+"""Splits a SQuAD file by article into a training and a development set, if only one file is available.
 
     python -m experiments.squad_split --data_file=dev-v1.1.json --output_dir=squad_by_article
 
-No paragraph, and nothing on its subject, is in both. Prints one JSON object with the titles that are held out.
+No article contributes to both. Prints one JSON object with the titles of the development set.
 """
 
 import json
@@ -14,18 +14,18 @@ from typing import Any
 
 from albert_cli import program
 from data_prep.errors import InputError
-from data_prep.files import new_folder, write_text
+from data_prep.files import new_folder, read_json_object, write_text
 
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What is cut and where.
+    """What is split, and where the parts go.
 
     Attributes:
       data_file: JSON in SQuAD's form.
-      output_dir: gets train-v1.1.json and dev-v1.1.json; v2.0 if the file says that it is.
-      dev_share: of the articles.
-      seed: of the choice.
+      output_dir: a folder for train-v1.1.json and dev-v1.1.json, or v2.0 if that is the version of the file.
+      dev_share: the share of articles in the development set.
+      seed: the seed of the random choice.
     """
 
     data_file: Path
@@ -36,16 +36,12 @@ class SplitSettings:
 
 def main(settings: SplitSettings) -> dict[str, Any]:
     """Writes both files and prints the result."""
-    if not settings.data_file.is_file():
-        raise InputError(f"There is no file {settings.data_file}.")
+    content = read_json_object(settings.data_file)
     try:
-        content = json.loads(settings.data_file.read_text(encoding="utf-8"))
         articles = content["data"]
         sizes = [sum(len(paragraph["qas"]) for paragraph in article["paragraphs"]) for article in articles]
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(
-            f"SQuAD's files are JSON with articles. {settings.data_file} is not: {error}."
-        ) from None
+    except (TypeError, KeyError) as error:
+        raise InputError(f"{settings.data_file} must have SQuAD's format. It does not: {error}.") from None
     held_out = _held_out(len(articles), settings)
     version = "v2.0" if "2.0" in str(content.get("version")) else "v1.1"
     result: dict[str, Any] = {"questions": {}}
@@ -64,7 +60,7 @@ def _held_out(count: int, settings: SplitSettings) -> set[int]:
     size = round(settings.dev_share * count)
     if not 0 < size < count:
         raise InputError(
-            f"`dev_share` must leave an article on either side. Received {settings.dev_share} of {count} articles."
+            f"--dev_share must leave an article on either side. Received {settings.dev_share} of {count} articles."
         )
     return set(random.Random(settings.seed).sample(range(count), size))
 

@@ -1,11 +1,11 @@
-"""The training step through Google's TPU compiler, without a TPU: memory and FLOPs a chip.
+"""Compiles the training step with Google's TPU compiler, without a TPU; reports memory and FLOPs per chip.
 
     pip install '.[tpu-compile]'
     python -m experiments.tpu_compile --preset=albert_xxlarge_v2 --topology=v5e:4x4 --batch_size=256 --remat
 
-TensorFlow gives the step's HLO; libtpu, which holds the compiler, compiles it ahead of time for a topology that is
-only described. A chip gets `batch_size` / chips examples. The gradients' all-reduce is not in it: it moves the
-parameters' bytes once a step. With `--largest` it looks for the largest batch a chip holds.
+TensorFlow lowers the step to HLO; libtpu contains the compiler and compiles it for a described topology, without
+hardware. Each chip processes `batch_size` / chips examples. The all-reduce of the gradients is not included; it
+moves as many bytes as the parameters have, once per step. `--largest` finds the largest batch that fits on a chip.
 """
 
 import json
@@ -16,10 +16,10 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # nobody to ask what TPU this machine is
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # this machine has no TPU to describe
 os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
 os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
-os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # its lock is for chips, of which there is none
+os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # the lock protects chips, and there are none
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
@@ -31,12 +31,11 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.steps import TrainStep
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import write_json
 
 PAPER_BATCH, PAPER_STEPS = 4096, 125_000
 
-
-# GiB of memory a chip, from the pages that `flops.TPU_TFLOPS` names.
+# GiB of memory per chip, from the pages that `flops.TPU_TFLOPS` cites.
 MEMORY = {"v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
 
 
@@ -45,16 +44,17 @@ class CompileSettings:
     """The flags.
 
     Attributes:
-      preset: the model, one of the presets of `AlbertConfig`; version 2 where none is named.
+      preset: the model, a preset of `AlbertConfig`; without a version, version 2.
       topology: generation and shape of the TPU, such as v5e:4x4.
-      batch_size: examples a step, over all chips.
+      batch_size: examples in a step, over all chips.
       max_seq_length: T.
-      max_predictions_per_seq: P; default 15% of T.
-      remat: recompute the layers in the backward pass; =activations: what lies between their products alone.
+      max_predictions_per_seq: P. Default: 15% of T.
+      remat: recompute whole layers in the backward pass; =activations recomputes only what lies between their
+        products.
       scan_layers: compile the shared layers once, as a loop.
       mixed_precision: "bfloat16" or "float32".
-      gradient_accumulation_steps: micro-batches a step.
-      largest: look for the largest batch a chip holds, up to batch_size / chips.
+      gradient_accumulation_steps: micro-batches in a step.
+      largest: find the largest batch that fits on a chip, up to batch_size / chips.
       output: a JSON file.
     """
 
@@ -73,13 +73,13 @@ class CompileSettings:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler says of one chip's step.
+    """The compiler's statistics of one chip's step.
 
     Attributes:
-      batch_a_chip: examples.
-      compiler_flops: of the step, elementwise work and what is computed again included; of a loop, one turn.
-      arguments, temporaries, code: bytes. The weights and moments are updated in place, so they count once.
-      seconds: that the compilation took.
+      batch_a_chip: the number of examples.
+      compiler_flops: FLOPs of the step with elementwise and recomputed operations; a loop's body counts once.
+      arguments, temporaries, code: sizes in bytes. Weights and moments are updated in place, so they count once.
+      seconds: the compilation time.
     """
 
     batch_a_chip: int
@@ -91,17 +91,18 @@ class Compiled:
 
     @property
     def memory(self) -> int:
-        """Bytes in all."""
+        """The total size in bytes."""
         return self.arguments + self.temporaries + self.code
 
 
 def main(settings: CompileSettings) -> dict:
+    """Compiles the step and prints the report."""
     chips = number_of_chips(settings.topology)
     memory, peak = memory_of(settings.topology), peak_of(settings.topology)
     if settings.batch_size % chips:
         raise InputError(
-            f"--batch_size must divide by the chips. Received {settings.batch_size} for the {chips} of "
-            f"{settings.topology}."
+            f"--batch_size must be a multiple of the number of chips. Received {settings.batch_size} for the "
+            f"{chips} chips of {settings.topology}."
         )
     a_chip = settings.batch_size // chips
     compiled = largest(settings, a_chip) if settings.largest else compile_step(settings, a_chip)
@@ -125,12 +126,12 @@ def main(settings: CompileSettings) -> dict:
     report = {"settings": {**asdict(settings), "output": None}, "chips": chips, **report}
     print(json.dumps(report, indent=2))
     if settings.output:
-        write_text(settings.output, json.dumps(report, indent=2) + "\n")
+        write_json(settings.output, report)
     return report
 
 
 def number_of_chips(topology: str) -> int:
-    """16 for v5e:4x4."""
+    """The number of chips in a topology, such as 16 in v5e:4x4."""
     matched = re.fullmatch(r"(\w+):(\d+(?:x\d+)+)", topology)
     if not matched or matched[1] not in MEMORY:
         raise InputError(
@@ -140,20 +141,21 @@ def number_of_chips(topology: str) -> int:
 
 
 def memory_of(topology: str) -> int:
-    """Bytes of one chip."""
+    """One chip's memory in bytes."""
     return MEMORY[topology.split(":")[0]] << 30
 
 
 def peak_of(topology: str) -> float:
-    """bfloat16 FLOP/s of one chip."""
+    """One chip's peak rate in bfloat16, in FLOP/s."""
     generation = topology.split(":")[0]
     return TPU_TFLOPS[{"v5e": "v5litepod"}.get(generation, generation)] * 1e12
 
 
 def largest(settings: CompileSettings, most: int) -> Compiled | None:
-    """The largest batch a chip holds, to within 3%.
+    """Finds the largest batch that fits on a chip, to within 3%.
 
-    It is approached from below: a step that does not fit takes the compiler many times as long, and tens of GB.
+    The search approaches it from below, because the compiler needs many times as long, and tens of GB, for a step
+    that does not fit.
     """
     memory = memory_of(settings.topology)
     best = compile_step(settings, min(most, 4)) or compile_step(settings, 1)
@@ -173,7 +175,7 @@ def largest(settings: CompileSettings, most: int) -> Compiled | None:
 
 
 def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:
-    """Compiles the step for one chip; None if its memory is too small."""
+    """Compiles the step for one chip; returns None if it does not fit into the chip's memory."""
     began = time.monotonic()
     module = with_updates_in_place(stable_hlo(settings, batch_a_chip))
     check_for_tpu(module)
@@ -192,7 +194,7 @@ def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | Non
 
 
 def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
-    """The real training step as StableHLO text: forward, backward, clipping, LAMB."""
+    """The training step of pretraining as StableHLO text: forward, backward, clipping, LAMB."""
     try:
         from jax._src.lib import xla_client
         from jaxlib import _jax
@@ -218,22 +220,22 @@ def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
     batch = zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
     hlo = step.experimental_get_compiler_ir(batch)(stage="hlo_serialized", platform_name="CPU")
     text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
-    # A copy that the TPU compiler does not know in this form; it is no more than a name for the same value.
+    # The TPU compiler does not know mhlo.copy; a reshape to the same shape is equivalent.
     return re.sub(r"= mhlo\.copy (%\S+) : (tensor<[^>]*>)", r"= stablehlo.reshape \1 : (\2) -> \2", text)
 
 
 def preset_config(preset: str) -> AlbertConfig:
-    """Of version 2 where none is named."""
+    """The configuration of a preset; without a version, of version 2."""
     return AlbertConfig.from_preset(preset if preset in PRESETS else f"{preset}_v2")
 
 
 def predictions(settings: CompileSettings) -> int:
-    """P."""
+    """P: --max_predictions_per_seq, or 15% of T."""
     return settings.max_predictions_per_seq or -(-settings.max_seq_length * 15 // 100)
 
 
 def zero_batch(B: int, T: int, P: int) -> dict[str, tf.Tensor]:
-    """A batch of the shapes and dtypes that the reader gives."""
+    """A batch with the shapes and dtypes of the reader's batches."""
     return {
         **{name: tf.zeros((B, T), tf.int32) for name in ("input_ids", "input_mask", "token_type_ids")},
         **{name: tf.zeros((B, P), tf.int32) for name in ("masked_lm_positions", "masked_lm_ids")},
@@ -244,9 +246,9 @@ def zero_batch(B: int, T: int, P: int) -> dict[str, tf.Tensor]:
 
 
 def with_updates_in_place(text: str) -> str:
-    """Says which results are the new values of which arguments, as TPUStrategy does for variables.
+    """Marks which results are the new values of which arguments, as TPUStrategy does for variables.
 
-    The results are the sums and then the variables that changed, in the order of the arguments.
+    The results are the sums, followed by the variables that changed, in the order of the arguments.
     """
     signature = re.search(r"func\.func @main\((.*?)\) -> \((.*?)\) ?(?:attributes.*?)?\{\n", text, re.S)
     assert signature
@@ -259,7 +261,7 @@ def with_updates_in_place(text: str) -> str:
         if not is_batch and result < len(results) and results[result] == kind:
             aliases[number] = result
             result += 1
-    assert result == len(results), "every result but the sums is a variable's new value"
+    assert result == len(results), "all results but the sums are new values of variables"
 
     def donated(match: re.Match) -> str:
         alias = aliases.get(int(match[2]))
@@ -272,18 +274,18 @@ BATCH_ARGUMENTS = len(zero_batch(1, 8, 2))
 
 
 def check_for_tpu(text: str) -> None:
-    """Raises ValueError if anything has an unknown shape or calls back to the host."""
-    for what, pattern in {
+    """Raises ValueError if the step has unknown shapes or calls the host."""
+    for problem, pattern in {
         "an unknown dimension": r"tensor<[^>]*\?",
         "a call to the host": r"callback|stablehlo\.(infeed|outfeed|send|recv)\b",
     }.items():
         found = re.search(pattern, text)
         if found:
-            raise ValueError(f"The step must run on a TPU alone. It has {what}: {found[0]}.")
+            raise ValueError(f"The step must run on a TPU without the host. It has {problem}: {found[0]}.")
 
 
 def compile_for(topology: str, text: str):
-    """The executable for the first chip of a topology; None if it needs more memory than that has."""
+    """Compiles for the first chip of a topology; returns None if the chip's memory is too small."""
     import jax
     from jax._src.interpreters import mlir
     from jax._src.lib import xla_client

@@ -1,4 +1,4 @@
-"""What a task's metric is without a model: what fine-tuning has to be better than.
+"""A task's metric for trivial predictions, which fine-tuning has to exceed.
 
     python -m experiments.trivial_baselines --task=race --data_dir=RACE
 
@@ -30,8 +30,8 @@ class BaselineSettings:
     Attributes:
       task: a task's name.
       data_dir: its folder or file, or tfds:NAME.
-      split: one with labels.
-      language: of the sentences, an ISO 639 code.
+      split: a split with labels.
+      language: the ISO 639 code of the sentences' language.
     """
 
     task: str
@@ -56,10 +56,10 @@ def main(settings: BaselineSettings) -> dict[str, Any]:
 
 
 def baseline_metrics(task: Task, examples: Sequence[Any], language: str = "en") -> dict[str, Any]:
-    """The task's metrics of predictions that follow from no learning.
+    """The task's metrics for predictions that need no training.
 
     Raises:
-      InputError: there is no baseline for this kind of task.
+      InputError: this kind of task has no baseline.
     """
     if task.kind == "question_answering":
         return _of_questions(task, examples, language)
@@ -74,22 +74,22 @@ def baseline_metrics(task: Task, examples: Sequence[Any], language: str = "en") 
         labels = [example.label for example in examples]
         most_frequent = Counter(labels).most_common(1)[0][0]
         return task_metrics(task, [most_frequent] * len(labels), labels)
-    raise InputError(f"There is a baseline for every kind of task but one. Received {task.name}.")
+    raise InputError(f"All kinds of tasks but token classification have a baseline. Received {task.name}.")
 
 
 def longest_option(example: ChoiceExample) -> int:
-    """The number of the option with most characters; the first of equal ones."""
+    """The index of the longest option, in characters; the first of several."""
     return max(range(len(example.options)), key=lambda i: len(example.options[i]))
 
 
 def shared_words(example: TextExample) -> float:
-    """The share of all different words that both texts have."""
+    """The number of words in both texts, divided by the number in either."""
     a, b = (set((text or "").lower().split()) for text in (example.text_a, example.text_b))
     return len(a & b) / max(1, len(a | b))
 
 
 def first_sentence(example: QuestionExample, language: str = "en") -> str:
-    """Of the context."""
+    """The first sentence of the question's context."""
     return next(iter(split_sentences(" ".join(example.context.split()), language)), "")
 
 

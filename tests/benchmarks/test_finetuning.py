@@ -49,13 +49,13 @@ def test_rates_count_examples_and_ratios_are_medians_over_turns():
     assert line in turn_table({"dtype": "float32", "peers": rows})
 
 
-def test_a_turn_has_all_lengths_in_batches_of_similar_ones():
+def test_a_turn_has_all_lengths_in_batches_of_similar_lengths():
     lengths = np.random.default_rng(1).geometric(0.1, 5000)
     rows = sample(lengths, 32, 16, seed=3)
     assert len(set(rows)) == 512
     turns = [lengths[sample(lengths, 32, 16, seed)].mean() for seed in range(20)]
     assert np.mean(turns) == pytest.approx(lengths.mean(), rel=0.02)
-    drawn = np.random.default_rng(2)  # as many batches without regard to their lengths
+    drawn = np.random.default_rng(2)  # the same number of batches, drawn regardless of their lengths
     batches = np.sort(lengths)[: 5000 // 32 * 32].reshape(-1, 32).mean(axis=1)
     assert np.std(turns) < np.std([drawn.choice(batches, 16, replace=False).mean() for _ in range(20)]) / 2
     batches = lengths[rows].reshape(16, 32)
@@ -63,7 +63,7 @@ def test_a_turn_has_all_lengths_in_batches_of_similar_ones():
     assert (batches[:-1].min(axis=1) >= batches[1:].max(axis=1)).all()
 
 
-def test_more_batches_than_there_are_data_for():
+def test_more_batches_than_the_data_allow():
     with pytest.raises(InputError, match="Received 3 with 70 examples"):
         sample(np.full(70, 9), 32, 3, seed=0)
 
@@ -80,7 +80,7 @@ def test_examples_survive_their_file(tmp_path):
 
 @pytest.mark.parametrize("length", [None, 24])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_batches_of_the_others_have_the_same_examples(length, grouped):
+def test_batches_for_other_libraries_have_the_same_examples(length, grouped):
     examples = some_examples()
     setup = Setup(examples, AlbertConfig(vocab_size=200), 5, 24, "float32")
     batches = list(shuffled(setup, 1, 2, length, grouped))
@@ -104,7 +104,7 @@ def test_batches_of_the_others_have_the_same_examples(length, grouped):
         ({"bucketed_batches": 65}, "Received 65"),
     ],
 )
-def test_settings_that_cannot_be(flags, message):
+def test_invalid_settings(flags, message):
     with pytest.raises(InputError, match=message):
         FinetuningBenchmarkSettings("SST-2", "30k.model", **flags)
 

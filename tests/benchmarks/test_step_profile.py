@@ -1,4 +1,4 @@
-"""A real step, profiled: every operation has a type, and the purposes add up to all of them."""
+"""A profiled step: every operation has a type, and the times of all purposes add up to the total."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_operations_of_a_step(tiny_config):
         ("multiply_convert_fusion", None),
     ],
 )
-def test_what_is_an_operation(event, kind):
+def test_events_of_operations(event, kind):
     assert operation(event) == kind
 
 

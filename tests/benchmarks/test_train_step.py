@@ -20,7 +20,7 @@ def finished(name: str, steps: list[tuple[float, float]], loss: float = 1.0) -> 
     return peer
 
 
-def test_flops_are_six_a_weight_and_token_and_attention():
+def test_flops_are_six_per_weight_and_token_plus_attention():
     layer, T = 4 * 768 * 768 + 2 * 768 * 3072, 128
     products = 12 * (6 * layer * T + 3 * 4 * T * T * 768) + 6 * 128 * 768 * T
     assert model_flops(1, T, 0) == pytest.approx(products + 6 * 768 * 770)

@@ -1,4 +1,4 @@
-"""Words to look up, and how much of some words a passage has, made from books."""
+"""Lessons in looking words up, from books."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from experiments.lookup_data import LookupSettings, bare, main, rarities, seen_w
 
 
 def write_books(folder, count, sentences=200):
-    """Every word tells its book, sentence and place: W3_17_4."""
+    """Every word consists of the numbers of its book, sentence and position: W3_17_4."""
     for book in range(count):
         lines = (" ".join(f"W{book}_{i}_{j}" for j in range(12)) + "." for i in range(sentences))
         (folder / f"{book}.md").write_text("\n\n".join(lines), encoding="utf-8")
@@ -19,7 +19,7 @@ def write_books(folder, count, sentences=200):
 
 
 def make(folder, count=5, **changes):
-    """The data of `count` books, few of each kind."""
+    """A small data set from `count` books."""
     sizes = {"short": 40, "long": 30, "shared": 100, "dev": 20, "passage_words": 50, **changes}
     settings = LookupSettings(write_books(folder, count), folder / "out", **sizes)
     return main(settings), settings.output_dir
@@ -29,10 +29,10 @@ def rows_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_number_is_what_the_passage_has(tmp_path):
+def test_the_label_sums_the_rarities_of_shared_words(tmp_path):
     counts, output = make(tmp_path)
     assert counts["shared"] == {"train": 100, "dev": 20}
-    # Three books to train on of 2,400 words, each word in one of their 3 x 48 passages.
+    # Each word is in one of the 3 x 48 passages of the three training books of 2,400 words.
     rarity = math.log(144)
     shares = []
     for row in rows_of(output / "shared" / "train.jsonl"):
@@ -58,7 +58,7 @@ def test_rarities():
 
 
 @pytest.mark.parametrize(("name", "asked"), [("short", 3), ("long", 12)])
-def test_marked_words_were_there(tmp_path, name, asked):
+def test_marked_words_were_seen(tmp_path, name, asked):
     counts, output = make(tmp_path)
     examples = (output / name / "train.conll").read_text(encoding="utf-8").split("\n\n")[:-1]
     assert len(examples) == counts[name]["train"]
@@ -79,7 +79,7 @@ def test_a_book_of_one_word():
     assert pairs[-2:] == [("oh", "B-SEEN")] * 2
 
 
-def test_books_to_train_on_and_to_measure_with_are_apart(tmp_path):
+def test_no_book_is_in_both_splits(tmp_path):
     _, output = make(tmp_path)
     books = {
         part: {row["text_a"].split("_")[0] for row in rows_of(output / "shared" / f"{part}.jsonl")}
@@ -105,9 +105,9 @@ def test_words_are_dropped():
     assert thinned(["a", "b"], 0.3, Generator([0.1, 0.2])) == ["a"]
 
 
-def test_what_cannot_be_made(tmp_path):
+def test_invalid_settings(tmp_path):
     with pytest.raises(InputError, match="at least 3 files, of which 2 are held out.*Received 1"):
         make(tmp_path, count=1)
-    with pytest.raises(InputError, match="a share below 1. Received 1.0"):
+    with pytest.raises(InputError, match="at least 0 and below 1. Received 1.0"):
         make(tmp_path, dropped=1.0)
     assert not (tmp_path / "out").exists()

@@ -63,7 +63,7 @@ def test_what_is_lost_is_listed(tmp_path, model_file):
     assert [lost["why"] for lost in result["lost"]] == [
         "every answer begins or ends inside a piece",
         "no window holds the whole answer",
-        "no answer stands at its offset",
+        "no answer is at its offset",
     ]
     assert all(half in text and half != text for text in result["lost"][0]["decoded"])
     assert len(result["problems"]) == 1

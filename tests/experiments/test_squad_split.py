@@ -1,4 +1,4 @@
-"""A SQuAD file cut by article."""
+"""A SQuAD file split by article."""
 
 import json
 
@@ -36,12 +36,12 @@ def test_every_article_is_on_one_side(tmp_path, version, suffix):
     assert main(SplitSettings(path, tmp_path / "again"))["held_out"] == result["held_out"]
 
 
-def test_what_cannot_be_cut(tmp_path):
-    with pytest.raises(InputError, match="There is no file"):
+def test_files_that_cannot_be_split(tmp_path):
+    with pytest.raises(InputError, match="There must be a file"):
         main(SplitSettings(tmp_path / "a.json", tmp_path / "out"))
     with pytest.raises(InputError, match="an article on either side. Received 0.2 of 1 articles"):
         main(SplitSettings(write(tmp_path / "a.json", 1), tmp_path / "out"))
     (tmp_path / "b.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(InputError, match="JSON with articles"):
+    with pytest.raises(InputError, match="must hold one JSON object"):
         main(SplitSettings(tmp_path / "b.json", tmp_path / "out"))
     assert not (tmp_path / "out").exists()

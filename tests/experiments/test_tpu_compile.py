@@ -1,4 +1,4 @@
-"""The training step of every preset goes through Google's TPU compiler (experiments/tpu_compile.py)."""
+"""Google's TPU compiler compiles the training step of every preset (experiments/tpu_compile.py)."""
 
 import importlib.util
 import itertools
@@ -34,16 +34,16 @@ needs_the_compiler = pytest.mark.skipif(
     [*itertools.product(PRESETS, ("--noremat", "--remat")), ("albert_base_v2", "--remat=activations")],
 )
 def test_every_preset_compiles(preset, remat, tmp_path):
-    """Static shapes only and no calls to the host are checked on the way."""
+    """The program also checks that all shapes are static and that nothing calls the host."""
     output = tmp_path / "report.json"
-    # In a process of its own, for the compiler keeps some GB of the large ones.
+    # In its own process, because the compiler keeps some GB after compiling a large model.
     flags = ["--topology=v5e:2x2", "--batch_size=4", "--max_seq_length=128", "--scan_layers"]
     flags += [f"--preset={preset}", f"--output={output}", remat]
     run_python("-m", "experiments.tpu_compile", *flags, timeout=3600)
     compiled = json.loads(output.read_text(encoding="utf-8"))
     assert compiled["fits"]
     config = AlbertConfig.from_preset(preset)
-    # The compiler counts a loop's body once: the last layer is apart, all others are one where they are shared.
+    # The compiler counts a loop's body once. If layers are shared, the loop stands for all but the last one.
     counted = (
         AlbertConfig.from_preset(preset, num_hidden_layers=2) if config.parameter_sharing == "all" else config
     )
@@ -67,7 +67,7 @@ def test_the_report(tmp_path):
 @pytest.mark.parametrize("power", [0.9, 1.0, 1.1])
 @pytest.mark.parametrize("an_example", [30e6, 1e9, 5e9, 20e9])
 def test_the_largest_batch(monkeypatch, power, an_example):
-    """Temporaries that grow more slowly or faster than the batch; a compiler that says what does not fit."""
+    """Temporaries grow more slowly or faster than the batch; the fake compiler rejects what does not fit."""
     weights, limit = 1_000_000_000, 16 << 30
     tried = []
 
@@ -78,19 +78,19 @@ def test_the_largest_batch(monkeypatch, power, an_example):
 
     monkeypatch.setattr(tpu_compile, "compile_step", compiled)
     found = largest(CompileSettings(), most=10_000)
-    right = int(((limit - weights) / an_example) ** (1 / power))
-    if right == 0:
+    expected = int(((limit - weights) / an_example) ** (1 / power))
+    if expected == 0:
         assert found is None
     else:
-        assert found.batch_a_chip <= right
-        assert found.batch_a_chip >= min(right, int(right / 1.05))
+        assert found.batch_a_chip <= expected
+        assert found.batch_a_chip >= min(expected, int(expected / 1.05))
     assert len(tried) <= 8
-    if power <= 1 and right >= 4:
-        assert all(tried), "what does not fit is slow to find out"
-    assert largest(CompileSettings(), most=1) == (None if right == 0 else compiled(None, 1))
+    if power <= 1 and expected >= 4:
+        assert all(tried), "the compiler is slow to reject a step"
+    assert largest(CompileSettings(), most=1) == (None if expected == 0 else compiled(None, 1))
 
 
-def test_a_step_that_needs_the_host_is_noticed():
+def test_a_step_that_needs_the_host_is_rejected():
     with pytest.raises(ValueError, match="an unknown dimension: tensor<4x\\?"):
         check_for_tpu("%0 = stablehlo.add %1, %2 : tensor<4x?xf32>")
     with pytest.raises(ValueError, match="a call to the host: callback"):

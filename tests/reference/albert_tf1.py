@@ -1,6 +1,6 @@
-"""ALBERT in plain NumPy, from the arrays of a TF1 checkpoint under their own names, as the original computes it.
+"""The original's ALBERT in plain NumPy, with the names of arrays in TF1 checkpoints.
 
-It does not use our names, so that a wrong row in the table of names shows.
+It does not use our names, so that tests find wrong rows in the table of names.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Metrics of classification, regression and entities from their definitions, in plain NumPy."""
+"""Metrics of classification, regression and entities by their definitions, in plain NumPy."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def spearman(x, y):
 
 
 def entities(labels):
-    """{(kind, begin, end)} of B-, I- and O; as in conlleval, an I- that continues nothing begins an entity."""
+    """{(kind, begin, end)} of labels B-, I- and O; as in conlleval, an I- without predecessor starts an entity."""
     found, begin, kind = set(), 0, None
     for i, label in enumerate([*labels, "O"]):
         here = label[2:] if label != "O" else None

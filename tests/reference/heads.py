@@ -41,7 +41,7 @@ def answerable_logit(hidden, p_mask, weights):
 
 
 def search(hidden, p_mask, weights, beam):
-    """The best starts and the best ends of each: [(start, log probability, [(end, log probability)])]."""
+    """The best starts, with the best ends of each: [(start, log probability, [(end, log probability)])]."""
     starts = log_softmax(start_logits(hidden, p_mask, weights))
     found = []
     for start in np.argsort(-starts, kind="stable")[:beam]:
@@ -52,7 +52,7 @@ def search(hidden, p_mask, weights, beam):
 
 
 def question_loss(hidden, p_mask, weights, start, end, is_impossible):
-    """(start + end) / 2 + the answerability's / 2."""
+    """The mean of the losses of start and end, plus half the loss of answerability."""
     start_loss = -log_softmax(start_logits(hidden, p_mask, weights))[start]
     end_loss = -log_softmax(end_logits(hidden, start, p_mask, weights))[end]
     logit = answerable_logit(hidden, p_mask, weights)

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def layer_changes(states):
-    """L + 1 arrays (T, H) -> for each layer the means over the tokens of L2 distance, cosine and degrees."""
+    """L + 1 arrays (T, H) -> (L, 3): each layer's L2 distance, cosine and angle in degrees, means over tokens."""
     rows = []
     for before, after in itertools.pairwise(states):
         of_tokens = []

@@ -1,6 +1,6 @@
-"""ALBERT's data rules in plain Python: slow, and obviously right.
+"""ALBERT's rules for training data in plain Python: slow, but obviously correct.
 
-The draws are made in the same order as in data_prep, so that both give the same example for the same generator.
+Random numbers are drawn in the same order as in data_prep, so that equal generators give equal examples.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ def starts_word(piece: str) -> bool:
 
 
 def words(pieces: list[str]) -> list[list[list[int]]]:
-    """For each segment between symbols its words, for each word its positions."""
+    """The positions of the pieces of each word, by segment; symbols separate the segments."""
     segments: list[list[list[int]]] = []
     for i, piece in enumerate(pieces):
         if piece in SYMBOLS:
@@ -48,7 +48,7 @@ def mask(
     ngram: int,
     rng: np.random.Generator,
 ) -> tuple[list[str], list[int], list[list[int]]]:
-    """The masked pieces, the positions, and the spans (positions of each) in the order of choosing."""
+    """Returns the masked pieces, the masked positions, and the positions of each span in the order of choice."""
     budget = min(max_predictions_per_seq, max(1, round(len(pieces) * masked_lm_prob)))
     starts = [(segment, i) for segment in words(pieces) for i in range(len(segment))]
     order = rng.permutation(len(starts))
@@ -98,7 +98,7 @@ def draw_length(uniform: float, ngram: int, words_left: int) -> int:
 
 
 def truncate_pair(a: list, b: list, max_tokens: int, rng: np.random.Generator) -> tuple[list, list]:
-    """One token at a time from the longer segment, the second if they are equal, front or back."""
+    """Drops single tokens from the front or back of the longer segment; of equal ones, from the second."""
     a, b = list(a), list(b)
     while len(a) + len(b) > max_tokens:
         longer = a if len(a) > len(b) else b

@@ -1,4 +1,4 @@
-"""SQuAD's official evaluation, 1.1 and 2.0, straight from its definition and slow."""
+"""SQuAD's official evaluation, 1.1 and 2.0, by its definition: slow, but obviously correct."""
 
 import string
 

@@ -1,4 +1,4 @@
-"""Tokenization by the literal rules of the originals: slow but evidently correct."""
+"""Tokenization by the literal rules of the originals: slow, but obviously correct."""
 
 import unicodedata
 
