@@ -14,6 +14,7 @@ from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.loading import Pretrained
+from albert_tf.training.positions import ResizePositions
 from albert_tf.training.weights import assign
 from data_prep.errors import InputError
 from data_prep.tasks.task import Task
@@ -82,7 +83,7 @@ def build_task_model(
     )
     policy = keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32")
     encoder = AlbertEncoder(config, seed=settings.seed, dtype=policy)
-    copy_weights(pretrained.encoder, encoder)
+    copy_weights(pretrained.encoder, encoder, settings.resize_positions)
     options: dict[str, Any] = {"classifier_dropout": settings.classifier_dropout, "seed": settings.seed}
     if task.kind in ("classification", "token_classification"):
         options["labels"] = labels
@@ -91,7 +92,9 @@ def build_task_model(
     return TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
 
 
-def copy_weights(source: AlbertEncoder, target: AlbertEncoder) -> None:
-    """Copies an encoder's weights; further rows of the target's position table keep their values."""
+def copy_weights(
+    source: AlbertEncoder, target: AlbertEncoder, resize_positions: ResizePositions = False
+) -> None:
+    """Copies an encoder's weights; the target's position table may be longer."""
     for variable, value in zip(target.weights, source.get_weights(), strict=True):
-        assign(variable, value, None if variable.shape == value.shape else len(value))
+        assign(variable, value, resize_positions)

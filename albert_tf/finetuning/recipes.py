@@ -114,7 +114,7 @@ def choose_length(settings: FinetuningSettings, task: Task, config: AlbertConfig
     if settings.max_seq_length:
         raise InputError(
             f"--max_seq_length must not exceed the checkpoint's position table, {longest}. Received {length}; "
-            "--resize_positions adds positions with random initial values."
+            "--resize_positions repeats its rows."
         )
     return longest
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.training.cluster import other_than_one_machine
+from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
 from data_prep.tasks.columns import Columns
 
@@ -40,8 +41,8 @@ class FinetuningSettings:
       dropout: of the encoder, on hidden vectors and attention probabilities.
       classifier_dropout: on the input of the task's head.
       max_seq_length: tokens; longer texts are truncated, longer contexts of questions become several windows.
-      resize_positions: allow a --max_seq_length beyond the checkpoint's position table; new rows start from random
-        values.
+      resize_positions: allow a --max_seq_length beyond the checkpoint's position table. Without a value, or with
+        tile, its rows are repeated; with fresh, new rows start from random values.
       doc_stride: tokens between the starts of successive windows of a long context.
       max_query_length: tokens; longer questions are truncated.
       max_answer_length: tokens of the longest answer.
@@ -81,7 +82,7 @@ class FinetuningSettings:
     dropout: float | None = None
     classifier_dropout: float | None = None
     max_seq_length: int | None = None
-    resize_positions: bool = False
+    resize_positions: ResizePositions = False
     doc_stride: int = 128
     max_query_length: int = 64
     max_answer_length: int = 30

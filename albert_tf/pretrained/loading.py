@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import keras
-import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
@@ -15,6 +14,7 @@ from albert_tf.pretrained.own import is_run
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.weights import set_weights, weights_of
+from albert_tf.training.positions import ResizePositions, resized_table
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -87,7 +87,7 @@ def load_weights_into(
     model: AlbertPretrainer,
     source: str | Path,
     *,
-    resize_positions: bool = False,
+    resize_positions: ResizePositions = False,
     optimizer: keras.optimizers.Optimizer | None = None,
 ) -> tuple[str, ...]:
     """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
@@ -96,7 +96,8 @@ def load_weights_into(
       model: has the same shape and mathematics. Its dropout may differ, and if all layers share their
         parameters, the number of layers too.
       source: as for `load_pretrained`.
-      resize_positions: copy the rows of the position table that both have; the others stay as initialized.
+      resize_positions: if the position tables differ in length, how to fill a longer one: True or "tile" repeats
+        the learned rows, "fresh" keeps the model's initial values.
       optimizer: built for the model; receives the moments and the step count, which only our runs hold.
 
     Returns:
@@ -116,14 +117,13 @@ def load_weights_into(
     stored = read(source)
     _check_same_model(stored, model.config, source, resize_positions)
     weights = dict(stored.weights)
-    learned, fresh = weights[_POSITIONS], weights_of(model)[_POSITIONS]
-    weights[_POSITIONS] = np.concatenate([learned[: len(fresh)], fresh[len(learned) :]])
+    weights[_POSITIONS] = resized_table(weights[_POSITIONS], weights_of(model)[_POSITIONS], resize_positions)
     set_weights(model, weights)
     return stored.missing
 
 
 def _check_same_model(
-    stored: StoredModel, config: AlbertConfig, source: str | Path, resize_positions: bool
+    stored: StoredModel, config: AlbertConfig, source: str | Path, resize_positions: ResizePositions
 ) -> None:
     there, given = stored.config, config
     if there.parameter_sharing != given.parameter_sharing and "none" in (
@@ -144,7 +144,7 @@ def _check_same_model(
     if different:
         hint = ""
         if any(name.startswith("max_position_embeddings") for name in different):
-            hint = " --resize_positions copies the rows of the position table that both have."
+            hint = " --resize_positions repeats the rows of the position table or cuts them off."
         raise InputError(
             f"{source} holds another model than this configuration: {'; '.join(different)}.{hint}"
         )

@@ -7,6 +7,7 @@ from typing import Literal
 
 from albert_tf.config import Remat
 from albert_tf.training.cluster import other_than_one_machine
+from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
 
 
@@ -61,8 +62,9 @@ class PretrainingSettings:
         checkpoint.
       max_rollbacks: maximum number of roll-backs; after that the run stops with advice.
       init_optimizer: also restore the optimizer's moments and step count from --init_checkpoint.
-      resize_positions: if the position table of --init_checkpoint has another length, copy the rows that both
-        have.
+      resize_positions: allow another length of the position table of --init_checkpoint. A shorter table has its
+        first rows. A longer one, without a value or with tile, repeats them (moments too); with fresh, new rows
+        start from random values.
     """
 
     input_file: str
@@ -100,7 +102,7 @@ class PretrainingSettings:
     spike_intervals: int = 3
     max_rollbacks: int = 3
     init_optimizer: bool = False
-    resize_positions: bool = False
+    resize_positions: ResizePositions = False
 
     def __post_init__(self):
         if not self.do_train and not self.do_eval:

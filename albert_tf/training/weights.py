@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
+from albert_tf.training.positions import ResizePositions, resized_table
 from albert_tf.training.run_files import CHECKPOINTS
 from data_prep.errors import InputError, first_line
 
@@ -44,7 +45,7 @@ def load_weights(
     model: AlbertPretrainer,
     path: str | Path,
     *,
-    resize_positions: bool = False,
+    resize_positions: ResizePositions = False,
     optimizer: keras.optimizers.Optimizer | None = None,
 ) -> str:
     """Sets the model's weights from a checkpoint of a run; returns the checkpoint's path prefix.
@@ -52,8 +53,7 @@ def load_weights(
     Args:
       model: keeps its own seeds.
       path: as for `find_checkpoint`.
-      resize_positions: if the position tables differ in length, copy the rows that both have; further rows
-        keep their initial values.
+      resize_positions: if the position tables differ in length, how to fill a longer one; see `positions`.
       optimizer: built for the model; if given, its moments and number of steps are restored too.
 
     Raises:
@@ -65,7 +65,7 @@ def load_weights(
     ours = {_name(variable): variable for variable in model.trainable_variables}
     seeds = {_name(variable) for variable in model.non_trainable_variables}
     weights = {name: value for name, value in weights.items() if name not in seeds}
-    rows = _check_fit(prefix, ours, weights, resize_positions)
+    _check_fit(prefix, ours, weights, resize_positions)
     if optimizer is not None:
         moments = _saved(prefix, "optimizer")
         if moments and not any(name.startswith(optimizer.name + ".") for name in moments):
@@ -75,11 +75,11 @@ def load_weights(
                 f"with {other}, and --optimizer={optimizer.name}."
             )
         states = {_name(variable): variable for variable in optimizer.variables}
-        rows |= _check_fit(prefix, states, moments, resize_positions)
+        _check_fit(prefix, states, moments, resize_positions)
         for name, value in moments.items():
-            assign(states[name], value, rows.get(name))
+            assign(states[name], value, resize_positions)
     for name, value in weights.items():
-        assign(ours[name], value, rows.get(name))
+        assign(ours[name], value, resize_positions)
     return prefix
 
 
@@ -105,32 +105,27 @@ def _saved(prefix: str, part: str) -> dict[str, np.ndarray]:
         raise InputError(f"The checkpoint {prefix} cannot be read: {first_line(error)}") from None
 
 
-def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: bool) -> dict[str, int]:
-    """Raises InputError if names or shapes differ; returns the rows to copy from tables of another length."""
+def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: ResizePositions) -> None:
+    """Raises InputError if names or shapes differ, except for the length of position tables to be resized."""
     reasons = []
     if missing := sorted(set(ours) - set(saved)):
         reasons.append(f"it has no {_list(missing)}")
     if more := sorted(set(saved) - set(ours)):
         reasons.append(f"this model has no {_list(more)}")
-    rows = {}
     for name in sorted(set(ours) & set(saved)):
         there, here = saved[name].shape, tuple(ours[name].shape)
-        if there == here:
-            continue
         positions = _POSITIONS in name and there[1:] == here[1:]
-        if positions and resize_positions:
-            rows[name] = min(there[0], here[0])
+        if there == here or (positions and resize_positions):
             continue
         reasons.append(f"{name} is {_by(there)} there and {_by(here)} here")
         if positions:
-            reasons.append("--resize_positions copies the rows that both have")
+            reasons.append("--resize_positions repeats its rows or cuts them off")
     if reasons:
         unshared = any("attention_" in name or "ffn_" in name for name in (*missing, *more))
         hint = "; layers that are not shared cannot change in number" if unshared else ""
         raise InputError(
             f"The checkpoint {prefix} does not fit this configuration: {'; '.join(reasons)}{hint}."
         )
-    return rows
 
 
 def _list(names: list[str], most: int = 4) -> str:
@@ -144,8 +139,8 @@ def _by(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one number"
 
 
-def assign(variable: keras.Variable, value: np.ndarray, rows: int | None) -> None:
-    """Sets a variable, or only its first `rows` rows from a table of another length."""
-    if rows is not None:
-        value = np.concatenate([value[:rows], keras.ops.convert_to_numpy(variable)[rows:]])
+def assign(variable: keras.Variable, value: np.ndarray, resize_positions: ResizePositions) -> None:
+    """Sets a variable; a position table also from one of another length."""
+    if value.shape != tuple(variable.shape):
+        value = resized_table(value, keras.ops.convert_to_numpy(variable), resize_positions)
     variable.assign(value)

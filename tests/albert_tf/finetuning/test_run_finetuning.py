@@ -230,7 +230,7 @@ def test_early_stop(finetuning_files, tmp_path):
 
 
 def test_longer_texts_than_the_position_table(finetuning_files, tmp_path):
-    """Positions from 64 on are new; the saved model includes them."""
+    """Positions from 64 on repeat the others; the saved model includes them."""
     longer = {"max_seq_length": 80, "resize_positions": True}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **longer)) == 0
     model = SeedFolder.of(tmp_path / "run", 0).load_model()

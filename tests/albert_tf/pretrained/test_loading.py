@@ -30,6 +30,7 @@ from tests.albert_tf.pretrained.random_models import (
     random_weights,
     spm_model,
 )
+from tests.reference.positions import tiled_rows
 
 CONFIG = CONFIGS["one group"]
 
@@ -163,19 +164,20 @@ def test_into_another_model_is_refused(tmp_path):
 
 
 def test_into_a_deeper_model_with_another_length(tmp_path):
-    """With full sharing any number of layers has the same weights; positions are cut, or stay initialized."""
+    """With full sharing any number of layers has the same weights; position rows are cut off or repeated."""
     write_tf1(random_stored(CONFIG), tmp_path)
     values = {**CONFIG.to_dict(), "num_hidden_layers": 5}
     for longest in (CONFIG.max_position_embeddings - 3, CONFIG.max_position_embeddings + 3):
         model = AlbertPretrainer(AlbertConfig(**{**values, "max_position_embeddings": longest}), seed=1)
         expected = {**weights_of(model), **random_weights(CONFIG)}
-        with pytest.raises(InputError, match="--resize_positions copies the rows"):
+        with pytest.raises(InputError, match="--resize_positions repeats the rows"):
             load_weights_into(model, tmp_path)
         name = "embeddings/position_embeddings"
-        common = min(longest, CONFIG.max_position_embeddings)
-        expected[name] = np.concatenate([expected[name][:common], weights_of(model)[name][common:]])
-        load_weights_into(model, tmp_path, resize_positions=True)
-        assert_same_weights(weights_of(model), expected)
+        learned, initial = expected[name], weights_of(model)[name]
+        fresh = np.concatenate([learned[:longest], initial[len(learned) :]])
+        for method, rows in (("fresh", fresh), ("tile", tiled_rows(learned, longest))):
+            load_weights_into(model, tmp_path, resize_positions=method)
+            assert_same_weights(weights_of(model), {**expected, name: rows})
 
 
 def test_moments_come_from_runs_only(tmp_path):

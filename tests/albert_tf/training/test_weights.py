@@ -12,6 +12,7 @@ from albert_tf.optimizers import AdamW, Lamb
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
+from tests.reference.positions import tiled_rows
 
 STEPS = 3
 
@@ -26,7 +27,7 @@ def saved(tmp_path, config: AlbertConfig):
     """A model after some steps, with its optimizer, and the folder of its run."""
     model, optimizer = made(config, 1)
     for step in range(STEPS):
-        optimizer.apply([tf.ones_like(v.value) * (step + 1) for v in model.trainable_variables])
+        optimizer.apply([tf.random.stateless_normal(v.shape, [step, 0]) for v in model.trainable_variables])
     RunCheckpoints(tmp_path, model, optimizer).save()
     return model, optimizer
 
@@ -75,23 +76,29 @@ def test_layers_that_are_not_shared_cannot_change_in_number(tiny_config, tmp_pat
     assert_same(values(grown.variables), before)
 
 
+@pytest.mark.parametrize("method", [True, "fresh"])
 @pytest.mark.parametrize("length", [10, 16, 40])
-def test_longer_and_shorter_sequences(tiny_config, tmp_path, length):
-    model, _ = saved(tmp_path, tiny_config)
+def test_longer_and_shorter_sequences(tiny_config, tmp_path, length, method):
+    model, optimizer = saved(tmp_path, tiny_config)
     other, other_optimizer = made(dataclasses.replace(tiny_config, max_position_embeddings=length), 2)
     table = other.encoder.embeddings.position_embeddings
     initial = table.numpy()
     if length != 16:
-        with pytest.raises(InputError, match="--resize_positions copies the rows that both have"):
+        with pytest.raises(InputError, match="--resize_positions repeats its rows or cuts them off"):
             load_weights(other, tmp_path)
         np.testing.assert_array_equal(table.numpy(), initial)
-    load_weights(other, tmp_path, resize_positions=True, optimizer=other_optimizer)
+    load_weights(other, tmp_path, resize_positions=method, optimizer=other_optimizer)
     learned = model.encoder.embeddings.position_embeddings.numpy()
-    np.testing.assert_array_equal(table.numpy()[:16], learned[:length])
-    np.testing.assert_array_equal(table.numpy()[16:], initial[16:])
-    (moment,) = (v for v in other_optimizer.variables if v.path.endswith("position_embeddings_m"))
-    assert np.all(moment.numpy()[:16] != 0)
-    assert np.all(moment.numpy()[16:] == 0)
+    beyond = initial[16:] if method == "fresh" else tiled_rows(learned, length)[16:]
+    np.testing.assert_array_equal(table.numpy(), np.concatenate([learned[:length], beyond]))
+    for name in ("position_embeddings_m", "position_embeddings_v"):
+        of_run, ours = (
+            next(v.numpy() for v in each.variables if v.path.endswith(name))
+            for each in (optimizer, other_optimizer)
+        )
+        assert of_run.any()
+        beyond = np.zeros_like(initial[16:]) if method == "fresh" else tiled_rows(of_run, length)[16:]
+        np.testing.assert_array_equal(ours, np.concatenate([of_run[:length], beyond]))
     names = {path for path, value in values(model.trainable_variables).items() if value.shape[0] != 16}
     ours, theirs = values(other.trainable_variables), values(model.trainable_variables)
     assert_same({name: ours[name] for name in names}, {name: theirs[name] for name in names})
