@@ -1,6 +1,9 @@
-"""Commands that write a model in another form: export, convert."""
+"""Commands that write a model in another form: export, convert; and models, the list of names."""
 
 from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from data_prep.errors import InputError
@@ -44,8 +47,8 @@ def export(
           --model_dir=runs/sst-2 --output=reviews
 
     Args:
-      model_dir: the folder of a pretraining or fine-tuning run (its --output_dir), anything that `albert convert`
-        reads, or the .keras file of a fine-tuned model.
+      model_dir: the folder of a pretraining or fine-tuning run (its --output_dir), a name that `albert models`
+        lists, anything else that `albert convert` reads, or the .keras file of a fine-tuned model.
       output: a new folder, or an earlier export to replace.
       kind: encoder (ids to vectors, with the heads), preprocessor (text to the encoder's inputs), fill-mask (text
         with [MASK] to the best pieces) or embedding (text to one vector); for fine-tuned models classifier (texts
@@ -101,6 +104,7 @@ def convert(
     /,
     *,
     to: Literal["tf1", "huggingface", "keras", "kerashub"],
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32",
     verify: bool = True,
 ) -> None:
     """Write a pretrained model in another format, and check that it computes the same.
@@ -109,18 +113,43 @@ def convert(
 
       albert convert albert_base_v2.tar.gz albert_base_hf --to=huggingface
 
+      albert convert albert_base_v2 albert_base_tf1 --to=tf1
+
     Args:
       source: a run's folder or checkpoint, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub
-        SavedModel, a Hugging Face or KerasHub directory, hf://OWNER/NAME, or what this command wrote.
+        SavedModel, a Hugging Face or KerasHub directory, what this command wrote, a name that `albert models`
+        lists, or an address: hf://OWNER/NAME, https:// of a .tar.gz, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION.
       destination: a new or empty folder.
       to: tf1 (for google-research/albert), huggingface, keras (a .keras file of this library) or kerashub.
+      dtype: for huggingface: float16 and bfloat16 round the weights and halve the file.
       verify: compare the outputs of source and result on random input. --noverify skips it.
     """
     import_tensorflow()
     from albert_tf.pretrained.conversion import convert as convert_model
 
-    result = convert_model(source, destination, to, verify=verify)
+    result = convert_model(source, destination, to, dtype=dtype, verify=verify)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())
     print(destination)
+
+
+def models() -> None:
+    """List the models that have names: those of the package, then Google's, which are downloaded once.
+
+    A name stands wherever a pretrained model is asked for. For example:
+
+      albert models
+
+      albert export --kind=fill-mask --model_dir=albert_base_v2 --output=fill_mask
+
+      albert finetune --task=rte --data_dir=glue --init_checkpoint=albert_base_v2 --output_dir=runs/rte --do_train
+    """
+    from albert_tf.pretrained.sources import named_models
+
+    table = Table("name", "parameters", "size", "files", box=None, pad_edge=False)
+    for column in table.columns[1:3]:
+        column.justify = "right"
+    for model in named_models():
+        table.add_row(model.name, f"{model.parameters:,}", f"{model.size / 1e6:,.1f} MB", model.place)
+    Console(highlight=False).print(table)

@@ -23,8 +23,8 @@ class FinetuningSettings:
       test_file: likewise, to predict.
       column_names: your columns, if their names differ, for example "text_a=review,label=stars"; known columns are
         text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
-      init_checkpoint: the pretrained encoder: a run, a checkpoint, or anything that `albert convert` reads; also a
-        fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
+      init_checkpoint: the pretrained encoder: a run, a checkpoint, a name that `albert models` lists, or anything
+        else that `albert convert` reads; also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
       vocab_file: the SentencePiece model or WordPiece vocab.txt, if the checkpoint comes without one.
       do_lower_case: lower-case text, for --vocab_file; --nodo_lower_case for a cased vocabulary.
       do_train: train; with --do_eval keep the weights that are best on the dev set, otherwise the last ones.
@@ -113,8 +113,8 @@ class FinetuningSettings:
             )
         if self.do_train and not self.init_checkpoint:
             raise InputError(
-                "--do_train needs --init_checkpoint, the pretrained model to start from: a run's folder, or "
-                "anything that `albert convert` reads. Received none."
+                "--do_train needs --init_checkpoint, the pretrained model to start from: a run's folder, a name "
+                "that `albert models` lists, or anything else that `albert convert` reads. Received none."
             )
         self._check_data()
         self._check_numbers()

@@ -29,8 +29,11 @@ class _SmallReads:
         return self._file.read(size)
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path) -> Path:
     """Unpacks a tar archive, compressed or not, into an empty folder.
+
+    Returns:
+      The folder of the files: archives hold one folder, or the files themselves.
 
     Raises:
       InputError: the archive is damaged, holds links, devices or paths that lead out of the folder, or grows
@@ -54,6 +57,8 @@ def unpack(archive: Path, folder: Path) -> None:
             tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
         raise InputError(f"{archive} is not a complete tar archive: {error}.") from None
+    inside = list(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
 def _decompressed(archive: Path) -> BinaryIO:

@@ -2,9 +2,9 @@
 
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy, so that safetensors reads it)
+import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy, so that safetensors reads and writes it)
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -16,6 +16,8 @@ from albert_tf.pretrained.weights import to_ours, to_theirs
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object, write_json
 from data_prep.tokenizers.vocabulary import Vocabulary
+
+Precision = Literal["float32", "float16", "bfloat16"]
 
 _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
@@ -69,13 +71,19 @@ def read_huggingface(folder: Path) -> StoredModel:
     return StoredModel("huggingface", folder, config, weights, vocabulary, notes)
 
 
-def write_huggingface(stored: StoredModel, folder: Path) -> list[str]:
+def write_huggingface(stored: StoredModel, folder: Path, dtype: Precision = "float32") -> list[str]:
     """Writes a directory that `from_pretrained` reads; tied weights are stored once, as Hugging Face does.
 
+    Args:
+      stored: the model.
+      folder: an empty folder.
+      dtype: what the weights are rounded to.
+
     Returns:
-      Notes on what transformers does differently.
+      Notes on what is lost by rounding, and on what transformers does differently.
     """
     arrays = to_theirs(stored.weights, stored.config, "huggingface")
+    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
     safetensors.numpy.save_file(arrays, str(folder / _SAFETENSORS), metadata={"format": "pt"})
     config = as_groups(stored.config).to_dict()
     values = {theirs: config[ours] for ours, (theirs, _) in _FIELDS.items()}
@@ -93,12 +101,12 @@ def write_huggingface(stored: StoredModel, folder: Path) -> list[str]:
     (folder / _SAFETENSORS).chmod(
         (folder / _CONFIG_FILE).stat().st_mode
     )  # safetensors lets only the owner read
-    if stored.vocabulary is None:
-        return []
-    _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
-    if stored.vocabulary.kind == "wordpiece":
-        return []
-    return ["transformers 5 tokenizes a comma after a digit, `` and '' unlike ALBERT"]
+    notes = [] if dtype == "float32" else [f"the weights are rounded to {dtype}"]
+    if stored.vocabulary:
+        _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
+        if stored.vocabulary.kind == "sentencepiece":
+            notes.append("transformers 5 tokenizes a comma after a digit, `` and '' unlike ALBERT")
+    return notes
 
 
 def _architecture(parts: tuple[str, ...]) -> str:

@@ -61,7 +61,8 @@ def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretraine
     Args:
       source: a run of ours or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder,
         prefix or .tar.gz), a TF-Hub SavedModel by Google or Model Garden, a Hugging Face or KerasHub
-        directory, or `hf://OWNER/NAME`.
+        directory, a name that `albert models` lists ("albert_base_v2"), or an address: `hf://OWNER/NAME`,
+        `https://` of a .tar.gz, or `kaggle://OWNER/MODEL/FRAMEWORK/VARIATION`.
       seed: initializes the parts that the files do not hold, and seeds dropout.
 
     Returns:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from albert_tf.pretrained.recognition import HUB_PREFIX
 from albert_tf.pretrained.stored import Format, StoredModel
 from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE
 from data_prep.errors import InputError
@@ -92,7 +91,7 @@ def write_card(
         f"## Model\n\n{_model_summary(stored)}"
         + "".join(f"\n- {note}" for note in notes)
         + f"\n\n{markdown_table(('field', 'value'), stored.config.to_dict().items())}",
-        f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(source, stored)}.\n\n"
+        f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(stored)}.\n\n"
         + markdown_table(("file", "bytes", "sha256"), _source_files(source, stored))
         + f"\n\nSHA-256 of the weights, the same in every format: `{weights_hash(stored)}`.",
         f"## Check\n\n{check[0].upper()}{check[1:]}.",
@@ -140,9 +139,9 @@ def _library_version() -> str:
         return "(not installed)"
 
 
-def _revision(source: str | Path, stored: StoredModel) -> str:
+def _revision(stored: StoredModel) -> str:
     """The commit, which names the folder in the Hub's cache."""
-    return f" at commit {stored.path.name}" if str(source).startswith(HUB_PREFIX) else ""
+    return f" at commit {stored.path.name}" if stored.path.parent.name == "snapshots" else ""
 
 
 def _source_files(source: str | Path, stored: StoredModel) -> list[tuple[str, str, str]]:

@@ -1,39 +1,26 @@
-"""Finds out what format a path or an address has, and reads it; nobody has to name the format."""
+"""Finds out what format a model's files have, and reads them; nobody has to name the format."""
 
-import contextlib
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import tensorflow as tf
 
-from albert_tf.pretrained import archives, huggingface, kerashub, own, savedmodels, tf1
+from albert_tf.pretrained import huggingface, kerashub, own, savedmodels, tf1
+from albert_tf.pretrained.sources import READABLE, local_files
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object
-
-HUB_PREFIX = "hf://"  # an address on the Hugging Face Hub
-READABLE = (
-    "a run of ours, pretraining or fine-tuning, or a checkpoint in it, a .keras file of ours, what `albert "
-    "convert` wrote, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub SavedModel, an export of ours "
-    f"with --kind=encoder, a Hugging Face or KerasHub directory, or {HUB_PREFIX}OWNER/NAME"
-)
-_HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*"]
-_HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]
-_OLD_HUB_WEIGHTS = ["pytorch_model*.bin"]
 
 
 def read(source: str | Path) -> StoredModel:
     """Reads a model in any format.
 
     Args:
-      source: one of `READABLE`.
+      source: one of `sources.READABLE`.
 
     Raises:
       InputError: `source` is none of these, or the files are damaged or do not fit each other.
     """
-    with _local_files(source) as path:
+    with local_files(source) as path:
         try:
             stored = _read_path(path)
             check_vocabulary(stored)
@@ -42,59 +29,6 @@ def read(source: str | Path) -> StoredModel:
             # Name what the user named: the archive, not the folder that it was unpacked into.
             raise InputError(reason.replace(str(path), str(source))) from None
         return stored
-
-
-@contextlib.contextmanager
-def _local_files(source: str | Path) -> Iterator[Path]:
-    """The files on this machine, downloaded or unpacked if need be."""
-    path = Path(source)
-    if str(source).startswith(HUB_PREFIX):
-        yield _download(str(source))
-    elif path.is_file() and path.name.endswith(archives.SUFFIXES):
-        with tempfile.TemporaryDirectory() as temporary:
-            archives.unpack(path, Path(temporary))
-            inside = list(Path(temporary).iterdir())
-            # Archives hold one folder, or the files themselves.
-            yield inside[0] if len(inside) == 1 and inside[0].is_dir() else Path(temporary)
-    else:
-        yield path
-
-
-def _download(address: str) -> Path:
-    """Downloads the needed files of `hf://OWNER/NAME` or `hf://OWNER/NAME@REVISION`, or finds them in the cache.
-
-    HF_ENDPOINT, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE mean what they mean to huggingface_hub.
-
-    Returns:
-      The folder in the cache.
-
-    Raises:
-      InputError: there is no such repository, or it cannot be reached.
-    """
-    import huggingface_hub
-    from huggingface_hub import errors
-
-    repository, _, revision = address.removeprefix(HUB_PREFIX).partition("@")
-    owner, _, name = repository.partition("/")
-    if not owner or not name or "/" in name:
-        raise InputError(f"An address on the Hub is {HUB_PREFIX}OWNER/NAME. Received {address}.")
-
-    # The HTTP library underneath has errors of its own, and differs between releases.
-    http_errors = cast(tuple[type[Exception], ...], errors.HfHubHTTPError.__bases__)
-    failures: tuple[type[Exception], ...] = (OSError, errors.HFValidationError, *http_errors)
-
-    def snapshot(patterns: list[str]) -> Path:
-        return Path(
-            huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=patterns)
-        )
-
-    try:
-        folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
-        if not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
-            folder = snapshot(_HUB_FILES + _OLD_HUB_WEIGHTS)
-    except failures as error:
-        raise InputError(f"{address} cannot be downloaded: {first_line(error)}") from None
-    return folder
 
 
 def _read_path(path: Path) -> StoredModel:
@@ -107,8 +41,6 @@ def _read_path(path: Path) -> StoredModel:
     prefix = path.with_name(path.name.removesuffix(".index"))
     if prefix.with_name(f"{prefix.name}.index").exists():
         return _read_checkpoint(prefix)
-    if not path.exists():
-        raise InputError(f"There is no checkpoint at {path}. A model is {READABLE}.")
     raise InputError(f"{path} is not a model that can be read. A model is {READABLE}.")
 
 

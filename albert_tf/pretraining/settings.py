@@ -22,8 +22,8 @@ class PretrainingSettings:
       eval_file: TFRecord files to evaluate on, made from documents that are not in --input_file; commas and globs.
       spm_model_file: the SentencePiece model or WordPiece vocab.txt that the files were made with; it is copied to
         the run for export. Default: the one in their manifest.json, if it still exists.
-      init_checkpoint: the source of the initial weights: a run, a checkpoint, or any format that
-        `albert convert` reads.
+      init_checkpoint: the source of the initial weights: a run, a checkpoint, a name that `albert models` lists,
+        or anything else that `albert convert` reads.
       do_train: train.
       do_eval: evaluate at every checkpoint and at the end.
       train_batch_size: examples per step, over all devices.

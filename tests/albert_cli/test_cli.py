@@ -12,6 +12,7 @@ COMMANDS = (
     "prepare",
     "pretrain",
     "convert",
+    "models",
     "export",
     "evaluate",
     "ensemble",

@@ -71,6 +71,17 @@ def test_verifies_by_reading_back(source, tmp_path):
     assert conversion.comparison.result_run_by == "albert_tf"
 
 
+def test_rounds_weights(source, tmp_path):
+    conversion = convert(source, tmp_path / "hf", "huggingface", dtype="bfloat16")
+    assert 1e-3 < conversion.comparison.difference < conversion.comparison.scale
+    assert "Weights in bfloat16: maximum difference" in (tmp_path / "hf" / "README.md").read_text()
+    exact = convert(tmp_path / "hf", tmp_path / "again", "huggingface", dtype="bfloat16")
+    assert exact.comparison.difference == 0
+    with pytest.raises(InputError, match="--dtype=float16 needs --to=huggingface. Received --to=tf1"):
+        convert(source, tmp_path / "tf1_again", "tf1", dtype="float16")
+    assert not (tmp_path / "tf1_again").exists()
+
+
 @pytest.mark.slow
 @needs_transformers
 def test_verifies_with_hugging_face(source, tmp_path):

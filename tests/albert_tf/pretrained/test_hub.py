@@ -117,8 +117,12 @@ def test_downloads_needed_files_once(hub):
 
 @pytest.mark.slow
 def test_wrong_addresses(hub):
-    assert "hf://owner/tony cannot be downloaded" in read_in_process(hub, "hf://owner/tony")["error"]
+    error = read_in_process(hub, "hf://owner/tony")["error"]
+    assert "hf://owner/tony cannot be downloaded" in error
+    assert "run `hf download owner/tony --local-dir=tony` elsewhere" in error
     assert "is hf://OWNER/NAME. Received hf://tiny" in read_in_process(hub, "hf://tiny")["error"]
     shutil.rmtree(hub.folder)
     hub.folder.mkdir()
-    assert "There is no checkpoint at hf://owner/tiny" in read_in_process(hub, "hf://owner/tiny")["error"]
+    assert (
+        "hf://owner/tiny is not a model that can be read" in read_in_process(hub, "hf://owner/tiny")["error"]
+    )

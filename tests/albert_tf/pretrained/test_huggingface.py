@@ -3,7 +3,6 @@ import pickle
 import zipfile
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -101,12 +100,13 @@ def test_copies_in_files_of_older_versions(directory):
         read(directory)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_half_precision_is_widened(directory, dtype):
-    arrays = {name: array.astype(dtype) for name, array in tensors(directory).items()}
-    safetensors.numpy.save_file(arrays, directory / "model.safetensors")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_written_and_widened(tmp_path, dtype):
+    notes = write_huggingface(random_stored(CONFIG), tmp_path, dtype)
+    assert notes[0] == f"the weights are rounded to {dtype}"
+    assert {array.dtype for array in tensors(tmp_path).values()} == {np.dtype(dtype)}
     expected = {name: w.astype(dtype).astype("float32") for name, w in random_weights(CONFIG).items()}
-    assert_same_weights(read(directory).weights, expected)
+    assert_same_weights(read(tmp_path).weights, expected)
 
 
 @pytest.mark.parametrize(

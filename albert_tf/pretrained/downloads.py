@@ -1,0 +1,185 @@
+"""Downloads a model to a cache: from the Hugging Face Hub, from Kaggle, or as an archive at a web address.
+
+Nothing that is downloaded is run, and nothing is written outside the caches.
+"""
+
+import hashlib
+import http.client
+import os
+import re
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import NoReturn, cast
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from albert_tf.pretrained import archives
+from data_prep.errors import InputError, first_line
+
+_CACHE = "ALBERT_TF_CACHE"  # the environment variable
+_HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*"]
+_HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]
+_OLD_HUB_WEIGHTS = ["pytorch_model*.bin"]
+_MOST_BYTES = 8 << 30  # no archive of an ALBERT is larger
+_BLOCK = 1 << 20  # bytes
+_TIMEOUT = 60  # seconds without an answer
+
+
+def download(address: str) -> Path:
+    """Downloads the files of a model, or finds them in the cache.
+
+    Args:
+      address: `hf://OWNER/NAME` or `hf://OWNER/NAME@REVISION`; `https://` or `http://` of a tar archive,
+        compressed or not; or `kaggle://OWNER/MODEL/FRAMEWORK/VARIATION`.
+
+    Returns:
+      The folder in the cache of huggingface_hub, of this library (see `cache_folder`), or of kagglehub.
+
+    Raises:
+      InputError: the address is wrong, or nothing can be downloaded from it.
+    """
+    scheme, _, rest = address.partition("://")
+    if scheme == "hf":
+        return _download_from_hub(address, *_repository(address))
+    if scheme in ("https", "http"):
+        return _download_archive(address)
+    if scheme == "kaggle":
+        return _download_from_kaggle(address, rest)
+    raise InputError(f"An address starts with hf://, https:// or kaggle://. Received {address}.")
+
+
+def is_cached(address: str) -> bool:
+    """Whether the cache of huggingface_hub holds the weights of `hf://OWNER/NAME`."""
+    import huggingface_hub
+
+    repository, _ = _repository(address)
+    files = ("model.safetensors", "pytorch_model.bin")
+    return any(isinstance(huggingface_hub.try_to_load_from_cache(repository, file), str) for file in files)
+
+
+def cache_folder() -> Path:
+    """The folder of downloaded archives: $ALBERT_TF_CACHE, or albert_tf in $XDG_CACHE_HOME or ~/.cache."""
+    if folder := os.environ.get(_CACHE):
+        return Path(folder).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "albert_tf")
+
+
+def _repository(address: str) -> tuple[str, str | None]:
+    """Repository and revision of an address on the Hub."""
+    repository, _, revision = address.removeprefix("hf://").partition("@")
+    owner, _, name = repository.partition("/")
+    if not owner or not name or "/" in name:
+        raise InputError(f"An address on the Hub is hf://OWNER/NAME. Received {address}.")
+    return repository, revision or None
+
+
+def _download_from_hub(address: str, repository: str, revision: str | None) -> Path:
+    """HF_ENDPOINT, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE mean what they mean to huggingface_hub."""
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    # The HTTP library underneath has errors of its own, and differs between releases.
+    http_errors = cast(tuple[type[Exception], ...], errors.HfHubHTTPError.__bases__)
+    failures: tuple[type[Exception], ...] = (OSError, errors.HFValidationError, *http_errors)
+
+    def snapshot(patterns: list[str]) -> Path:
+        return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
+
+    try:
+        folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
+        if not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
+            folder = snapshot(_HUB_FILES + _OLD_HUB_WEIGHTS)
+    except failures as error:
+        command = f"`hf download {repository} --local-dir={repository.split('/')[1]}`"
+        _fail(address, error, f"run {command} elsewhere and name the folder", "HF_HOME")
+    return folder
+
+
+def _download_from_kaggle(address: str, handle: str) -> Path:
+    """KAGGLEHUB_CACHE, KAGGLE_USERNAME and KAGGLE_KEY mean what they mean to kagglehub."""
+    try:
+        import kagglehub
+    except ImportError:
+        raise InputError(f"{address} needs kagglehub: pip install 'albert-tf[kaggle]'.") from None
+    try:
+        return Path(kagglehub.model_download(handle))
+    except Exception as error:  # kagglehub has no common class
+        page = f"https://www.kaggle.com/models/{'/'.join(handle.split('/')[:2])}"
+        _fail(address, error, f"get it from {page} elsewhere and name the folder", "KAGGLEHUB_CACHE")
+
+
+def _download_archive(address: str) -> Path:
+    """Downloads a tar archive and unpacks it into the cache; the archive itself is not kept."""
+    name = re.sub(r"[^\w.-]", "_", urlsplit(address).path.rpartition("/")[2]) or "model"
+    digest = hashlib.sha256(address.encode()).hexdigest()[:12]
+    folder = cache_folder() / f"{name.split('.')[0]}-{digest}"
+    if folder.exists():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            archive, content = Path(temporary, "archive"), Path(temporary, "content")
+            _fetch(address, archive)
+            content.mkdir()
+            _unpack(archive, content, address).rename(folder)
+    except InputError:
+        raise
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if not folder.exists():  # otherwise, another process was faster
+            _fail(address, error, "download it elsewhere and name the file", _CACHE)
+    return folder
+
+
+def _fetch(address: str, file: Path) -> None:
+    """Downloads a file with a progress bar.
+
+    Raises:
+      InputError: it is too large, or the server redirects from https:// to an unsafe address.
+      OSError, HTTPException, ValueError: it cannot be downloaded or written completely.
+    """
+    request = urllib.request.Request(address, headers={"User-Agent": "albert_tf"})
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as response, file.open("wb") as output:
+        if address.startswith("https:") and not response.url.startswith("https:"):
+            raise InputError(f"{address} redirects to an address without https: {response.url}.")
+        total, done = response.length, 0
+        with _progress_bar() as bar:
+            task = bar.add_task(urlsplit(address).path.rpartition("/")[2], total=total)
+            while block := response.read(_BLOCK):
+                done += len(block)
+                if max(done, total or 0) > _MOST_BYTES:
+                    raise InputError(f"{address} has more than {_MOST_BYTES:,} bytes, which no ALBERT has.")
+                output.write(block)
+                bar.update(task, completed=done)
+        if total is not None and done < total:
+            raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
+
+
+def _progress_bar() -> Progress:
+    """A bar on standard error; nothing if that is not a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _unpack(archive: Path, folder: Path, address: str) -> Path:
+    try:
+        return archives.unpack(archive, folder)
+    except InputError as error:
+        raise InputError(str(error).replace(str(archive), address)) from None
+
+
+def _fail(address: str, error: Exception, remedy: str, cache: str) -> NoReturn:
+    reason = error.reason if type(error) is urllib.error.URLError else first_line(error)
+    raise InputError(
+        f"{address} cannot be downloaded: {str(reason).rstrip('.')}. If this machine has no network, {remedy}, "
+        f"or set {cache} to a cache that holds it."
+    ) from None
