@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import write_json
 
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 HiddenAct = Literal["gelu", "gelu_erf", "relu"]
@@ -172,7 +172,7 @@ class AlbertConfig:
 
     def to_json_file(self, path: str | os.PathLike) -> None:
         """Writes an `albert_config.json` that `from_json_file` and the original read."""
-        write_text(path, json.dumps(self.to_dict(), indent=2) + "\n")
+        write_json(path, self.to_dict())
 
 
 def _is_number(value) -> bool:

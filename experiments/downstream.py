@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert_cli import program
+from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json
 from data_prep.tasks.examples import Problems
@@ -199,7 +200,7 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
         }
     began = time.monotonic()
     albert("finetune", "--do_train", "--do_eval", **flags)
-    results = read_json_object(settings.output / name / "results.json")
+    results = read_json_object(settings.output / name / RESULTS_FILE)
     return {"results": results, "minutes": round((time.monotonic() - began) / 60, 1)}
 
 

@@ -19,7 +19,7 @@ from albert_cli import program
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.lab.text import link_files, split_files
-from data_prep.files import write_text
+from data_prep.files import write_json
 from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
 
@@ -86,7 +86,7 @@ def main(settings: CurveSettings) -> None:
         "books": {part: len(expand_files(pattern)) for part, pattern in books.items()},
         "runs": rows,
     }
-    write_text(settings.output / "learning_curve.json", json.dumps(report, indent=2) + "\n")
+    write_json(settings.output / "learning_curve.json", report)
     print(json.dumps(report, indent=2))
 
 

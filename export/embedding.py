@@ -1,7 +1,5 @@
 """Text in, one vector out: a SavedModel with tokenizer and encoder."""
 
-from typing import Literal
-
 import numpy as np
 import tensorflow as tf
 
@@ -10,6 +8,7 @@ from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_pretrainer
+from export.settings import Pooling
 from export.text import SYMBOLS, TEXT, padded_batch, text_export, warmup_requests
 
 _TEXT = "The captain sailed past."
@@ -22,9 +21,7 @@ print(embed(tf.constant(["The captain sailed past.", "A quiet neighbour."]))["em
 """
 
 
-def build_embedding(
-    pretrained: Pretrained, tokenizer: Tokenizer, pooling: Literal["mean", "pooled"] = "mean"
-) -> Export:
+def build_embedding(pretrained: Pretrained, tokenizer: Tokenizer, pooling: Pooling = "mean") -> Export:
     """The encoder with its tokenizer, from text to one vector.
 
     The object is called with a batch of texts, string (B,), and returns `embedding`, float32 (B, H). A text that

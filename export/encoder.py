@@ -43,7 +43,30 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
       pretrained: the model.
       assets: an empty folder for the configuration and the vocabulary, which become assets of the SavedModel.
     """
-    model, vocabulary, parts = pretrained.model, pretrained.vocabulary, pretrained.parts
+    vocabulary = pretrained.vocabulary
+    root = _callable_encoder(pretrained)
+    pretrained.config.to_json_file(assets / CONFIG_FILE)
+    facts = write_facts(assets, pretrained.parts, vocabulary)
+    root.assets = [tf.saved_model.Asset(str(path)) for path in (assets / CONFIG_FILE, facts)]
+    signatures = _signatures(root)
+    if vocabulary:
+        root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
+        signatures["tokenization_info"] = _tokenization_info(root.vocab_file, vocabulary.do_lower_case)
+    is_present = {
+        "pooled_output and default: no pooler": "pooler" in pretrained.parts,
+        ".mlm and the signature mlm: no masked-LM head": hasattr(root, "mlm"),
+        ".sop and the signature sop: no pooler with a sentence-order head": hasattr(root, "sop"),
+        "the signature tokenization_info: no vocabulary": vocabulary is not None,
+    }
+    notes = tuple(f"left out {what} in the source" for what, present in is_present.items() if not present)
+    return Export(
+        root, signatures, lambda loaded: _both_outputs(pretrained.model, loaded), _EXAMPLE, notes=notes
+    )
+
+
+def _callable_encoder(pretrained: Pretrained) -> tf.train.Checkpoint:
+    """An object with the model's variables and the functions `__call__`, `mlm` and `sop`."""
+    model, parts = pretrained.model, pretrained.parts
     pooled = ("default", "pooled_output") if "pooler" in parts else ()
 
     def encode(inputs, training=False):
@@ -67,26 +90,12 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
 
     root = tf.train.Checkpoint()
     track_pretrainer(root, model, parts)
-    pretrained.config.to_json_file(assets / CONFIG_FILE)
-    facts = write_facts(assets, parts, vocabulary)
-    root.assets = [tf.saved_model.Asset(str(path)) for path in (assets / CONFIG_FILE, facts)]
     root.__call__ = _traced(encode, TEXT_INPUTS)
     if "masked_lm" in parts:
         root.mlm = _traced(predict_masked, (*TEXT_INPUTS, "masked_lm_positions"))
     if {"pooler", "sentence_order"} <= set(parts):
         root.sop = _traced(predict_order, TEXT_INPUTS)
-    signatures = _signatures(root)
-    if vocabulary:
-        root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
-        signatures["tokenization_info"] = _tokenization_info(root.vocab_file, vocabulary.do_lower_case)
-    is_present = {
-        "pooled_output and default: no pooler": bool(pooled),
-        ".mlm and the signature mlm: no masked-LM head": hasattr(root, "mlm"),
-        ".sop and the signature sop: no pooler with a sentence-order head": hasattr(root, "sop"),
-        "the signature tokenization_info: no vocabulary": vocabulary is not None,
-    }
-    notes = tuple(f"left out {what} in the source" for what, present in is_present.items() if not present)
-    return Export(root, signatures, lambda loaded: _both_outputs(model, loaded), _EXAMPLE, notes=notes)
+    return root
 
 
 def _both_outputs(model: AlbertPretrainer, loaded) -> dict:

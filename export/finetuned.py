@@ -6,12 +6,12 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.run_folder import find_seed_folder
+from albert_tf.finetuning.run_folder import find_seed_folder, load_task_model
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.pretrained.keras_files import check_size, read_description
 from albert_tf.pretrained.own import MODEL_FILE
 from albert_tf.pretrained.stored import StoredModel
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError
 
 
 def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskModel, StoredModel]:
@@ -30,10 +30,7 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     path = Path(source)
     path = path if path.suffix == ".keras" and path.is_file() else find_seed_folder(path).path / MODEL_FILE
     _check(path, classes)
-    try:
-        model = keras.saving.load_model(path, compile=False)
-    except (ValueError, TypeError, OSError, KeyError) as error:
-        raise InputError(f"{path} is not a complete fine-tuned model: {first_line(error)}") from None
+    model = load_task_model(path)
     assert isinstance(model, classes)
     vocabulary = model.preprocessor.vocabulary if model.preprocessor else None
     weights = {v.path.removeprefix(f"{model.encoder.name}/"): np.asarray(v) for v in model.weights}

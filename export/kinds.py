@@ -1,7 +1,7 @@
 """The kinds of exports: one table, which names what each kind takes and what builds it."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel
@@ -16,10 +16,7 @@ from export.portable import Portable, portable_classifier, portable_encoder
 from export.preprocessor import build_preprocessor
 from export.question_answering import build_question_answering
 from export.savedmodel import Export
-
-KindName = Literal[
-    "encoder", "preprocessor", "fill-mask", "embedding", "classifier", "question-answering", "multiple-choice"
-]
+from export.settings import KindName
 
 
 class Kind(NamedTuple):

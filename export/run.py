@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import keras
 import tensorflow as tf
@@ -21,10 +20,11 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import Evaluation, masked_lm_evaluation, task_evaluation
 from export.finetuned import read_finetuned, with_current_dtype
-from export.kinds import KINDS, KindName, check_options
+from export.kinds import KINDS, check_options
 from export.litert import LITERT
 from export.onnx import ONNX
 from export.savedmodel import Export, check_savedmodel, signatures_section, write_savedmodel
+from export.settings import ExportSettings, KindName, Precision, Quantization, RuntimeName
 
 _COMMAND = "albert export"
 _RUNTIMES = {"onnx": ONNX, "litert": LITERT}
@@ -58,11 +58,19 @@ class _Source:
     build_model: Callable[[], Pretrained | TaskModel]
 
 
+def export_with_settings(settings: ExportSettings) -> Exported:
+    """Runs `export_model` or `export_for_runtime` with the flags of `albert export`."""
+    source, output, kind = settings.model_dir, settings.output, settings.kind
+    if settings.format == "savedmodel":
+        return export_model(source, output, kind, settings.dtype, settings.keep_padding, **settings.options)
+    return export_for_runtime(source, output, settings.format, settings.quantize, settings.eval_file, kind)
+
+
 def export_model(
     source: str | Path,
     output: str | Path,
     kind: KindName = "encoder",
-    dtype: Literal["float32", "bfloat16"] = "float32",
+    dtype: Precision = "float32",
     keep_padding: bool = False,
     **options,
 ) -> Exported:
@@ -107,10 +115,10 @@ def export_model(
 def export_for_runtime(
     source: str | Path,
     output: str | Path,
-    format: Literal["onnx", "litert"],  # noqa: A002 - the flag's name
-    quantize: Literal["none", "float16", "int8"] = "none",
+    format: RuntimeName,  # noqa: A002 - the flag's name
+    quantize: Quantization = "none",
     eval_file: str | None = None,
-    kind: Literal["encoder", "classifier"] = "encoder",
+    kind: KindName = "encoder",
 ) -> Exported:
     """Writes a model as one file that takes ids, with README.md, configuration and vocabulary beside it.
 
@@ -121,18 +129,22 @@ def export_for_runtime(
       quantize: how weights are stored, and with "int8" multiplied.
       eval_file: measures what is lost: for an encoder the masked-LM accuracy on TFRecord files of pretraining
         examples, globs allowed; for a classifier its task's metric on a file like its dev set.
-      kind: the encoder with the heads that it has, or a fine-tuned classifier or regressor.
+      kind: "encoder", with the heads that it has, or "classifier", a fine-tuned classifier or regressor.
 
     Returns:
       What the source does not hold and what is lost, and how far the file's outputs are from the model's.
 
     Raises:
-      InputError: `source` or `eval_file` cannot be read or do not fit each other, a package is missing, `output`
-        holds something other than an export, or the source itself, or the file does not compute what the model
-        does; nothing is written then.
+      InputError: the kind has no such file, `source` or `eval_file` cannot be read or do not fit each other, a
+        package is missing, `output` holds something other than an export, or the source itself, or the file does
+        not compute what the model does; nothing is written then.
     """
     runtime, build = _RUNTIMES[format], KINDS[kind].portable
-    assert build is not None
+    if build is None:
+        raise InputError(
+            f"--format={format} supports --kind=encoder and --kind=classifier, which take ids there; text needs "
+            f"TensorFlow. Received --kind={kind}."
+        )
     runtime.check_installed()
     output = Path(output)
     _check_output(output, source)

@@ -11,6 +11,7 @@ from rich.table import Table
 from albert_cli.commands.terminal import import_tensorflow
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.training.run_files import RESULTS_FILE
 
 _SETTINGS = Parameter(name="*")
 
@@ -49,7 +50,7 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
     from albert_tf.finetuning import program
 
     program.finetune(settings)
-    print(Path(settings.output_dir) / "results.json")
+    print(Path(settings.output_dir) / RESULTS_FILE)
 
 
 def plot(

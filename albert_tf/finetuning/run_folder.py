@@ -20,8 +20,14 @@ from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.own import MODEL_FILE, RESULTS_FILE, best_seed_folder
-from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, check_same_run, settings_json
+from albert_tf.pretrained.own import MODEL_FILE, best_seed_folder
+from albert_tf.training.run_files import (
+    CHECKPOINTS,
+    RESULTS_FILE,
+    SETTINGS_FILE,
+    check_same_run,
+    settings_json,
+)
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -104,15 +110,23 @@ class SeedFolder:
                 f"The folder of a fine-tuned model must hold {MODEL_FILE}. Received {self.path}, which does not; "
                 "train with --do_train first."
             )
-        try:
-            model = keras.saving.load_model(path, compile=False)
-        except (ValueError, OSError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is not a complete model: {first_line(error)[:_LONGEST_REASON]}"
-            ) from None
-        if type(model) not in TASK_MODELS.values():
-            raise InputError(f"{path} must hold a fine-tuned model. Received a {type(model).__name__}.")
-        return model
+        return load_task_model(path)
+
+
+def load_task_model(path: Path) -> TaskModel:
+    """Reads the .keras file of a fine-tuned model.
+
+    Raises:
+      InputError: the file is damaged or holds another model.
+    """
+    try:
+        model = keras.saving.load_model(path, compile=False)
+    except (ValueError, OSError, KeyError, TypeError) as error:
+        reason = first_line(error)[:_LONGEST_REASON]
+        raise InputError(f"{path} is not a complete fine-tuned model: {reason}") from None
+    if type(model) not in TASK_MODELS.values():
+        raise InputError(f"{path} must hold a fine-tuned model. Received a {type(model).__name__}.")
+    return model
 
 
 @contextlib.contextmanager

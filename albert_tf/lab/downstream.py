@@ -9,6 +9,7 @@ from albert_tf.evaluation.scores import task_score
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.paper import AVERAGED_TASKS
+from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.files import read_json_object
 from data_prep.tasks.task import find_task
 
@@ -50,7 +51,7 @@ class Downstream:
     def score(self, task: str, run: Path, seed: int) -> float:
         """The task's score on its dev set in percent; fine-tunes unless that has been done."""
         output = run / _FOLDER / task
-        results = output / "results.json"
+        results = output / RESULTS_FILE
         if not results.is_file():
             self.lab.programs.albert("finetune", self._settings(task, run, output, seed))
         metrics = read_json_object(results)["dev"]

@@ -8,13 +8,11 @@ from typing import Any
 from albert_tf.evaluation.ensemble import report_runs
 from albert_tf.evaluation.run_predictions import probabilities_file
 from albert_tf.lab.named_paths import short_names, split_names
-from albert_tf.training.run_files import SETTINGS_FILE
+from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.tasks.squad import squad_file
 from data_prep.tasks.task import Task, find_task
-
-_RESULTS_FILE = "results.json"  # in a seed's folder
 
 
 @dataclass(frozen=True)
@@ -148,11 +146,11 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 def _own_metrics(run: FinetunedRun) -> Mapping[str, float]:
     """The metrics on the dev set that the run has saved."""
-    path = run.folder / _RESULTS_FILE
+    path = run.folder / RESULTS_FILE
     metrics = read_json_object(path).get("dev") if path.exists() else None
     if not metrics:
         raise InputError(
-            f"A run must have metrics on its dev set in {_RESULTS_FILE}. Received {run.folder}, which has none; "
+            f"A run must have metrics on its dev set in {RESULTS_FILE}. Received {run.folder}, which has none; "
             "run it with --do_eval."
         )
     return metrics

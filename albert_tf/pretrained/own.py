@@ -17,7 +17,7 @@ from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, read_desc
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import weights_of
-from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE
+from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE, RESULTS_FILE
 from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError, first_line
 from data_prep.examples.manifest import Manifest
@@ -26,7 +26,6 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 
 MODEL_FILE = "model.keras"
 _FACTS_FILE = "pretrained.json"  # which parts are trained, and whether the vocabulary lower-cases
-RESULTS_FILE = "results.json"  # of a fine-tuning run
 _PRETRAINER = "albert_tf>AlbertPretrainer"
 _TASK_MODELS = ("TextClassifier", "TextRegressor", "QuestionAnswering", "MultipleChoice", "TokenClassifier")
 
@@ -90,7 +89,7 @@ def write_keras(stored: StoredModel, folder: Path) -> list[str]:
     write_facts(folder, stored.parts, stored.vocabulary)
     if not stored.missing:
         return []
-    return [f"untrained in {MODEL_FILE}, as {_FACTS_FILE} says: {', '.join(stored.missing)}"]
+    return [f"untrained in {MODEL_FILE}, according to {_FACTS_FILE}: {', '.join(stored.missing)}"]
 
 
 def write_facts(folder: Path, parts: Sequence[str], vocabulary: Vocabulary | None) -> Path:

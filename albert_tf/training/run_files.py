@@ -13,6 +13,7 @@ CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
 MANIFEST_FILE = "data_manifest.json"
 METRICS_FILE = "metrics.jsonl"
+RESULTS_FILE = "results.json"  # of fine-tuning
 CHECKPOINTS = "checkpoints"
 
 

@@ -8,7 +8,6 @@ docs/demo.md shows the output of a run on 2 CPU cores without a GPU.
 """
 
 import itertools
-import json
 import shutil
 import sys
 import time
@@ -22,7 +21,7 @@ from rich.console import Console
 from albert_cli import cli, program
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import write_json
 from examples.demo.corpus import Corpus, read_user_text, write_corpus
 from examples.demo.docstrings import docstring_documents
 
@@ -132,7 +131,7 @@ class Paths:
 
     def start(self, text: Path | None) -> None:
         """Marks the folder as a demo's and removes the results of an earlier demo."""
-        write_text(self.root / MARKER, json.dumps({"text": str(text) if text else None}) + "\n")
+        write_json(self.root / MARKER, {"text": str(text) if text else None})
         for folder in ("vocabulary", "examples", "run", "saved_model"):
             shutil.rmtree(self.root / folder, ignore_errors=True)
 

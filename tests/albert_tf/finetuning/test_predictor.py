@@ -121,7 +121,7 @@ def test_a_damaged_model(classifier, tmp_path, capfd):
         (classifier / "seed_0" / "model.keras").read_bytes()[:1000],
     )
     assert cli.main(["predict", f"--model_dir={tmp_path}"]) == 2
-    assert "is not a complete model" in capfd.readouterr().err
+    assert "is not a complete fine-tuned model" in capfd.readouterr().err
 
 
 def run_of(finetuning_files, folder: Path, kind: str) -> Path:

@@ -84,9 +84,9 @@ def test_keras_files(tmp_path):
         np.testing.assert_array_equal(outputs[name], expected)
 
 
-def test_keras_files_remember_what_is_untrained(tmp_path):
+def test_keras_files_list_untrained_parts(tmp_path):
     (note,) = write_keras(random_stored(CONFIG, "pooler", "sentence_order"), tmp_path)
-    assert note == "untrained in model.keras, as pretrained.json says: pooler, sentence_order"
+    assert note == "untrained in model.keras, according to pretrained.json: pooler, sentence_order"
     assert read(tmp_path).missing == ("pooler", "sentence_order")
 
 
