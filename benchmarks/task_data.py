@@ -102,18 +102,19 @@ def make_features(
 
 def padding(features: Sequence[Features], settings: TaskDataSettings) -> dict[str, float]:
     """The share of padding in an epoch for each of three ways to batch; each has every example once."""
-    from data_prep.reading.task_batches import bucketed_batches
+    from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 
-    ways: dict[str, dict[str, Any]] = {
-        "like_length": {},
-        "as_they_come": {"by_length": False},
-        "to_max_seq_length": {"by_length": False, "pad_to": settings.max_seq_length},
+    similar, mixed = (BatchOrder(settings.seed, by_length=by_length) for by_length in (True, False))
+    ways: dict[str, tuple[BatchOrder, int | None]] = {
+        "like_length": (similar, None),
+        "as_they_come": (mixed, None),
+        "to_max_seq_length": (mixed, settings.max_seq_length),
     }
     shares = {}
-    for name, arguments in ways.items():
+    for name, (order, pad_to) in ways.items():
         tokens = places = 0
         rows: list[int] = []
-        batches = bucketed_batches(features, settings.batch_size, seed=settings.seed, **arguments)
+        batches = bucketed_batches(features, settings.batch_size, order, pad_to=pad_to)
         for batch in batches.as_numpy_iterator():
             rows += batch["index"].tolist()
             tokens += int(batch["input_mask"].sum())

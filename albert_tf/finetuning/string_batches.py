@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.preprocessor import Preprocessor
-from data_prep.reading.task_batches import batches_per_epoch, bucketed_batches, by_falling_length
+from data_prep.reading.task_batches import BatchOrder, batches_per_epoch, bucketed_batches, by_falling_length
 from data_prep.tasks.features import Features
 
 _NO_INPUTS = ("index", "label", "sample_weight")
@@ -37,13 +37,13 @@ def fit_batches(
       batch_size: B.
       seed: determines the order; None keeps the order of the features.
     """
-    batches = bucketed_batches(features, batch_size, seed=seed, num_epochs=None)
+    batches = bucketed_batches(features, batch_size, BatchOrder(seed, num_epochs=None))
     return _for_keras(batches, sample_weight), batches_per_epoch(len(features), batch_size)
 
 
 def evaluate_batches(features: list[Features], sample_weight, batch_size: int) -> tf.data.Dataset:
     """Batches of all examples for `evaluate`, the longest first."""
-    batches = bucketed_batches(features, batch_size, seed=None, by_length=True)
+    batches = bucketed_batches(features, batch_size, BatchOrder(None, by_length=True))
     return _for_keras(batches, sample_weight)
 
 
@@ -59,7 +59,7 @@ def predict_batches(
     """
     lengths = np.array([example["input_ids"].shape[-1] for example in features])
     pad_to = int(lengths.max()) if equal_lengths else None
-    batches = bucketed_batches(features, batch_size, seed=None, by_length=True, pad_to=pad_to)
+    batches = bucketed_batches(features, batch_size, BatchOrder(None, by_length=True), pad_to=pad_to)
     return _for_keras(batches, None), np.argsort(by_falling_length(lengths))
 
 
@@ -76,7 +76,7 @@ def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int)
     def arrays(x):
         def padded(*columns):
             features = preprocessor.features(columns[0] if len(columns) == 1 else columns)
-            (batch,) = bucketed_batches(features, len(features), seed=None).as_numpy_iterator()
+            (batch,) = bucketed_batches(features, len(features), BatchOrder(None)).as_numpy_iterator()
             return [batch[name] for name in names]
 
         values = tf.numpy_function(padded, tf.nest.flatten(x), [tf.int32] * len(names))

@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.errors import InputError
-from data_prep.reading.task_batches import bucketed_batches
+from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from data_prep.tasks.examples import Example, Problems
 from data_prep.tasks.feature_cache import (
     cached_features,
@@ -143,17 +143,10 @@ def split_batches(
       batch_size: B.
       pad_to: the length of all batches; None groups similar lengths, each batch as long as its longest example.
       seed: determines the order for training; None is for evaluation.
-      **options: `num_epochs` and `skip_batches` of `bucketed_batches`.
+      **options: `num_epochs` and `skip_batches` of `BatchOrder`.
     """
-    return bucketed_batches(
-        split.features,
-        batch_size,
-        seed=seed,
-        by_length=pad_to is None,
-        fill_remainder=True,
-        pad_to=pad_to,
-        **options,
-    )
+    order = BatchOrder(seed, by_length=pad_to is None, **options)
+    return bucketed_batches(split.features, batch_size, order, fill_remainder=True, pad_to=pad_to)
 
 
 def numpy_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarray]]:

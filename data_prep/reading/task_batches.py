@@ -4,6 +4,7 @@ rows --permute(seed, epoch)--> pools --sort by length--> batches --permute--> ga
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -22,35 +23,90 @@ def batches_per_epoch(num_examples: int, batch_size: int) -> int:
 
 
 def by_falling_length(lengths: np.ndarray) -> np.ndarray:
-    """The order of the examples in `bucketed_batches` with `seed=None` and `by_length=True`."""
+    """The order of the examples in `BatchOrder(None, by_length=True)`."""
     return np.argsort(-lengths, kind="stable")
+
+
+@dataclass(frozen=True)
+class BatchOrder:
+    """The examples of each batch of a run; every epoch has every example once.
+
+    The order is a pure function of (seed, epoch): all examples are permuted, cut into pools of 64 batches and
+    sorted by length in each pool; then the batches are permuted.
+
+    Attributes:
+      seed: the seed of the order; None keeps the order of the examples, or with `by_length=True`, for evaluation,
+        sorts them by decreasing length.
+      num_epochs: the number of epochs; None for endless batches.
+      skip_batches: the number of batches that an interrupted run has taken; the stream resumes there.
+      by_length: whether a batch has examples of similar length. Default: if there is a seed.
+    """
+
+    seed: int | None
+    num_epochs: int | None = 1
+    skip_batches: int = 0
+    by_length: bool | None = None
+
+    def rows(self, lengths: np.ndarray, batch_size: int) -> tf.data.Dataset:
+        """The rows of each batch, int32 [batch_size]; -1 fills the last batch of an epoch.
+
+        Args:
+          lengths: the lengths of all examples, int32 [N].
+          batch_size: B.
+        """
+
+        def rows_of(epoch):
+            return tf.data.Dataset.from_tensor_slices(self._epoch(lengths, batch_size, epoch))
+
+        per_epoch = batches_per_epoch(len(lengths), batch_size)
+        first_epoch, skip = divmod(self.skip_batches, per_epoch)
+        if self.num_epochs is None:
+            last_epoch, left = np.iinfo(np.int64).max, tf.data.INFINITE_CARDINALITY
+        else:
+            last_epoch, left = self.num_epochs, max(0, self.num_epochs * per_epoch - self.skip_batches)
+        with tf.device("CPU"):  # tf.data runs there
+            rows = rows_of(tf.constant(first_epoch, tf.int64)).skip(skip)
+        rows = rows.take(-1 if first_epoch < last_epoch else 0)
+        later = tf.data.Dataset.range(min(first_epoch + 1, last_epoch), last_epoch)
+        rows = rows.concatenate(later.flat_map(rows_of))
+        return rows.apply(tf.data.experimental.assert_cardinality(left))
+
+    def _epoch(self, lengths: np.ndarray, batch_size: int, epoch: tf.Tensor) -> tf.Tensor:
+        """The rows of an epoch's batches, int32 [batches, batch_size]."""
+        by_length = self.seed is not None if self.by_length is None else self.by_length
+        rows = tf.range(len(lengths))
+        if self.seed is not None:
+            pair = tf.stack([tf.constant(self.seed, tf.int64), epoch])
+            rows = tf.random.experimental.stateless_shuffle(rows, seed=pair)
+        if by_length:
+            pools = tf.range(tf.size(rows)) // (_POOL * batch_size if self.seed is not None else len(lengths))
+            # The longest first, so that a lack of memory shows at once.
+            key = pools * (int(lengths.max()) + 1) - tf.gather(lengths, rows)
+            rows = tf.gather(rows, tf.argsort(key, stable=True))
+        per_epoch = batches_per_epoch(len(lengths), batch_size)
+        rows = tf.concat([rows, tf.fill([per_epoch * batch_size - len(lengths)], -1)], axis=0)
+        batches = tf.reshape(rows, [per_epoch, batch_size])
+        if self.seed is not None and by_length:
+            batch_seed = tf.random.experimental.stateless_fold_in(pair, _ORDER_OF_BATCHES)
+            batches = tf.random.experimental.stateless_shuffle(batches, seed=batch_seed)
+        return batches
 
 
 def bucketed_batches(
     features: Sequence[Features],
     batch_size: int,
+    order: BatchOrder,
     *,
-    seed: int | None,
-    num_epochs: int | None = 1,
-    skip_batches: int = 0,
-    by_length: bool | None = None,
     fill_remainder: bool = False,
     pad_to: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of examples of similar length; every epoch has every example once.
-
-    The order is a pure function of (seed, epoch): all examples are permuted, cut into pools of 64
-    batches and sorted by length in each pool; then the batches are permuted.
+    """Batches of examples, padded.
 
     Args:
       features: N examples, dicts of the same names: arrays with a value for each token (the last axis, as long as
         input_ids), and scalars.
       batch_size: B.
-      seed: of the order; None keeps the order of the examples, or with `by_length=True`, for evaluation, sorts
-        them by decreasing length; `index` restores the order of the predictions.
-      num_epochs: number of epochs; None for endless batches.
-      skip_batches: number of batches that an interrupted run has taken; the stream resumes there.
-      by_length: whether a batch has examples of similar length. Default: if there is a seed.
+      order: the examples of each batch; `index` in the batches restores the order of the predictions.
       fill_remainder: fills the last batch of an epoch with its first example, sample_weight 0 and index -1, so
         that all batches have B.
       pad_to: the length of all batches, as in the original.
@@ -70,26 +126,7 @@ def bucketed_batches(
         raise InputError(
             f"`pad_to` must be no less than the longest example. Received {pad_to} < {lengths.max()}."
         )
-    per_epoch = batches_per_epoch(len(features), batch_size)
-    if by_length is None:
-        by_length = seed is not None
-
-    first_epoch, skip = divmod(skip_batches, per_epoch)
-    last_epoch = np.iinfo(np.int64).max if num_epochs is None else num_epochs
-
-    def rows_of(epoch):
-        return tf.data.Dataset.from_tensor_slices(_order(lengths, batch_size, seed, epoch, by_length))
-
-    with tf.device("CPU"):  # tf.data runs there
-        rows = rows_of(tf.constant(first_epoch, tf.int64)).skip(skip)
-    rows = rows.take(-1 if first_epoch < last_epoch else 0)
-    later = tf.data.Dataset.range(min(first_epoch + 1, last_epoch), last_epoch)
-    rows = rows.concatenate(later.flat_map(rows_of))
-    left = (
-        tf.data.INFINITE_CARDINALITY if num_epochs is None else max(0, num_epochs * per_epoch - skip_batches)
-    )
-    rows = rows.apply(tf.data.experimental.assert_cardinality(left))
-
+    rows = order.rows(lengths, batch_size)
     with tf.device("CPU"):
         gather = _gather_function(features, lengths, pad_to)
     batches = rows.map(
@@ -101,26 +138,6 @@ def bucketed_batches(
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
-
-
-def _order(lengths, batch_size: int, seed: int | None, epoch, by_length: bool):
-    """The rows of an epoch's batches, int32 [batches, B]; -1 fills the last one."""
-    rows = tf.range(len(lengths))
-    if seed is not None:
-        pair = tf.stack([tf.constant(seed, tf.int64), epoch])
-        rows = tf.random.experimental.stateless_shuffle(rows, seed=pair)
-    if by_length:
-        pools = tf.range(tf.size(rows)) // (_POOL * batch_size if seed is not None else len(lengths))
-        # The longest first, so that a lack of memory shows at once.
-        key = pools * (int(lengths.max()) + 1) - tf.gather(lengths, rows)
-        rows = tf.gather(rows, tf.argsort(key, stable=True))
-    per_epoch = batches_per_epoch(len(lengths), batch_size)
-    rows = tf.concat([rows, tf.fill([per_epoch * batch_size - len(lengths)], -1)], axis=0)
-    batches = tf.reshape(rows, [per_epoch, batch_size])
-    if seed is not None and by_length:
-        batch_seed = tf.random.experimental.stateless_fold_in(pair, _ORDER_OF_BATCHES)
-        batches = tf.random.experimental.stateless_shuffle(batches, seed=batch_seed)
-    return batches
 
 
 def _without_gaps(rows, keep_size: bool):

@@ -2,7 +2,7 @@
 
     paths --read_documents--> Document(sentences) ... --cut_documents--> none over a million characters
 
-The name of an input tells its format:
+The name of an input determines its format:
 
     book.txt            text, or any other name; `input_format` is its layout
     wiki.jsonl          one JSON object a line; also *.ndjson    ─┐

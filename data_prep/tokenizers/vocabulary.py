@@ -36,7 +36,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: str | os.PathLike, do_lower_case: bool = True) -> "Vocabulary":
-        """Reads a file, whose name tells the kind: a WordPiece vocabulary ends in .txt.
+        """Reads a file, whose name determines the kind: a WordPiece vocabulary ends in .txt.
 
         Raises:
           InputError: the file cannot be read.

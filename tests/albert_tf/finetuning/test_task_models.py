@@ -12,7 +12,7 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
-from data_prep.reading.task_batches import bucketed_batches
+from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG, TEXTS, N, fit, outputs
 from tests.albert_tf.model.test_encoder import make_encoder
 from tests.data_prep.conftest import model_file, story
@@ -258,7 +258,7 @@ def test_from_pretrained_with_other_dropout(source):
     )
 
 
-def test_seed_of_the_head(source):
+def test_the_seed_of_the_head(source):
     """The head's weights follow from the seed, the encoder's from the files."""
 
     def kernel(seed):
@@ -269,7 +269,7 @@ def test_seed_of_the_head(source):
     assert np.abs(kernel(1) - kernel(2)).max() > 0
 
 
-def test_with_dropout_computes_the_same(tiny_config):
+def test_a_copy_with_dropout_computes_the_same(tiny_config):
     encoder = make_encoder(tiny_config)
     other = with_dropout(encoder, 0.5)
     ids = {"input_ids": np.arange(8).reshape(2, 4)}
@@ -388,8 +388,10 @@ def test_loss_of_an_example_does_not_depend_on_padding():
     features, model = unequal_examples(), CASES["text"].build(None)
     for weight in model.trainable_variables:  # as after training: predictions differ
         weight.assign(weight + np.random.default_rng(0).normal(0, 0.2, weight.shape))
-    bucketed = losses_by_example(model, bucketed_batches(features, 8, seed=1))
-    padded = losses_by_example(model, bucketed_batches(features, 8, seed=None, pad_to=LONGEST_SEQUENCE))
+    bucketed = losses_by_example(model, bucketed_batches(features, 8, BatchOrder(1)))
+    padded = losses_by_example(
+        model, bucketed_batches(features, 8, BatchOrder(None), pad_to=LONGEST_SEQUENCE)
+    )
     assert bucketed.shape == (len(features),)
     assert bucketed.std() > 0.1
     np.testing.assert_allclose(bucketed, padded, atol=1e-5)
@@ -401,7 +403,7 @@ def test_training_does_not_depend_on_padding():
         model = CASES["text"].build(None, dropout=0.0)
         model.compile(ClippedAdamW(0.01), jit_compile=False)
         batches = bucketed_batches(
-            unequal_examples(), 8, seed=1, num_epochs=None, by_length=True, pad_to=pad_to
+            unequal_examples(), 8, BatchOrder(1, num_epochs=None, by_length=True), pad_to=pad_to
         )
         history = model.fit(batches, epochs=2, steps_per_epoch=5, shuffle=False, verbose=0).history
         histories.append(history["loss"])

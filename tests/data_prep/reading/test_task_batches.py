@@ -7,7 +7,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.reading import task_batches
-from data_prep.reading.task_batches import batches_per_epoch, bucketed_batches, by_falling_length
+from data_prep.reading.task_batches import BatchOrder, batches_per_epoch, bucketed_batches, by_falling_length
 
 
 def features(count=203, longest=40, seed=0):
@@ -35,13 +35,13 @@ def indices(batches):
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-@pytest.mark.parametrize("arguments", [{}, {"pad_to": 64}, {"by_length": True}])
-def test_a_batch_is_its_examples_padded(seed, arguments):
+@pytest.mark.parametrize(("pad_to", "by_length"), [(None, None), (64, None), (None, True)])
+def test_a_batch_is_its_examples_padded(seed, pad_to, by_length):
     examples = features(53)
-    for batch in taken(bucketed_batches(examples, 8, seed=seed, **arguments)):
+    for batch in taken(bucketed_batches(examples, 8, BatchOrder(seed, by_length=by_length), pad_to=pad_to)):
         rows = batch["index"]
         sizes = [examples[row]["input_ids"].size for row in rows]
-        T = arguments.get("pad_to", max(sizes))
+        T = pad_to or max(sizes)
         assert {name: values.shape for name, values in batch.items()} == {
             "input_ids": (len(rows), T),
             "input_mask": (len(rows), T),
@@ -69,7 +69,7 @@ def test_a_batch_is_its_examples_padded(seed, arguments):
 @pytest.mark.parametrize("by_length", [True, False])
 def test_every_epoch_has_every_example_once_in_another_order(count, by_length, monkeypatch):
     monkeypatch.setattr(task_batches, "_POOL", 4)
-    dataset = bucketed_batches(features(count), 8, seed=3, num_epochs=3, by_length=by_length)
+    dataset = bucketed_batches(features(count), 8, BatchOrder(3, num_epochs=3, by_length=by_length))
     batches = indices(taken(dataset))
     per_epoch = batches_per_epoch(count, 8)
     assert dataset.cardinality().numpy() == len(batches) == 3 * per_epoch
@@ -80,27 +80,29 @@ def test_every_epoch_has_every_example_once_in_another_order(count, by_length, m
 
 
 def test_the_order_follows_from_the_seed():
-    orders = [indices(taken(bucketed_batches(features(), 8, seed=seed, num_epochs=2))) for seed in (1, 1, 2)]
+    orders = [
+        indices(taken(bucketed_batches(features(), 8, BatchOrder(seed, num_epochs=2)))) for seed in (1, 1, 2)
+    ]
     assert orders[0] == orders[1] != orders[2]
 
 
 @pytest.mark.parametrize("skip", [1, 26, 60])
 @pytest.mark.parametrize("seed", [None, 5])
-def test_a_run_goes_on_where_it_was(skip, seed):
-    whole = indices(taken(bucketed_batches(features(), 8, seed=seed, num_epochs=None), 70))
-    rest = bucketed_batches(features(), 8, seed=seed, num_epochs=None, skip_batches=skip)
+def test_a_resumed_run_gets_the_remaining_batches(skip, seed):
+    whole = indices(taken(bucketed_batches(features(), 8, BatchOrder(seed, num_epochs=None)), 70))
+    rest = bucketed_batches(features(), 8, BatchOrder(seed, num_epochs=None, skip_batches=skip))
     assert indices(taken(rest, 70 - skip)) == whole[skip:]
-    finite = bucketed_batches(features(), 8, seed=seed, num_epochs=2, skip_batches=skip)
+    finite = bucketed_batches(features(), 8, BatchOrder(seed, num_epochs=2, skip_batches=skip))
     assert indices(taken(finite)) == whole[skip:52]
     assert finite.cardinality().numpy() == max(0, 52 - skip)
 
 
 def test_in_order_and_by_falling_length():
     examples = features()
-    assert list(itertools.chain(*indices(taken(bucketed_batches(examples, 8, seed=None))))) == list(
+    assert list(itertools.chain(*indices(taken(bucketed_batches(examples, 8, BatchOrder(None)))))) == list(
         range(203)
     )
-    batches = taken(bucketed_batches(examples, 8, seed=None, by_length=True))
+    batches = taken(bucketed_batches(examples, 8, BatchOrder(None, by_length=True)))
     lengths = [examples[row]["input_ids"].size for batch in batches for row in batch["index"]]
     assert lengths == sorted(lengths, reverse=True)
     order = list(itertools.chain(*indices(batches)))
@@ -108,10 +110,10 @@ def test_in_order_and_by_falling_length():
     assert order == by_falling_length(np.array([len(example["input_ids"]) for example in examples])).tolist()
 
 
-def test_a_last_batch_that_is_not_full():
-    sizes = [len(rows) for rows in indices(taken(bucketed_batches(features(), 8, seed=1)))]
+def test_the_last_batch():
+    sizes = [len(rows) for rows in indices(taken(bucketed_batches(features(), 8, BatchOrder(1))))]
     assert sorted(sizes) == [3] + [8] * 25
-    filled = taken(bucketed_batches(features(), 8, seed=1, fill_remainder=True))
+    filled = taken(bucketed_batches(features(), 8, BatchOrder(1), fill_remainder=True))
     assert {len(batch["index"]) for batch in filled} == {8}
     fillers = [batch for batch in filled if -1 in batch["index"]]
     assert len(fillers) == 1
@@ -121,7 +123,7 @@ def test_a_last_batch_that_is_not_full():
 
 
 def test_shapes_are_known_if_batches_are_filled():
-    spec = bucketed_batches(features(), 8, seed=1, pad_to=64, fill_remainder=True).element_spec
+    spec = bucketed_batches(features(), 8, BatchOrder(1), pad_to=64, fill_remainder=True).element_spec
     assert spec["input_ids"].shape == spec["input_mask"].shape == (8, 64)
     assert spec["choices"].shape == (8, 2, 64)
     assert spec["label"].shape == spec["index"].shape == (8,)
@@ -133,7 +135,7 @@ def test_little_padding_is_left():
     padded = {
         by_length: sum(
             batch["input_ids"].size
-            for batch in taken(bucketed_batches(examples, 16, seed=1, by_length=by_length))
+            for batch in taken(bucketed_batches(examples, 16, BatchOrder(1, by_length=by_length)))
         )
         for by_length in (True, False)
     }
@@ -141,17 +143,17 @@ def test_little_padding_is_left():
     assert padded[False] > 1.5 * real
 
 
-def test_lengths_of_batches_come_in_no_order():
+def test_batches_are_not_sorted_by_length():
     """A run that saw short texts first would learn lengths."""
-    batches = taken(bucketed_batches(features(5000), 16, seed=1))
+    batches = taken(bucketed_batches(features(5000), 16, BatchOrder(1)))
     lengths = np.array([batch["input_ids"].shape[1] for batch in batches])
     assert abs(np.corrcoef(lengths, np.arange(len(lengths)))[0, 1]) < 0.2
 
 
-def test_what_cannot_be_batched():
+def test_invalid_arguments():
     with pytest.raises(InputError, match="at least one example"):
-        bucketed_batches([], 8, seed=1)
+        bucketed_batches([], 8, BatchOrder(1))
     with pytest.raises(
         InputError, match="`pad_to` must be no less than the longest example. Received 16 < 40"
     ):
-        bucketed_batches(features(), 8, seed=1, pad_to=16)
+        bucketed_batches(features(), 8, BatchOrder(1), pad_to=16)
