@@ -25,7 +25,7 @@ class PeerSettings:
     Attributes:
       peers: the libraries.
       dtypes: bfloat16, float32 or both.
-      python: NAME=PATH of the interpreter for a library that has an environment of its own.
+      python: NAME=PATH of the interpreter for a library that needs its own environment.
       logs: a folder for what the libraries print.
       output: a JSON file for the results.
     """

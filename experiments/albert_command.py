@@ -1,4 +1,4 @@
-"""The `albert` command as a process of its own."""
+"""Runs the `albert` command in its own process."""
 
 import subprocess
 import sys

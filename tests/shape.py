@@ -1,8 +1,8 @@
-"""Figures on the shape of the source: how many files, how long, how long their functions are.
+"""Figures on the shape of the source: the number and length of files and functions.
 
     python -m tests.shape
 
-They are guides for judgement, not gates; tests/test_floors.py has the rules.
+They guide judgement; the rules are in tests/test_floors.py.
 """
 
 import ast
@@ -38,13 +38,13 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many named parameters a function has, `self` included."""
+    """The number of a function's named parameters, including `self`."""
     arguments = function.args
     return len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
 
 
 def figures(paths: list[Path]) -> dict[str, float]:
-    """What the table shows of some files."""
+    """The rows of the table for some files."""
     lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in paths]
     defined = [function for path in paths for function in functions(path)]
     lengths = [length(function) for function in defined]

@@ -1,4 +1,4 @@
-"""What the README and the pages about tasks show to paste works, and what they link to exists."""
+"""The examples of the README and of the pages about tasks work, and their links lead to files."""
 
 import itertools
 import re
@@ -77,7 +77,7 @@ def test_commands(command, tmp_path, monkeypatch):
         assert shutil.which("make")
 
 
-def test_there_is_something_to_paste():
+def test_the_pages_have_examples():
     assert len(SNIPPETS) == 5
     assert len([command for command in COMMANDS if command[0] == "albert"]) >= 20
 

@@ -89,7 +89,7 @@ def test_imports_go_down(module):
 
 
 def test_no_circles():
-    # A package's __init__ only says on which first use a name is imported.
+    # A package's __init__ imports names on their first use only.
     graph = {
         module: {name for name in imported_modules(module) if MODULES[name].name != "__init__.py"}
         for module in MODULES

@@ -20,7 +20,7 @@ def section(results: Results) -> str:
 
 
 def generated(results: Results) -> list[str]:
-    """What the page copies from the generated text."""
+    """The tables and comparisons that the page copies from the generated text."""
     sentences = (comparison_sentence(results, comparison) for comparison in results.comparisons)
     return [markdown_table(results), *(f"- {sentence}" for sentence in sentences)]
 

@@ -1,4 +1,4 @@
-"""Activations without the padding of their batch: (R, H) in place of (B*T, H), R the number of tokens."""
+"""Activations without the padding of their batch: (R, H) instead of (B*T, H), R the number of tokens."""
 
 from keras import ops
 
@@ -6,8 +6,8 @@ from keras import ops
 class Unpadding:
     """Where the tokens of a padded batch are.
 
-    The first position of each row counts as a token whatever the mask says, since the pooler reads it. In a row
-    that is masked entirely every position counts: attention there averages over all of them.
+    The first position of each row counts as a token regardless of the mask, because the pooler reads it. In a row
+    that is masked entirely, every position counts, because attention averages over all of them.
 
     Args:
       input_mask: integers (B, T), 1 for tokens.

@@ -1,4 +1,4 @@
-"""How many texts a second TensorFlow Serving answers over REST, and how soon.
+"""Measures throughput and latency of TensorFlow Serving over REST.
 
 python -m examples.serve.load_test --texts=texts.txt --clients=8 --requests=1000
 """

@@ -64,7 +64,7 @@ class Case:
     has_fixed_shapes: bool = True
 
     def build(self, dtype: str = "float32"):
-        """A fresh one with random weights, the same on every backend."""
+        """Builds it with random weights that are the same on every backend."""
         layer = self.make(dtype)
         if not layer.built:
             layer.build((None, H))
@@ -74,7 +74,7 @@ class Case:
         return layer
 
     def arguments(self, layer, inputs: dict, training: bool) -> tuple[tuple, dict]:
-        """What to call it with."""
+        """The arguments of a call."""
         has_training = "training" in inspect.signature(layer.call).parameters
         keywords = {**self.constants, **({"training": training} if has_training else {})}
         return ((inputs,), keywords) if isinstance(layer, keras.Model) else ((), {**inputs, **keywords})

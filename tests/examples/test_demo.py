@@ -24,7 +24,7 @@ def demo(*arguments) -> subprocess.CompletedProcess:
 def test_the_whole_journey_on_the_users_text(tmp_path):
     (tmp_path / "text").mkdir()
     write_story(tmp_path / "text" / "story.txt", documents=60)
-    for _ in range(2):  # the second one replaces what the first one made
+    for _ in range(2):  # the second run replaces the files of the first
         result = demo(f"--text={tmp_path}/text", f"--output={tmp_path}/demo", "--steps=20")
         assert result.returncode == 0, result.stderr
     assert "sentence-order accuracy" in result.stdout

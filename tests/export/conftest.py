@@ -1,4 +1,4 @@
-"""A model with a vocabulary of its own, in a format that only the readers know."""
+"""A model with its vocabulary, in a format that only our readers know."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def write_source(folder: Path, *without: str, vocabulary: Vocabulary | None = No
     folder.mkdir()
     weights = random_weights(CONFIG, *without)
     if "masked_lm" not in without:
-        weights["masked_lm/output_bias"][100:] += 3.0  # the best guesses are ids without a piece
+        weights["masked_lm/output_bias"][100:] += 3.0  # some of the best predictions are ids without a piece
     write_tf1(StoredModel("run", Path("nowhere"), CONFIG, weights, vocabulary), folder)
     return folder
 

@@ -40,7 +40,7 @@ def sentences(number: int, seed: int) -> list[str]:
 
 
 def write_classes(path: Path, number: int, seed: int) -> Path:
-    """Writes a CSV of texts; the label says whether the lighthouse occurs."""
+    """Writes a CSV of texts; the label is whether the lighthouse occurs."""
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["text", "label"])

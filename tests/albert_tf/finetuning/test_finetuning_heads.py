@@ -42,7 +42,7 @@ def test_linear_head(tiny_config, seeds, tokens):
 
 
 def test_dropout_of_the_linear_head(tiny_config, seeds, tokens):
-    """In training half of the values are 0 and the others twice as large."""
+    """In training, half of the values are 0 and the others are doubled."""
     head, weights = built(LinearHead(tiny_config.hidden_size, tiny_config, seeds, 0.5, name="linear"))
     head.output_dense.kernel.assign(np.eye(tiny_config.hidden_size))
     hidden, _ = tokens
@@ -80,7 +80,7 @@ def test_given_starts(tiny_config, seeds, tokens, training):
             np.testing.assert_allclose(outputs[name][row], array, atol=2e-5, err_msg=name)
 
 
-def test_beam_equals_the_search_one_start_after_the_other(tiny_config, seeds, tokens):
+def test_beam_equals_a_search_over_single_starts(tiny_config, seeds, tokens):
     head, weights = built(ConditionalSpanHead(tiny_config, seeds, beam=K))
     hidden, cannot_answer = tokens
     outputs = {name: np.asarray(array) for name, array in head(hidden, cannot_answer, search=True).items()}

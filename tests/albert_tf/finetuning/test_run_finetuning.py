@@ -136,7 +136,7 @@ def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_fil
 
 
 def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, tmp_path):
-    """Killed around step 8, with a last line of metrics.jsonl that is cut short."""
+    """Killed around step 8, with an incomplete last line in metrics.jsonl."""
     whole, run = tmp_path / "whole" / "seed_0", tmp_path / "run" / "seed_0"
     assert cli.main(finetuning_files.flags(tmp_path / "whole")) == 0
     stop = {"num_train_steps": 12}

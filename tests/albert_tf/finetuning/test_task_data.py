@@ -53,7 +53,7 @@ def test_classes():
         classes_of(find_task("classification"), examples[1:2])
 
 
-def test_numpy_batches_hold_every_row_once_and_only_rows_of_one_shape():
+def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
     def ids(*shape: int) -> dict[str, np.ndarray]:
         return {"input_ids": np.ones(shape, np.int32), "input_mask": np.ones(shape, np.int32)}
 

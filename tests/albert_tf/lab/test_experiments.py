@@ -104,7 +104,7 @@ def test_claims_and_measures_belong_to_the_table(experiment):
         assert set(row.paper) <= set(COLUMNS)
 
 
-def test_a_model_comes_after_the_one_that_it_starts_from():
+def test_models_follow_those_they_start_from():
     chain = EXPERIMENTS["table11"].rows[-1].variant
     depths = [variant.layers for variant in with_starts([chain])]
     assert depths == [1, 3, 6, 12, 24, 48]
@@ -127,7 +127,7 @@ PAPER_TABLES = {
 
 
 @pytest.mark.parametrize("table", PAPER_TABLES)
-def test_the_papers_average_is_that_of_its_tasks(table):
+def test_the_papers_average_is_the_mean_of_its_tasks(table):
     for row, scores in PAPER_TABLES[table].items():
         mean = statistics.fmean(scores[task] for task in paper.AVERAGED_TASKS)
         assert scores["average"] == pytest.approx(mean, abs=0.0501), (table, row)  # printed to a tenth

@@ -56,7 +56,7 @@ class InThisProcess(ProgramRunner):
 
 @pytest.fixture
 def ran(monkeypatch) -> list[str]:
-    """The programs that have run."""
+    """The programs that were run."""
     monkeypatch.setattr(InThisProcess, "ran", [], raising=False)
     monkeypatch.setattr(lab_run, "ProgramRunner", InThisProcess)
     return InThisProcess.ran
@@ -72,7 +72,7 @@ def laboratory(tmp_path_factory) -> LabSettings:
 
 
 def first_rows(name: str, number: int) -> Experiment:
-    """An experiment with as many of its rows as show how it works."""
+    """An experiment with only those rows that the test needs."""
     rows = EXPERIMENTS[name].rows[:number]
     names = {row.name for row in rows}
     claims = [claim for claim in EXPERIMENTS[name].claims if {claim.row, claim.than} <= names]
@@ -113,7 +113,7 @@ def test_every_experiment_runs(laboratory, ran, name, rows):
     assert "albert lab" in results.command
     ran.clear()
     run_experiment(first_rows(name, rows), laboratory, ABSURD)
-    assert ran == []  # everything is there, including the speed
+    assert ran == []  # all results exist, including the speed
     assert Results.read(folder) == results
 
 

@@ -95,7 +95,7 @@ def test_a_single_run_is_not_an_ensemble(tmp_path, rte):
 
 
 def test_metrics_are_the_papers(tmp_path):
-    """The metric that counts for each task, and GLUE's average."""
+    """The main metric of each task, and GLUE's average."""
     runs = []
     for task in ("cola", "sst-2", "mrpc", "qqp", "qnli", "rte", "wnli"):
         for seed in (0, 1):

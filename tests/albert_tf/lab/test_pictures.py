@@ -1,4 +1,4 @@
-"""Plots have their colors; how they look is for people to judge."""
+"""Plots have the expected colors; only people can judge how they look."""
 
 import matplotlib.image
 import pytest

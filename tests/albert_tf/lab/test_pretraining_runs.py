@@ -1,4 +1,4 @@
-"""The arithmetic of runs; test_lab_run.py trains some."""
+"""The arithmetic of runs; test_lab_run.py trains some of them."""
 
 import json
 
@@ -8,7 +8,7 @@ from albert_tf.lab.pretraining_runs import evaluations, fork_step, save_interval
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 9, 10, 11, 19, 95, 2000, 125_000])
-def test_a_fork_starts_from_a_checkpoint_that_is_kept(steps):
+def test_a_fork_starts_from_a_saved_checkpoint(steps):
     interval = save_interval(steps)
     saved = [step for step in range(1, steps + 1) if step % interval == 0 or step == steps]
     assert fork_step(steps) in saved[-6:]

@@ -11,19 +11,19 @@ def vectors(number: int, signal: float, seed: int) -> tuple[np.ndarray, np.ndarr
     return points.astype("float32"), labels
 
 
-def test_a_head_finds_what_is_in_the_vectors():
+def test_a_head_learns_information_in_the_vectors():
     found = probe(vectors(600, 1.0, 0), vectors(400, 1.0, 1), seed=1)
     assert found["accuracy"] > 0.95
     assert found["chance"] == pytest.approx(0.6, abs=0.06)
     assert (found["train_examples"], found["test_examples"]) == (600, 400)
 
 
-def test_of_many_examples_a_tenth_says_when_to_stop():
+def test_a_tenth_of_many_examples_determines_when_to_stop():
     found = probe(vectors(5000, 1.0, 0), vectors(400, 1.0, 1), seed=1)
     assert found["accuracy"] > 0.95
 
 
-def test_a_head_finds_nothing_where_there_is_nothing():
+def test_a_head_learns_nothing_from_noise():
     found = probe(vectors(5000, 0.0, 0), vectors(4000, 0.0, 1), seed=1)
     assert found["accuracy"] < found["chance"] + 0.03
 

@@ -58,7 +58,7 @@ def test_a_next_sentence_needs_another_document(books, tmp_path):
     lines.check({"train", "heldout"}, {"nsp"})
 
 
-def test_part_of_the_text_is_a_quarter_of_what_is_trained_on(books, tmp_path):
+def test_part_of_the_text_is_a_quarter_of_the_training_text(books, tmp_path):
     of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt"))
     part, train, heldout = (set(of_lab.paths(name)) for name in ("part", "train", "heldout"))
     assert part < train

@@ -186,7 +186,7 @@ def test_positions_and_intermediates_exclude_each_other(tiny_config):
 
 
 def test_training_without_dropout_computes_the_same(tiny_config):
-    """Training uses other formulas; the outputs must not show it."""
+    """Training uses other formulas; the outputs must be the same."""
     encoder, inputs = make_encoder(tiny_config), random_inputs(tiny_config)
     evaluating, training = encoder(inputs), encoder(inputs, training=True)
     for name, expected in evaluating.items():

@@ -23,7 +23,7 @@ def with_dropout(config, **changes) -> AlbertConfig:
 
 
 def gradients(config, *, jit_compile: bool = False, steps: int = 2, **model_flags) -> list[np.ndarray]:
-    """Gradients of the loss by all weights, in the second of two steps, whose masks differ from the first's."""
+    """The gradients of all weights in the second of two steps, which have different dropout masks."""
     model, batch = AlbertPretrainer(config, seed=3, **model_flags), pretraining_batch(config)
 
     @tf.function(jit_compile=jit_compile)
@@ -58,7 +58,7 @@ def test_remat_keeps_the_gradients_with_dropout(tiny_config, remat, changes, jit
 
 @pytest.mark.parametrize("remat", LEVELS)
 def test_masks_differ_between_steps(tiny_config, remat):
-    """Otherwise the equality above would show nothing about masks."""
+    """Otherwise the tests above would pass with wrong masks."""
     config = with_dropout(tiny_config)
     one, two = (gradients(config, remat=remat, steps=steps)[0] for steps in (1, 2))
     assert np.abs(one - two).max() > 1e-3
@@ -107,7 +107,7 @@ def test_what_each_level_recomputes(tiny_config):
     kept, activations, layers = map(count, (False, *LEVELS))
     for one in ("Softmax", "Tanh"):
         assert activations[one] == layers[one] == kept[one] + L
-    # Of the recomputed products TensorFlow and XLA leave out those whose results nothing reads.
+    # TensorFlow and XLA drop recomputed products whose results are not used.
     products = [
         operations["BatchMatMulV2"] + operations["MatMul"] for operations in (kept, activations, layers)
     ]

@@ -27,7 +27,7 @@ def centred(x, by: float):
 
 
 class Compiler:
-    """Compiles nothing, but keeps the names of the formulas that it was given."""
+    """Compiles nothing, but records the names of formulas."""
 
     def __init__(self):
         self.given = []
@@ -38,7 +38,7 @@ class Compiler:
 
 
 def compiled(x) -> list[str]:
-    """The formulas that were handed to the compiler."""
+    """The names of the formulas that the compiler received."""
     compiler = Compiler()
     with formulas_compiled_by(compiler):
         centred(x, 2.0)

@@ -20,7 +20,7 @@ def test_masked_lm_equals_the_numpy_oracle(tiny_config):
     weights["word_embeddings"] = model.encoder.embeddings.word_embeddings.numpy()
     for row in range(3):
         expected = reference.masked_lm_logits(tiny_config, weights, sequence_output[row], positions[row])
-        # Of the largest logit: the model computes only what the head reads, so the encoder rounds otherwise.
+        # Relative to the largest logit: the model computes only what the head reads, so rounding differs.
         np.testing.assert_allclose(logits[row], expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
 
 

@@ -1,4 +1,4 @@
-"""Without padding the tokens' outputs are the same, and the padding's are 0."""
+"""Removing padding does not change the outputs of tokens; those of padding are 0."""
 
 import keras
 import numpy as np
@@ -84,7 +84,7 @@ def test_positions(tiny_config):
 
 
 def test_training_keeps_padding(tiny_config):
-    """Shapes are then fixed, and dropout masks are those of a model that keeps padding."""
+    """Training keeps padding, so shapes are fixed and the dropout masks are the same."""
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), "hidden_dropout_prob": 0.5})
     inputs = random_inputs(config)
     one, other = (AlbertEncoder(config, seed=1, unpad=unpad) for unpad in (False, True))

@@ -85,7 +85,7 @@ def test_renaming_is_reversible(naming, name):
 
 
 @pytest.mark.parametrize("sharing", ["attention", "ffn", "none"])
-def test_formats_with_groups_get_one_for_each_layer(sharing):
+def test_formats_with_groups_get_a_group_for_each_layer(sharing):
     config = AlbertConfig(**SIZES, parameter_sharing=sharing)
     weights = random_weights(config)
     read = to_ours(to_theirs(weights, config, "tf1"), as_groups(config), "tf1", "here")
@@ -134,7 +134,7 @@ def test_impossible_numbers_of_blocks(arrays):
         to_ours(arrays, config, "tf1", "ckpt")
 
 
-def test_half_a_head_is_an_error_but_no_head_is_not(arrays):
+def test_an_incomplete_head_is_an_error_but_a_missing_one_is_not(arrays):
     del arrays["cls/seq_relationship/output_bias"]
     assert "1 name missing: cls/seq_relationship/output_bias" in refusal(arrays)
     del arrays["cls/seq_relationship/output_weights"]

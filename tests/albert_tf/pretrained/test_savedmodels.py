@@ -27,7 +27,7 @@ class Module(tf.train.Checkpoint):
 
 
 def save_garden(config: AlbertConfig, folder: Path, *without: str) -> dict[str, np.ndarray]:
-    """A SavedModel with the nodes that the reader looks for; its outputs mean nothing."""
+    """A SavedModel with the nodes that the reader looks for; its outputs are meaningless."""
     weights = random_weights(config, "sentence_order", *without)
     variables = {name: tf.Variable(a, name=name) for name, a in to_theirs(weights, config, "garden").items()}
 

@@ -53,7 +53,7 @@ def test_few_predictions():
     assert "20 predictions are at most 3.9% of 512 tokens, but 15% should be masked" in line
     assert "26% of the predictions fit" in line
     assert line.endswith("--max_predictions_per_seq=77")
-    # The original's T=128, P=20, and files that were to have fewer.
+    # No warning for the original's T=128 and P=20, or if the data was to have fewer masks.
     assert not warnings(changed(max_seq_length=128, max_predictions_per_seq=20), 90_000_000, None)
     manifest = manifest_of(masked_lm_prob=0.04, dupe_factor=1)
     assert not warnings(changed(max_predictions_per_seq=20), 90_000_000, manifest)

@@ -85,7 +85,7 @@ def test_compiled():
 @pytest.mark.parametrize(
     "options", [{}, pytest.param({"jit_compile": True, "accumulation_steps": 2}, marks=pytest.mark.xla)]
 )
-def test_two_devices_of_which_one_sees_it(options):
+def test_only_one_of_two_devices_has_the_bad_example(options):
     output = run_python("-m", "tests.albert_tf.pretraining.test_skipped_steps", json.dumps(options))
     assert_skipped(json.loads(output))
 

@@ -61,7 +61,7 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
     ],
 )
 def test_parallel_parts_equal_the_batch(one, options):
-    """Three parts do not divide a batch of eight, which is then computed whole."""
+    """A batch of eight cannot be split into three parts, so it is computed in one."""
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 

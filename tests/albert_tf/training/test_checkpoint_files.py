@@ -33,13 +33,13 @@ def folder(tmp_path):
 
 
 def newest(folder) -> tuple[int, list[str]]:
-    said: list[str] = []
-    found = newest_intact(folder, said.append)
+    notes: list[str] = []
+    found = newest_intact(folder, notes.append)
     assert found
     values = tf.Variable(np.zeros(1000, "float32"))
     tf.train.Checkpoint(values=values).read(found[1]).assert_consumed()
     assert set(values.numpy()) == {found[0]}
-    return found[0], said
+    return found[0], notes
 
 
 def test_intact(folder):
@@ -60,7 +60,7 @@ def test_cut_short(folder, name, kept):
     assert "using the one before it" in line
 
 
-def test_any_flipped_bit_of_values_is_noticed(folder):
+def test_any_flipped_bit_of_values_is_detected(folder):
     path = folder / "ckpt-3.data-00000-of-00001"
     content = path.read_bytes()
     rng = np.random.default_rng(0)
@@ -84,9 +84,9 @@ def test_a_flipped_bit_of_the_checksums(folder):
 def test_two_damaged(folder):
     (folder / "ckpt-3.data-00000-of-00001").unlink()
     (folder / "ckpt-2.index").write_bytes(b"")
-    step, said = newest(folder)
+    step, notes = newest(folder)
     assert step == 1
-    assert len(said) == 2
+    assert len(notes) == 2
 
 
 def test_none_is_intact(folder):

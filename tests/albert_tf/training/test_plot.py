@@ -49,8 +49,8 @@ def test_one_run_and_two(tmp_path, points):
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "curves.png"}
 
 
-def test_no_curve_of_pairs_if_there_are_none(tmp_path):
-    """A run with masked words only has panels of these, and nothing at 0."""
+def test_no_curve_of_sentence_pairs_without_pairs(tmp_path):
+    """A run with masked words only has their panels, and no line at 0."""
     nothing = {
         f"{prefix}sentence_order_{what}": 0.0 for prefix in ("", "eval_") for what in ("loss", "accuracy")
     }

@@ -110,18 +110,18 @@ def test_ngram_lengths_are_renormalised_where_fewer_words_are_left():
 
 @pytest.mark.slow
 def test_distributions():
-    """n-gram lengths with room for all, 80/10/10, and every word as likely as the next."""
+    """n-gram lengths while the budget allows all, 80/10/10, and equal probabilities for all words."""
     settings = MaskingSettings(max_predictions_per_seq=60, masked_lm_prob=0.01, ngram=3)
     lengths: collections.Counter = collections.Counter()
     kinds: collections.Counter = collections.Counter()
-    # é and 5 take turns: so a random token differs from the original 10 times in 11.
+    # é and 5 alternate. A random token differs from the original in 10 of 11 cases.
     a = [13, 14] * 1000
     for seed in range(300):
         example = build(a, [5] * 1000, settings, seed)
         pieces = [PIECES[i] for i in [CLS, *a, SEP, *[5] * 1000, SEP]]
         *_, spans = reference.mask(pieces, PIECES[5:], 0.01, 60, 3, np.random.default_rng(seed))
         assert sorted(chain.from_iterable(spans)) == example.masked_lm_positions.tolist()
-        lengths.update(len(span) for span in spans[:-2])  # the last ones feel the end of the budget
+        lengths.update(len(span) for span in spans[:-2])  # the budget truncates the last spans
         received = example.input_ids[example.masked_lm_positions]
         kinds["mask"] += int((received == MASK).sum())
         kinds["same"] += int((received == example.masked_lm_ids).sum())
@@ -134,7 +134,7 @@ def test_distributions():
 
 
 def test_spans_do_not_cross_the_separator():
-    """One word on each side: with three words wanted, only ever one is masked."""
+    """With one word in each segment, spans have one word, although three are allowed."""
     settings = MaskingSettings(max_predictions_per_seq=4, masked_lm_prob=0.3, ngram=3)
     for seed in range(100):
         example = build([5, 7], [6, 8], settings, seed)
@@ -148,7 +148,7 @@ def test_a_word_does_not_continue_across_the_separator():
 
 @pytest.mark.slow
 def test_distribution_of_100_000_examples():
-    """Masked share, 80/10/10, and the length of the first n-gram, which has room for all, within 1%."""
+    """The masked share, 80/10/10, and the length of the first n-gram, which the budget never limits, within 1%."""
     settings = MaskingSettings(20)
     pair = SegmentPair(np.array([13, 14] * 20, np.int32), np.array([14, 13] * 20, np.int32), False, 2)
     pieces = [PIECES[i] for i in [CLS, *pair.a, SEP, *pair.b, SEP]]

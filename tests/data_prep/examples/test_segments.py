@@ -87,7 +87,7 @@ def test_a_tenth_of_the_chunks_is_short():
 
 @pytest.mark.parametrize(("a", "b", "max_tokens"), [(9, 3, 5), (3, 9, 5), (5, 5, 7), (5, 5, 2), (2, 1, 9)])
 def test_truncation_has_the_original_distribution(a, b, max_tokens):
-    """The original's loop over tokens against the closed form: how many go where, and how often."""
+    """The closed form drops as many tokens from each end, equally often, as the original's loop over tokens."""
 
     def counts(truncate, rng):
         seen: dict = {}

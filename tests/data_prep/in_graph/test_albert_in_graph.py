@@ -120,7 +120,7 @@ def test_a_huge_line_among_short_ones(tokenizer, graph):
 
 
 def mixed_lines(data, count: int) -> list[str]:
-    """Real lines (English, German, Japanese and Chinese prose, GLUE, SQuAD) and nasty ones."""
+    """Real lines (English, German, Japanese and Chinese prose, GLUE, SQuAD) and difficult ones."""
     files = sorted(
         [*data.glob("books_en/*.md"), *data.glob("multilingual/*/*.txt"), *data.glob("glue/*/*.tsv")]
     )

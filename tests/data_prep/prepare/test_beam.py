@@ -141,7 +141,7 @@ def test_options_without_a_runner(texts, model_file, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_says_which_extra_is_missing(texts, model_file, tmp_path):
+def test_the_command_names_the_missing_extra(texts, model_file, tmp_path):
     """With apache_beam hidden, as on a machine that does not have it."""
     program = (
         "import sys; sys.modules['apache_beam'] = None; from albert_cli.cli import main; "
@@ -249,7 +249,7 @@ def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
         input_file="bucket://texts/*.txt",
         output_file="bucket://out/train.tfrecord",
     )
-    for _ in range(2):  # the second time over the first one's files
+    for _ in range(2):  # the second time replaces the files of the first
         manifest = on_beam(settings)
         assert manifest.shards == local.shards
         assert bucket["bucket://out/manifest.json"].decode() == manifest.to_json()
@@ -259,7 +259,7 @@ def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
             assert bucket[f"bucket://out/{name}"] == (tmp_path / name).read_bytes()
 
 
-def test_a_remote_file_is_named_where_it_is_wrong(texts, model_file, tmp_path, bucket):
+def test_errors_name_the_remote_file(texts, model_file, tmp_path, bucket):
     bucket["bucket://texts/text1.txt"] = b"Caf\xe9.\n"
     settings = settings_for(texts, model_file, tmp_path / "out", input_file="bucket://texts/*.txt")
     with pytest.raises(InputError, match="bucket://texts/text1.txt has the byte 0xe9 at offset 3"):

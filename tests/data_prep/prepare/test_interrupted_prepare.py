@@ -26,13 +26,13 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory) -> Path:
-    """Ten small parts or so."""
+    """Makes parts so small that the text has about ten."""
     return write_story(tmp_path_factory.mktemp("long") / "long.txt", documents=300, seed=1)
 
 
 @pytest.fixture(scope="module")
 def expected(text, model_file, tmp_path_factory) -> dict[str, bytes]:
-    """The shards of one undisturbed process that makes a single part."""
+    """The shards of an uninterrupted process that makes a single part."""
     folder = tmp_path_factory.mktemp("whole")
     prepare(make_settings(text, model_file, folder), show_progress=False)
     return without_manifest(contents(folder))
@@ -136,7 +136,7 @@ def test_finished_work_is_not_done_again(settings, expected, small_parts, monkey
     assert 50 < len(texts) < 250
 
 
-def test_shards_that_are_in_place_stay(settings, expected, small_parts, monkeypatch):
+def test_finished_shards_are_kept(settings, expected, small_parts, monkeypatch):
     """The disk fills up while the second shard is written."""
     merge_shard = local.merge_shard
 
@@ -159,7 +159,7 @@ def test_shards_that_are_in_place_stay(settings, expected, small_parts, monkeypa
 
 
 def test_a_limit_on_file_size_is_an_input_error(settings):
-    """The system's own limit stands in for a full disk; half a part never counts as complete."""
+    """The limit of the system stands in for a full disk; an incomplete part never counts as complete."""
     limited = ["bash", "-c", 'ulimit -f 40; exec "$@"', "-", *command(settings)]
     run = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 2
@@ -239,7 +239,7 @@ def test_a_long_document_is_cut_between_sentences():
     assert list(cut_document(Document(("x" * 300, "y")), 200)) == [Document(("x" * 300,)), Document(("y",))]
 
 
-def test_stretches_end_where_the_text_says(monkeypatch):
+def test_stretches_of_documents(monkeypatch):
     monkeypatch.setattr(text_documents, "MAX_DOCUMENT_CHARACTERS", 20)
     documents = [Document(("x" * 9,) * n) for n in (1, 2, 5, 1)]
     sizes = [[len(d.sentences) for d in stretch] for stretch in text_stretches(documents, 30)]

@@ -61,7 +61,7 @@ def test_the_features_are_the_schema(story, model_file, tmp_path):
 
 def test_every_example_is_a_stretch_of_a_document(model_file, tmp_path):
     """An example is found in the text once its masks and its swap are undone."""
-    # Every sentence is another one, so there is only one place to find it.
+    # All sentences are different, so each is found in one place only.
     text = "".join(f"Nobody sold {i} bottles.\nThe café painted {i}, for £{i}.\n" for i in range(1, 80))
     (tmp_path / "numbered.txt").write_text(text, encoding="utf-8")
     prepared(tmp_path / "numbered.txt", model_file, tmp_path, max_seq_length=64, dupe_factor=5)
@@ -234,7 +234,7 @@ def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
     assert "北" in console.file.getvalue()
 
 
-def test_outputs_that_cannot_be(story, model_file, tmp_path):
+def test_invalid_outputs(story, model_file, tmp_path):
     before = story.read_bytes()
     (tmp_path / "file").write_text("x")
     for output, message in [
@@ -250,7 +250,7 @@ def test_outputs_that_cannot_be(story, model_file, tmp_path):
     assert story.read_bytes() == before
 
 
-def test_what_a_killed_run_left_is_replaced(story, model_file, tmp_path):
+def test_files_of_a_killed_run_are_replaced(story, model_file, tmp_path):
     scratch = tmp_path / ".train.tfrecord.scratch"
     scratch.mkdir()
     (scratch / "0").write_bytes(b"half a record")
@@ -266,7 +266,7 @@ def test_no_document_with_two_sentences(model_file, tmp_path, text):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_failure_half_way_leaves_what_was_there(story, model_file, tmp_path):
+def test_a_failure_keeps_earlier_output(story, model_file, tmp_path):
     out = tmp_path / "out"
     prepared(story, model_file, out)
     before = contents(out)

@@ -63,6 +63,6 @@ def test_a_killed_worker_is_an_error():
     assert time.monotonic() - begin < 60
 
 
-def test_errors_of_jobs_come_through():
+def test_errors_of_jobs_are_raised():
     with Workers(2) as workers, pytest.raises(InputError, match="number 0"):
         list(workers.run(fail, range(20)))

@@ -151,7 +151,7 @@ def test_hosts_share_the_files(files):
 
 
 @pytest.mark.parametrize("num_hosts", [2, 3, 6])
-def test_hosts_batches_together_are_the_one_hosts_batch(files, num_hosts):
+def test_the_batches_of_all_hosts_form_the_batch_of_one_host(files, num_hosts):
     """With fewer files than hosts nothing is read twice or lost, and other numbers of hosts can resume."""
     fewer = files[:1]
     alone = stream(fewer, take=20, shuffle_seed=1, batch_size=6)

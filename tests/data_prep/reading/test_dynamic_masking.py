@@ -89,7 +89,7 @@ def test_words_of_one_piece_spend_the_whole_budget():
     assert result["masked_lm_weights"].sum(axis=1).tolist() == [77.0] * 50
 
 
-def test_same_key_same_masks_and_every_epoch_others():
+def test_masks_follow_from_the_key_and_differ_between_epochs():
     batch = unmasked([([5, 7] * 20, [6] * 30)] * 4, 96)
     first, again = (masked(batch, MaskingSettings(20), 3) for _ in range(2))
     assert all((first[name] == again[name]).all() for name in first)
@@ -149,7 +149,7 @@ def test_shares_equal_the_oracles():
 
 
 def test_runs_of_masked_words_are_as_long_as_numpys():
-    """In a sparsely masked text a run is nearly always one span; both meet the end of the budget alike."""
+    """With few masks, a run of masked words is nearly always one span; the budget limits both alike."""
     a, b, T, count = [13] * 500, [14] * 500, 1003, 1500
     settings = MaskingSettings(20, 0.02)
     result = masked(unmasked([(a, b)] * count, T), settings, 5)

@@ -220,7 +220,7 @@ def test_the_command(tmp_path, story, capsys, monkeypatch):
         ("a.txt", b"", "is empty"),
     ],
 )
-def test_bad_inputs_end_the_command_in_one_line(tmp_path, capsys, name, raw, message):
+def test_bad_input_is_reported_in_one_line(tmp_path, capsys, name, raw, message):
     (tmp_path / name).write_bytes(raw)
     arguments = [f"--input_file={tmp_path}/{name}", f"--output_prefix={tmp_path}/new/v", "--vocab_size=50"]
     assert main(["vocab", *arguments]) == 2
