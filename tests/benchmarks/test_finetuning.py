@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,21 +8,22 @@ from albert_tf.lab.peer_processes import Peer
 from benchmarks.finetuning import FinetuningBenchmarkSettings, compare_with_ours, main, sample, turn_table
 from benchmarks.finetuning_peers import Examples, Setup, shuffled
 from data_prep.errors import InputError
+from tests.benchmarks.finished_peers import finished_peer
 from tests.data_prep.conftest import model_file, story
 
 __all__ = ["model_file", "story"]
 
 
 def finished(name: str, steps: list[tuple[float, float]], examples: int, batches: int, T: int) -> Peer:
-    """A peer whose process has ended, with (seconds, user seconds) of its turns."""
-    peer = Peer(name, subprocess.Popen([sys.executable, "-c", ""]), first_step_seconds=3.0)
-    peer.process.wait()
+    """A peer whose turns took (seconds, user seconds)."""
     facts = {"examples": examples, "batches": batches, "padded_tokens": examples * T, "loss": 0.7}
-    peer.steps = [
-        {"seconds": seconds, "user_seconds": user, "peak_megabytes": 10.0 + user, **facts}
-        for seconds, user in steps
-    ]
-    return peer
+    return finished_peer(
+        name,
+        [
+            {"seconds": seconds, "user_seconds": user, "peak_megabytes": 10.0 + user, **facts}
+            for seconds, user in steps
+        ],
+    )
 
 
 def some_examples(turns=2, per_turn=10):

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -9,26 +7,21 @@ from albert_tf.lab.peer_processes import Peer
 from benchmarks.inference import Cell, InferenceSettings, cells, compare, latency_table
 from benchmarks.inference_peers import batch
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from tests.benchmarks.finished_peers import finished_peer
 from tests.data_prep.conftest import model_file, story
 
 __all__ = ["model_file", "story"]
 
 
 def finished(name: str, seconds: list[float], value: float = 1.0) -> Peer:
-    """A peer whose process has ended."""
-    peer = Peer(name, subprocess.Popen([sys.executable, "-c", ""]), first_step_seconds=3.0)
-    peer.process.wait()
-    peer.steps = [
-        {
-            "seconds": each,
-            "user_seconds": 2 * each,
-            "peak_megabytes": 10.0,
-            "value": value,
-            "load_seconds": 1.0,
-        }
-        for each in seconds
-    ]
-    return peer
+    """A peer whose steps took these times."""
+    return finished_peer(
+        name,
+        [
+            {"seconds": each, "user_seconds": 2 * each, "value": value, "load_seconds": 1.0}
+            for each in seconds
+        ],
+    )
 
 
 def test_a_batch_is_the_same_in_every_process_and_padding_is_zero():

@@ -1,23 +1,21 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.train_step import compare_with_best, model_flops, step_table
 from benchmarks.train_step_peers import batch
+from tests.benchmarks.finished_peers import finished_peer
 
 
 def finished(name: str, steps: list[tuple[float, float]], loss: float = 1.0) -> Peer:
-    """A peer whose process has ended, with (seconds, user seconds) of its steps."""
-    peer = Peer(name, subprocess.Popen([sys.executable, "-c", ""]), first_step_seconds=3.0)
-    peer.process.wait()
-    peer.steps = [
-        {"seconds": seconds, "user_seconds": user, "peak_megabytes": 10.0 + seconds, "loss": loss}
-        for seconds, user in steps
-    ]
-    return peer
+    """A peer whose steps took (seconds, user seconds)."""
+    return finished_peer(
+        name,
+        [
+            {"seconds": seconds, "user_seconds": user, "peak_megabytes": 10.0 + seconds, "loss": loss}
+            for seconds, user in steps
+        ],
+    )
 
 
 def test_flops_are_six_per_weight_and_token_plus_attention():
