@@ -263,8 +263,7 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
     documents = step("read", lambda: read_documents([text]))[:50]
     steps["read"] *= sum(d.num_bytes for d in documents) / text.stat().st_size
     encoded = step("tokenize", lambda: (tokenizer.encode_batch(list(d.sentences)) for d in documents))
-    masking = prepare_settings(settings).masking_settings
-    predictions = masking.max_predictions_per_seq
+    masking, features = prepare_settings(settings).masking_settings, prepare_settings(settings).features
     vocabulary = MaskingVocabulary.of(tokenizer)
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []
@@ -281,7 +280,7 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
             )
             serialized = step(
                 "serialize",
-                lambda e=examples: map(framed, serialize_batch(e, settings.max_seq_length, predictions)),
+                lambda e=examples: map(framed, serialize_batch(e, features)),
             )
             for example, record in zip(examples, serialized, strict=True):
                 sizes = (len(record), len(example.input_ids), len(example.masked_lm_ids), example.swapped)

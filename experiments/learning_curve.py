@@ -148,7 +148,7 @@ def prepare(settings: CurveSettings, stage: Stage, part: str, books: str) -> str
             spm_model_file=settings.output / "vocabulary.model",
             max_seq_length=stage.max_seq_length,
             sentence_objective=stage.objective,
-            # Training: other pairs in each of five passes. Held out: masks never change.
+            # Training: other chunks in each of five passes. Held out: pairs and masks never change.
             dupe_factor=5 if part == "train" else 1,
             masking="dynamic" if part == "train" else "static",
         )

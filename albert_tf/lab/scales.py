@@ -28,7 +28,7 @@ class Scale:
       learning_rate: the peak.
       optimizer: lamb, the paper's, or adamw.
       dropout: the rate of models "with dropout".
-      dupe_factor: passes over the text, each with other sentence pairs; masks change every epoch.
+      dupe_factor: passes over the text, each with other chunks; pairs and masks change every epoch.
       max_eval_steps: batches of 64 held-out examples per evaluation.
       probe_examples: examples to train fresh heads on.
       finetuning: task -> (epochs, learning rate); None for the paper's Table 14.

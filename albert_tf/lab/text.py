@@ -163,7 +163,7 @@ class LabText:
             language=settings.language,
             max_seq_length=settings.max_seq_length,
             sentence_objective=objective,
-            # Training: other pairs in each pass, new masks in each epoch. Held out: always the same.
+            # Training: other chunks in each pass, new pairs and masks in each epoch. Held out: always the same.
             dupe_factor=1 if held_out else self.lab.scale.dupe_factor,
             masking="static" if held_out else "dynamic",
         )

@@ -51,7 +51,7 @@ def _many_passes(
     settings: ResolvedPretrainingSettings, examples: int, manifest: Manifest | None
 ) -> str | None:
     epochs = settings.num_train_steps * settings.train_batch_size / examples
-    copies = manifest.settings.dupe_factor if manifest else 1
+    copies = manifest.settings.passes if manifest else 1
     if epochs * copies <= _MANY_PASSES:
         return None
     text = f"the {examples:,} examples {epochs:,.0f} times"

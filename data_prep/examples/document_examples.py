@@ -1,22 +1,72 @@
 """Turns a document into examples, and examples into records.
 
 Document --encode--> ids --pairs--> SegmentPair --masked_example--> MaskedExample --serialize--> record
+                         --sentence_chunks--> ChunkExample, cut and masked in training --serialize--> record
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from data_prep.examples.masking import MaskedExample, MaskingVocabulary, masked_example, unmasked_example
 from data_prep.examples.partners import NextSegment, PartnerPool
-from data_prep.examples.segments import SegmentPair, next_sentence_pairs, segment_pairs, single_segments
+from data_prep.examples.segments import (
+    Chunk,
+    SegmentPair,
+    next_sentence_pairs,
+    segment_pairs,
+    sentence_chunks,
+    single_segments,
+)
 from data_prep.examples.settings import PrepareSettings
 from data_prep.text.documents import Document
-from data_prep.tfrecord.schema import pretraining_features
+from data_prep.tfrecord.schema import Feature
 from data_prep.tfrecord.serialization import serialize_examples
 from data_prep.tokenizers.vocabulary import Tokenizer
+
+
+@dataclass(frozen=True)
+class ChunkExample:
+    """A chunk with the boundaries that masking needs.
+
+    Attributes:
+      chunk: the sentences.
+      token_boundary: int32 [n], 1 where a word starts.
+    """
+
+    chunk: Chunk
+    token_boundary: np.ndarray
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The values of `chunk_features`."""
+        return {
+            "input_ids": self.chunk.ids,
+            "token_boundary": self.token_boundary,
+            "sentence_starts": self.chunk.sentence_starts,
+        }
+
+
+class PlacedExample(NamedTuple):
+    """An example, its place in the output, and the numbers that the manifest adds up.
+
+    Attributes:
+      key: a random 64-bit number, which decides the example's shard and its place there.
+      example: the example.
+      tokens: number of its tokens in training, including [CLS] and [SEP].
+      masked: number of its masked tokens; 0 if training draws them.
+      swapped: its label; False if training draws it.
+    """
+
+    key: int
+    example: MaskedExample | ChunkExample
+    tokens: int
+    masked: int
+    swapped: bool
 
 
 def document_examples(
@@ -25,7 +75,7 @@ def document_examples(
     settings: PrepareSettings,
     counts: Counter,
     partners: PartnerPool | None = None,
-) -> Iterator[tuple[int, MaskedExample]]:
+) -> Iterator[PlacedExample]:
     """All examples of one document, one duplicate after the other.
 
     Args:
@@ -34,33 +84,63 @@ def document_examples(
       settings: lengths, probabilities, seed.
       counts: the numbers of documents, sentences, tokens, examples, ... are added to it.
       partners: other documents, for `sentence_objective="nsp"`.
-
-    Yields:
-      (key, example): a random 64-bit key, which decides the example's shard and its place there.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
     vocabulary = MaskingVocabulary.of(tokenizer)
-    masking = settings.masking_settings
     next_segment = partners.chooser(document) if partners else None
     counts["documents"] += 1
     counts["sentences"] += len(sentences)
     counts["tokens"] += sum(map(len, sentences))
-    for duplicate in range(settings.dupe_factor):
+    for duplicate in range(settings.passes):
         rng = document_generator(document, settings.random_seed, duplicate)
-        paired = 0
-        for pair in _pairs(sentences, settings, rng, next_segment):
-            if settings.masking == "dynamic":
-                example = unmasked_example(pair, vocabulary)
-            else:
-                example = masked_example(pair, vocabulary, masking, rng)
-            yield rng.bit_generator.random_raw(), example
-            paired += pair.num_sentences
+        if settings.stores_chunks:
+            examples = _chunk_examples(sentences, settings, rng, vocabulary)
+        else:
+            examples = _pair_examples(
+                _pairs(sentences, settings, rng, next_segment), settings, rng, vocabulary
+            )
+        used = 0
+        for placed, num_sentences in examples:
+            yield placed
+            used += num_sentences
             counts["examples"] += 1
-            counts["example_tokens"] += len(example.input_ids)
-            counts["masked_tokens"] += len(example.masked_lm_positions)
-            counts["swapped_examples"] += pair.swapped
-        counts["dropped_sentences"] += len(sentences) - paired
+            counts["example_tokens"] += placed.tokens
+            counts["masked_tokens"] += placed.masked
+            counts["swapped_examples"] += placed.swapped
+        counts["dropped_sentences"] += len(sentences) - used
         counts["duplicate_bytes"] += document.num_bytes
+
+
+def _chunk_examples(
+    sentences: list[np.ndarray],
+    settings: PrepareSettings,
+    rng: np.random.Generator,
+    vocabulary: MaskingVocabulary,
+) -> Iterator[tuple[PlacedExample, int]]:
+    """Yields each example and the number of its sentences."""
+    most = settings.max_seq_length - 3
+    for chunk in sentence_chunks(sentences, most, settings.short_seq_prob, rng):
+        example = ChunkExample(chunk, vocabulary.starts_word[chunk.ids].astype(np.int32))
+        tokens = min(len(chunk.ids), most) + 3
+        yield PlacedExample(rng.bit_generator.random_raw(), example, tokens, 0, False), chunk.num_sentences
+
+
+def _pair_examples(
+    pairs: Iterator[SegmentPair],
+    settings: PrepareSettings,
+    rng: np.random.Generator,
+    vocabulary: MaskingVocabulary,
+) -> Iterator[tuple[PlacedExample, int]]:
+    """Yields each example and the number of its sentences."""
+    masking = settings.masking_settings
+    for pair in pairs:
+        if settings.masking == "dynamic":
+            example = unmasked_example(pair, vocabulary)
+        else:
+            example = masked_example(pair, vocabulary, masking, rng)
+        tokens, masked = len(example.input_ids), len(example.masked_lm_positions)
+        key = rng.bit_generator.random_raw()
+        yield PlacedExample(key, example, tokens, masked, pair.swapped), pair.num_sentences
 
 
 def _pairs(
@@ -85,32 +165,17 @@ def document_generator(document: Document, seed: int, duplicate: int) -> np.rand
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key.digest(), "little")))
 
 
-def serialize(example: MaskedExample, max_seq_length: int, max_predictions_per_seq: int) -> bytes:
-    """Serializes one example; see `serialize_batch`."""
-    return serialize_batch([example], max_seq_length, max_predictions_per_seq)[0]
-
-
 def serialize_batch(
-    examples: Sequence[MaskedExample], max_seq_length: int, max_predictions_per_seq: int
+    examples: Sequence[MaskedExample | ChunkExample], features: Mapping[str, Feature]
 ) -> list[bytes]:
-    """Pads and serializes examples as tf.train.Examples with the features of `schema.py`.
+    """Serializes examples as tf.train.Examples.
 
     Args:
-      examples: each of n <= max_seq_length tokens, m <= max_predictions_per_seq predictions.
-      max_seq_length: T.
-      max_predictions_per_seq: P.
+      examples: of one kind, at most as long as the features.
+      features: `PrepareSettings.features`.
 
     Returns:
       The records; the same bytes for the same example.
     """
-    columns = {
-        "input_ids": [example.input_ids for example in examples],
-        "input_mask": [np.ones(len(example.input_ids), bool) for example in examples],
-        "segment_ids": [example.segment_ids for example in examples],
-        "token_boundary": [example.token_boundary for example in examples],
-        "masked_lm_positions": [example.masked_lm_positions for example in examples],
-        "masked_lm_ids": [example.masked_lm_ids for example in examples],
-        "masked_lm_weights": [np.ones(len(example.masked_lm_ids), np.float32) for example in examples],
-        "next_sentence_labels": [np.array([example.swapped]) for example in examples],
-    }
-    return serialize_examples(pretraining_features(max_seq_length, max_predictions_per_seq), columns)
+    rows = [example.columns for example in examples]
+    return serialize_examples(features, {name: [row[name] for row in rows] for name in features})

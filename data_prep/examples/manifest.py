@@ -26,7 +26,8 @@ class ExampleCounts:
 
     Attributes:
       documents, sentences, tokens: in the text, each counted once.
-      examples, example_tokens, masked_tokens, swapped_examples: in the output.
+      examples, example_tokens, masked_tokens, swapped_examples: in the output. What training draws is 0 here and
+        not in the file.
       dropped_sentences: single sentences left over at the ends of documents, over all duplicates.
     """
 
@@ -35,8 +36,8 @@ class ExampleCounts:
     tokens: int
     examples: int
     example_tokens: int
-    masked_tokens: int
-    swapped_examples: int
+    masked_tokens: int = field(default=0, kw_only=True)
+    swapped_examples: int = field(default=0, kw_only=True)
     dropped_sentences: int
 
     @classmethod
@@ -54,7 +55,7 @@ class Shard:
       examples: how many it holds.
       bytes: its size.
       crc32c: the CRC-32C of the whole file, hexadecimal; empty if unknown.
-      example_tokens, masked_tokens, swapped_examples: how many it holds.
+      example_tokens, masked_tokens, swapped_examples: how many it holds; 0 if training draws them.
     """
 
     file: str
@@ -185,15 +186,20 @@ class Manifest:
     def to_json(self) -> str:
         """The text of the file."""
         values = {
-            "counts": dataclasses.asdict(self.counts),
+            "counts": self._counted(self.counts),
             "settings": self.settings.output_settings,
             "seed": self.settings.random_seed,
             "vocabulary": dataclasses.asdict(self.vocabulary),
             "inputs": [dataclasses.asdict(each) for each in self.inputs],
-            "shards": [dataclasses.asdict(each) for each in self.shards],
+            "shards": [self._counted(each) for each in self.shards],
             "versions": self.versions,
         }
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+    def _counted(self, counts: ExampleCounts | Shard) -> dict[str, Any]:
+        """The values of a row that are known."""
+        values = dataclasses.asdict(counts)
+        return {name: value for name, value in values.items() if name not in self.settings.uncounted}
 
     def shard(self, name: str) -> Shard:
         """The row of a file."""

@@ -89,6 +89,20 @@ class MaskedExample:
     masked_lm_ids: np.ndarray
     swapped: bool
 
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The values of `pretraining_features`, not padded."""
+        return {
+            "input_ids": self.input_ids,
+            "input_mask": np.ones(len(self.input_ids), bool),
+            "segment_ids": self.segment_ids,
+            "token_boundary": self.token_boundary,
+            "masked_lm_positions": self.masked_lm_positions,
+            "masked_lm_ids": self.masked_lm_ids,
+            "masked_lm_weights": np.ones(len(self.masked_lm_ids), np.float32),
+            "next_sentence_labels": np.array([self.swapped]),
+        }
+
 
 def masked_example(
     pair: SegmentPair, vocabulary: MaskingVocabulary, settings: MaskingSettings, rng: np.random.Generator

@@ -1,6 +1,8 @@
 """Cuts documents into pairs of segments, in order or swapped (paper, section 3.1, sentence-order prediction).
 
-sentences --chunks--> [begin, end) --sentence_order_pair--> SegmentPair(a, b, swapped)
+sentences --sentence_chunks--> Chunk --sentence_order_pair--> SegmentPair(a, b, swapped)
+
+With `--masking=dynamic` the second step is left to the reader, which repeats it in every epoch.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,13 +28,28 @@ class SegmentPair:
     num_sentences: int
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive sentences of a document, two or more, before they are cut into a pair.
+
+    Attributes:
+      ids: of all tokens, int32 [n].
+      sentence_starts: where each sentence but the first starts, int64 [num_sentences - 1].
+    """
+
+    ids: np.ndarray
+    sentence_starts: np.ndarray
+
+    @property
+    def num_sentences(self) -> int:
+        """The number of sentences."""
+        return len(self.sentence_starts) + 1
+
+
 def segment_pairs(
     document: list[np.ndarray], max_tokens: int, short_seq_prob: float, rng: np.random.Generator
 ) -> Iterator[SegmentPair]:
     """Cuts a document into pairs, from its first sentence to its last.
-
-    A single sentence left over at the end gives no pair. (The original pairs it with a random document and labels
-    that "swapped".)
 
     Args:
       document: the ids of each sentence, int32 [at least 1].
@@ -46,12 +63,33 @@ def segment_pairs(
     >>> [(pair.a, pair.b, pair.swapped) for pair in segment_pairs([[7, 8], [9]], 125, 0.1, rng)]
     [(array([9]), array([7, 8]), True)]
     """
-    lengths = [len(sentence) for sentence in document]
-    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    for chunk in sentence_chunks(document, max_tokens, short_seq_prob, rng):
+        yield sentence_order_pair(chunk, max_tokens, rng)
+
+
+def sentence_chunks(
+    document: list[np.ndarray], max_tokens: int, short_seq_prob: float, rng: np.random.Generator
+) -> Iterator[Chunk]:
+    """Groups the sentences of a document into chunks of two sentences or more.
+
+    A single sentence left over at the end gives no chunk. (The original pairs it with a random document and labels
+    that "swapped".)
+
+    Args:
+      document: the ids of each sentence, int32 [at least 1].
+      max_tokens: the number of tokens from which a chunk is complete, max_seq_length - 3.
+      short_seq_prob: share of chunks that aim at a random shorter length.
+      rng: source of every draw.
+
+    >>> next(sentence_chunks([[7, 8], [9]], 125, 0.1, rng))
+    Chunk(ids=array([7, 8, 9]), sentence_starts=array([2]))
+    """
+    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
     tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
     for begin, end in chunks(offsets, max_tokens, short_seq_prob, rng):
         if end - begin >= 2:
-            yield sentence_order_pair(tokens, offsets[begin : end + 1], max_tokens, rng)
+            first = offsets[begin]
+            yield Chunk(tokens[first : offsets[end]], offsets[begin + 1 : end] - first)
 
 
 def single_segments(
@@ -156,25 +194,21 @@ def _chunk_end(offsets: np.ndarray, begin: int, target: int) -> int:
     return min(max(reached, begin + 2), len(offsets) - 1)
 
 
-def sentence_order_pair(
-    tokens: np.ndarray, offsets: np.ndarray, max_tokens: int, rng: np.random.Generator
-) -> SegmentPair:
+def sentence_order_pair(chunk: Chunk, max_tokens: int, rng: np.random.Generator) -> SegmentPair:
     """Cuts a chunk at a random sentence boundary, and swaps the two segments with p = .5.
 
     Args:
-      tokens: ids of the document, int32 [tokens].
-      offsets: start of each sentence of the chunk, and its end, int64 [sentences + 1], sentences >= 2.
+      chunk: its sentences.
       max_tokens: most tokens in the pair.
       rng: source of the draws.
     """
-    num_sentences = len(offsets) - 1
-    cut = offsets[rng.integers(1, num_sentences)]
-    a, b = tokens[offsets[0] : cut], tokens[cut : offsets[-1]]
+    cut = chunk.sentence_starts[rng.integers(len(chunk.sentence_starts))]
+    a, b = chunk.ids[:cut], chunk.ids[cut:]
     swapped = bool(rng.random() < 0.5)
     if swapped:
         a, b = b, a
     a, b = truncate_pair(a, b, max_tokens, rng)
-    return SegmentPair(a, b, swapped, num_sentences)
+    return SegmentPair(a, b, swapped, chunk.num_sentences)
 
 
 def truncate_pair(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from data_prep.errors import InputError, check_at_least
 from data_prep.examples.masking import MaskingSettings
 from data_prep.text.documents import InputFormat
+from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
 from data_prep.tokenizers.vocabulary import vocabulary_from_flags
 
 
@@ -31,14 +32,15 @@ class PrepareSettings:
       max_predictions_per_seq: P, the most masked tokens in an example. Default: masked_lm_prob * T, rounded
         up: 77 for 512 tokens. (The original's 20 masks at most 3.9% of 512.)
       masked_lm_prob: share of the tokens that are masked.
-      dupe_factor: number of passes over the text, each with other pairs and masks.
+      dupe_factor: number of passes over the text, each with other pairs and masks. Default: 40 with static
+        masking, 1 with dynamic; more then only group the sentences differently.
       short_seq_prob: share of examples that aim at a random shorter length.
       ngram: most words in a masked span.
       favor_shorter_ngram: a span of n words has probability proportional to 1/n; if false, longer spans are
         more probable by the same weights.
       do_whole_word_mask: the pieces of a word are masked together.
-      masking: "static" masks now; "dynamic" leaves masking to training, which draws new masks in every epoch,
-        so that dupe_factor=1 is enough.
+      masking: "static" masks now; "dynamic" leaves masking to training, which draws new masks in every epoch. For
+        sentence_objective=sop it also draws anew where the two segments are cut and whether they are swapped.
       sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
         another document (BERT); "none" makes single segments.
       random_seed: seed of all draws.
@@ -60,7 +62,7 @@ class PrepareSettings:
     max_seq_length: int = 512
     max_predictions_per_seq: int | None = None
     masked_lm_prob: float = 0.15
-    dupe_factor: int = 40
+    dupe_factor: int | None = None
     short_seq_prob: float = 0.1
     ngram: int = 3
     favor_shorter_ngram: bool = True
@@ -87,9 +89,29 @@ class PrepareSettings:
         return math.ceil(round(self.masked_lm_prob * self.max_seq_length, 6))
 
     @property
-    def stored_predictions(self) -> int:
-        """The P of the records: 0 if masking is left to training."""
-        return self.predictions if self.masking == "static" else 0
+    def passes(self) -> int:
+        """`dupe_factor` or its default."""
+        if self.dupe_factor is not None:
+            return self.dupe_factor
+        return 40 if self.masking == "static" else 1
+
+    @property
+    def stores_chunks(self) -> bool:
+        """Whether training draws the sentence pairs, too."""
+        return self.masking == "dynamic" and self.sentence_objective == "sop"
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """The features of the records."""
+        if self.stores_chunks:
+            return chunk_features()
+        return pretraining_features(self.max_seq_length, self.predictions if self.masking == "static" else 0)
+
+    @property
+    def uncounted(self) -> set[str]:
+        """The counts that are unknown before training."""
+        names = {"masked_tokens"} if self.masking == "dynamic" else set()
+        return names | ({"swapped_examples"} if self.stores_chunks else set())
 
     @property
     def masking_settings(self) -> MaskingSettings:
@@ -104,8 +126,9 @@ class PrepareSettings:
 
     @property
     def output_settings(self) -> dict[str, Any]:
-        """The flags that decide the output, by name, with the P that is used."""
-        values = {**dataclasses.asdict(self), "max_predictions_per_seq": self.predictions}
+        """The flags that decide the output, by name, with the defaults filled in."""
+        defaults = {"max_predictions_per_seq": self.predictions, "dupe_factor": self.passes}
+        values = {**dataclasses.asdict(self), **defaults}
         return {name: value for name, value in values.items() if name not in _NOT_IN_THE_OUTPUT}
 
 

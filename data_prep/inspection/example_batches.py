@@ -13,6 +13,7 @@ from data_prep.tfrecord.records import is_gzip
 from data_prep.tfrecord.schema import Feature, pretraining_features
 
 _BATCH = 512  # examples
+_NO_VALUE = np.iinfo(np.int64).min  # no feature has it
 
 
 class ExampleBatch(NamedTuple):
@@ -20,7 +21,8 @@ class ExampleBatch(NamedTuple):
 
     Attributes:
       first: the number of the first one in its file, from 0.
-      values: feature -> array [examples, length], int64 or float32, under the original's names.
+      values: feature -> array [examples, length], int64 or float32, under the original's names. Those of chunks
+        are padded with zeros to the longest chunk; their `input_mask`, 1 for a token, is not in the file.
     """
 
     first: int
@@ -54,8 +56,11 @@ def read_batches(path: Path) -> Iterator[ExampleBatch]:
         layout = layout or ExampleLayout.of(records[0], path)
         features = layout.features
         if "token_boundary" in parse_record(records[0], path):  # training does not need it in masked examples
-            features["token_boundary"] = pretraining_features(layout.max_seq_length, 0)["token_boundary"]
+            boundary = pretraining_features(layout.max_seq_length, 0)["token_boundary"]
+            features.setdefault("token_boundary", boundary)
         values = _parse(records, features, path, first)
+        if layout.holds_chunks:
+            values = _padded(values, path, first)
         yield ExampleBatch(first, {layout.original_name(name): array for name, array in values.items()})
         first += len(records)
     if not first:
@@ -76,10 +81,7 @@ def _next(batches: Iterator[np.ndarray], path: Path, first: int) -> np.ndarray |
 def _parse(
     records: np.ndarray, features: dict[str, Feature], path: Path, first: int
 ) -> dict[str, np.ndarray]:
-    spec = {
-        name: tf.io.FixedLenFeature([feature.length], getattr(tf, feature.dtype))
-        for name, feature in features.items()
-    }
+    spec = {name: _parsed_as(feature) for name, feature in features.items()}
     try:
         parsed = tf.io.parse_example(records, spec)
     except tf.errors.InvalidArgumentError:
@@ -90,6 +92,28 @@ def _parse(
                 check_feature(name, feature, found, place)
         raise  # parse_example rejects what the checks above accept
     return {name: values.numpy() for name, values in parsed.items()}
+
+
+def _parsed_as(feature: Feature):
+    dtype = getattr(tf, feature.dtype)
+    if feature.length is None:
+        return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True, default_value=_NO_VALUE)
+    return tf.io.FixedLenFeature([feature.length], dtype)
+
+
+def _padded(values: dict[str, np.ndarray], path: Path, first: int) -> dict[str, np.ndarray]:
+    """Chunks padded with zeros, and their `input_mask`."""
+    lengths = {name: (array != _NO_VALUE).sum(axis=1) for name, array in values.items()}
+    wrong = np.flatnonzero(lengths["token_boundary"] != lengths["input_ids"])
+    if len(wrong):
+        raise InputError(
+            f"`token_boundary` must have a value for each of `input_ids`. {path}, record {first + wrong[0]} has "
+            f"{lengths['token_boundary'][wrong[0]]} for {lengths['input_ids'][wrong[0]]}."
+        )
+    mask = (values["input_ids"] != _NO_VALUE).astype(np.int64)
+    return {name: np.where(array == _NO_VALUE, 0, array) for name, array in values.items()} | {
+        "input_mask": mask
+    }
 
 
 def _reason(error: Exception) -> str:

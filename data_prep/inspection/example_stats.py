@@ -18,7 +18,8 @@ class ExampleStats:
       masked_shares: masked_shares[p] examples have p percent of their tokens masked, int64 [101].
       runs: runs[n] runs have n masked words, int64 [5]; the last counts 4 and more. Adjacent n-grams are one run.
       replaced: masked tokens that became [MASK], stayed the same, or became another one, int64 [3].
-      labels: examples in order, and swapped, int64 [2].
+      labels: examples in order, and swapped, int64 [2]; 0 for chunks, which training cuts and swaps.
+      sentences: sentences[n] chunks have n sentences, int64 [longest + 1]; 0 for examples.
       tokens, masked: their number.
       max_seq_length: T.
     """
@@ -31,6 +32,7 @@ class ExampleStats:
         self.runs = np.zeros(_LONGEST_RUN + 1, np.int64)
         self.replaced = np.zeros(3, np.int64)
         self.labels = np.zeros(2, np.int64)
+        self.sentences = np.zeros(1, np.int64)
         self.tokens = self.masked = self.max_seq_length = 0
 
     @property
@@ -47,8 +49,12 @@ class ExampleStats:
         lengths = values["input_mask"].sum(axis=1)
         self.max_seq_length = max(self.max_seq_length, values["input_mask"].shape[1])
         self.lengths = _sum(self.lengths, np.bincount(lengths, minlength=self.max_seq_length + 1))
-        self.labels += np.bincount(values["next_sentence_labels"].ravel(), minlength=2)[:2]
         self.tokens += int(lengths.sum())
+        if "sentence_starts" in values:
+            sentences = 1 + (values["sentence_starts"] != 0).sum(axis=1)
+            self.sentences = _sum(self.sentences, np.bincount(sentences))
+            return
+        self.labels += np.bincount(values["next_sentence_labels"].ravel(), minlength=2)[:2]
         if "masked_lm_ids" in values:
             self._add_masks(values, lengths)
 
@@ -76,16 +82,22 @@ class ExampleStats:
 
 def stats_table(stats: ExampleStats) -> Table:
     """The counts as a table, beside the values that ALBERT's rules give."""
-    table = Table(title=f"{stats.examples:,} examples, {stats.tokens:,} tokens", min_width=50)
+    is_chunks = stats.sentences.any()
+    unit = "chunk" if is_chunks else "example"
+    table = Table(title=f"{stats.examples:,} {unit}s, {stats.tokens:,} tokens", min_width=50)
     table.add_column("")
     table.add_column("found", justify="right")
     table.add_column("rule", justify="right")
     low, median, high = _quantiles(stats.lengths)
+    most = "" if is_chunks else f"at most {stats.max_seq_length}"
+    table.add_row(f"mean tokens per {unit}", f"{stats.tokens / stats.examples:.1f}", "")
+    table.add_row("  shortest, median, longest", f"{low}, {median}, {high}", most)
+    if is_chunks:
+        low, median, high = _quantiles(stats.sentences)
+        table.add_row("sentences: fewest, median, most", f"{low}, {median}, {high}", "at least 2")
+        table.add_row("pairs and masked tokens", "none", "drawn in training")
+        return table
     full = stats.lengths[stats.max_seq_length] / stats.examples
-    table.add_row("tokens in an example: mean", f"{stats.tokens / stats.examples:.1f}", "")
-    table.add_row(
-        "  shortest, median, longest", f"{low}, {median}, {high}", f"at most {stats.max_seq_length}"
-    )
     table.add_row("  full length", f"{full:.1%}", "")
     if stats.masked:
         table.add_row("masked tokens", f"{stats.masked / stats.tokens:.2%}", "15%, at most P")

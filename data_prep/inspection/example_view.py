@@ -1,4 +1,4 @@
-"""A pretraining example as text: its segments, its masked tokens and its label."""
+"""A pretraining example as text: its segments, its masked tokens and its label; or the sentences of a chunk."""
 
 import numpy as np
 from rich.console import Group
@@ -30,6 +30,8 @@ def example_panel(example: dict[str, np.ndarray], pieces: tuple[str, ...], mask_
     ╰────────────────────────────────────────────────────────────╯
     """
     length = int(example["input_mask"].sum())
+    if "sentence_starts" in example:
+        return _chunk_panel(example, length, pieces, title)
     originals = _originals(example)
     segments = [Text("A "), Text("B ")]
     for position in range(length):
@@ -39,6 +41,18 @@ def example_panel(example: dict[str, np.ndarray], pieces: tuple[str, ...], mask_
     label = "swapped" if example["next_sentence_labels"][0] else "in order"
     heading = Text(f"{title}: {label}, {length} tokens, {len(originals)} masked")
     return Panel(Group(*segments), title=heading, title_align="left")
+
+
+def _chunk_panel(example: dict[str, np.ndarray], length: int, pieces: tuple[str, ...], title: str) -> Panel:
+    """A box with a line for each sentence."""
+    starts = example["sentence_starts"]
+    sentences = np.split(example["input_ids"][:length], starts[starts != 0])
+    lines = [
+        Text(f"{number} " + "".join(pieces[i] for i in ids).replace(SPACE, " "))
+        for number, ids in enumerate(sentences, start=1)
+    ]
+    heading = Text(f"{title}: {len(sentences)} sentences, {length} tokens, cut and masked in training")
+    return Panel(Group(*lines), title=heading, title_align="left")
 
 
 def _originals(example: dict[str, np.ndarray]) -> dict[int, int]:

@@ -80,7 +80,8 @@ def show_examples(paths: list[Path], tokenizer: Tokenizer, num_examples: int, co
                 console.print(example_panel(example, tokenizer.pieces, tokenizer.mask_id, title))
                 left -= 1
             if not left:
-                console.print(LEGEND, style="dim", highlight=False, markup=False)
+                if "masked_lm_ids" in batch.values:
+                    console.print(LEGEND, style="dim", highlight=False, markup=False)
                 return
 
 

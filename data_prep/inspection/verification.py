@@ -70,9 +70,17 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
             (values["input_ids"] < 0) | (values["input_ids"] >= limit),
             f"must be below {limit}, the vocabulary",
         ),
-        ("segment_ids", (values["segment_ids"] < 0) | (values["segment_ids"] > 1), "must be 0 or 1"),
-        ("next_sentence_labels", values["next_sentence_labels"] >> 1 != 0, "must be 0 or 1"),
     ]
+    if "sentence_starts" in values:
+        starts = values["sentence_starts"]
+        earlier = np.pad(starts, ((0, 0), (1, 0)))[:, :-1]
+        used = np.logical_or.accumulate(starts[:, ::-1] != 0, axis=1)[:, ::-1]
+        used[:, :1] = True  # a chunk has two sentences or more
+        wrong = used & ((starts <= earlier) | (starts >= length))
+        rules.append(("sentence_starts", wrong, "must ascend, from 1 to the last token"))
+    for name in ("segment_ids", "next_sentence_labels"):
+        if name in values:
+            rules.append((name, values[name] >> 1 != 0, "must be 0 or 1"))
     if "masked_lm_ids" in values:
         used = values["masked_lm_weights"] > 0
         positions, ids = values["masked_lm_positions"], values["masked_lm_ids"]

@@ -150,7 +150,7 @@ def _number_of_slices(settings: PrepareSettings, inputs: list[SourceFile], num_s
     characters = sum(
         (each.bytes or _UNKNOWN_SIZE) * (4 if each.file.endswith(COMPRESSIONS) else 1) for each in inputs
     )
-    return 1 + int(RECORD_BYTES * characters * settings.dupe_factor / num_shards / _SLICE_BYTES)
+    return 1 + int(RECORD_BYTES * characters * settings.passes / num_shards / _SLICE_BYTES)
 
 
 def _options(settings: PrepareSettings) -> PipelineOptions:

@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
-from data_prep.examples.document_examples import document_examples, serialize
+from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard, remove_manifests
 from data_prep.examples.partners import PartnerPool, PartnerSample
 from data_prep.examples.settings import PrepareSettings
@@ -57,11 +57,11 @@ class MakeExamples(beam.DoFn):
         settings = self._settings
         counts: Counter = Counter()
         try:
-            for key, example in document_examples(document, self._tokenizer, settings, counts, partners):
-                record = serialize(example, settings.max_seq_length, settings.stored_predictions)
+            for placed in document_examples(document, self._tokenizer, settings, counts, partners):
+                key, example, *numbers = placed
+                (record,) = serialize_batch([example], settings.features)
                 place = (key % self._num_shards, key * self._num_slices >> 64)
-                numbers = (len(example.input_ids), len(example.masked_lm_positions), bool(example.swapped))
-                yield place, (key, framed(record), numbers)
+                yield place, (key, framed(record), tuple(numbers))
         except InputError as error:
             yield beam.pvalue.TaggedOutput("errors", str(error))
         yield beam.pvalue.TaggedOutput("counts", counts)

@@ -93,7 +93,7 @@ def _write_examples(
     tokenizer: Tokenizer,
     show_progress: bool,
 ) -> Manifest:
-    total = settings.dupe_factor * sum(map(input_size, inputs))
+    total = settings.passes * sum(map(input_size, inputs))
     with (
         _full_disk_as_input_error(folder),
         unfinished_folder(_work_folder(settings.output_file), _plan(settings, tokenizer)) as work,
@@ -187,7 +187,7 @@ def _part_jobs(
     partners: Path | None,
 ) -> Iterator[_PartJob]:
     vocabulary = file_sha256(Path(settings.vocabulary_file))
-    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (RECORD_BYTES * settings.dupe_factor)))
+    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (RECORD_BYTES * settings.passes)))
     stretches = text_stretches(documents, size)
     for number, stretch in enumerate(stretches):
         yield _PartJob(Part(work, number), stretch, settings, num_shards, vocabulary, partners)
@@ -209,19 +209,16 @@ def _make_part(job: _PartJob) -> Counter:
     counts: Counter = Counter()
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []
-    keyed = (
+    examples = (
         one
         for document in job.documents
         for one in document_examples(document, tokenizer, settings, counts, partners)
     )
-    while batch := list(itertools.islice(keyed, _SERIALIZED_TOGETHER)):
-        examples = [example for _, example in batch]
-        serialized = serialize_batch(examples, settings.max_seq_length, settings.stored_predictions)
-        records += map(framed, serialized)
-        rows += [
-            (key, len(record), len(example.input_ids), len(example.masked_lm_positions), example.swapped)
-            for (key, example), record in zip(batch, records[-len(batch) :], strict=True)
-        ]
+    while batch := list(itertools.islice(examples, _SERIALIZED_TOGETHER)):
+        serialized = serialize_batch([placed.example for placed in batch], settings.features)
+        for placed, record in zip(batch, map(framed, serialized), strict=True):
+            records.append(record)
+            rows.append((placed.key, len(record), placed.tokens, placed.masked, placed.swapped))
     summary = {"text": digest.hexdigest(), "counts": counts}
     job.part.write(records, np.array(rows, INDEX), job.num_shards, summary)
     return counts

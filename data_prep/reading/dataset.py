@@ -1,6 +1,6 @@
 """TFRecord files of pretraining examples to batches, in an order that an interrupted run can resume.
 
-files --permute(seed, epoch)--> records --windows, each permuted--> records --> batches --parse, mask--> dict
+files --permute(seed, epoch)--> records --windows, each permuted--> records --> batches --parse, pair, mask--> dict
 """
 
 from collections.abc import Callable, Sequence
@@ -10,8 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.reading.dynamic_masking import example_keys, mask_batch
+from data_prep.reading.dynamic_masking import DynamicMasking, mask_batch
+from data_prep.reading.dynamic_pairs import pair_batch
 from data_prep.reading.example_files import ExampleFiles, ExampleLayout
+from data_prep.reading.random_draws import example_keys
 from data_prep.tfrecord.records import is_gzip
 
 
@@ -29,7 +31,8 @@ def pretraining_dataset(
 
     Every epoch has another order of the files, and of the examples in each window of `shuffle_window` records.
     (A file from `albert prepare` is shuffled as a whole already.) Batches continue across the end of an epoch.
-    Unmasked examples are masked here, anew in every epoch, by (shuffle_seed or 0, epoch, place in the epoch).
+    What preparation left open, masks and the pairs of chunks, is drawn here, anew in every epoch, by (shuffle_seed
+    or 0, epoch, place in the epoch).
 
     Args:
       files: the examples.
@@ -76,16 +79,12 @@ def pretraining_dataset(
         records = records.shard(num_hosts, host)
 
     def parse(number, batch):
-        parsed = _parse_batch(batch, files.layout)
         if not files.masking:
-            return parsed
+            return _parse_batch(batch, files.layout)
         # Batches have no gaps, so the number of a batch gives its examples' places in the endless stream.
         rows = tf.range(tf.shape(batch)[0], dtype=tf.int64)
         positions = (start_example + number * batch_size + rows) * num_hosts + host
-        keys = example_keys(shuffle_seed or 0, positions)
-        masked = {**parsed, **mask_batch(parsed, files.masking, keys)}
-        del masked["token_boundary"]
-        return masked
+        return _drawn_batch(batch, files.layout, files.masking, example_keys(shuffle_seed or 0, positions))
 
     batches = (
         records.batch(batch_size, drop_remainder=repeat)
@@ -135,6 +134,26 @@ def _shuffled(records: tf.data.Dataset, seed: int, epoch, window: int, skip: int
     later = records.skip(whole_windows * window)
     windows = later.batch(window).enumerate(start=whole_windows)
     return windows.map(permuted).prefetch(1).unbatch().skip(rest)
+
+
+def _drawn_batch(
+    batch: tf.Tensor, layout: ExampleLayout, masking: DynamicMasking, keys: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Parses examples and draws what they leave open."""
+    if layout.holds_chunks:
+        kind = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int32)
+        chunks = tf.io.parse_example(batch, dict.fromkeys(layout.features, kind))
+        parsed = pair_batch(chunks, layout.max_seq_length, masking, keys)
+        parsed = {
+            name: tf.ensure_shape(values, [batch.shape[0], *values.shape[1:]])
+            for name, values in parsed.items()
+        }
+        parsed["sentence_order_weights"] = tf.ones_like(parsed["sentence_order"], tf.float32)
+    else:
+        parsed = _parse_batch(batch, layout)
+    masked = {**parsed, **mask_batch(parsed, masking, keys)}
+    del masked["token_boundary"]
+    return masked
 
 
 def _parse_batch(batch: tf.Tensor, layout: ExampleLayout) -> dict[str, tf.Tensor]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from data_prep.examples.manifest import Manifest
 from data_prep.examples.masking import MaskingSettings
+from data_prep.reading.random_draws import uniform_pairs
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ def mask_batch(batch: dict[str, tf.Tensor], masking: DynamicMasking, key) -> dic
     boundary = real & (whole if masking.settings.do_whole_word_mask else tf.ones_like(whole))
     symbol = (ids == masking.cls_id) | (ids == masking.sep_id)
 
-    order_key, length_key = _uniform(key, tf.shape(ids)[1], stream=0)
-    kind, replacement = _uniform(key, tf.shape(ids)[1], stream=1)
+    order_key, length_key = uniform_pairs(key, tf.shape(ids)[1], stream=0)
+    kind, replacement = uniform_pairs(key, tf.shape(ids)[1], stream=1)
     starts, eligible = _words(boundary, symbol, real, masking.settings.ngram)
     length = _span_lengths(eligible, length_key, masking.settings)
     covered = _choose(starts, eligible[:, : tf.shape(ids)[1]], length, order_key, _budget(real, masking))
@@ -163,40 +164,3 @@ def _predictions(ids, chosen, max_predictions: int) -> dict[str, tf.Tensor]:
     return {
         name: tf.ensure_shape(values, [ids.shape[0], max_predictions]) for name, values in tensors.items()
     }
-
-
-def example_keys(seed: int, positions: tf.Tensor) -> tf.Tensor:
-    """Hashes the positions of examples in an endless stream into keys.
-
-    Args:
-      seed: of the run.
-      positions: epoch * number of examples + place in the epoch, int64 [B].
-
-    Returns:
-      uint64 [B].
-    """
-    base = _mix(_mix(tf.constant(seed % 2**63, tf.uint64)))
-    return _mix(base + tf.cast(positions, tf.uint64))
-
-
-def _uniform(key: tf.Tensor, count, stream: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Two float32 [B, count] in [0, 1), by a counter-based generator.
-
-    TensorFlow's stateless generators take one seed per call, and each example has its own.
-    """
-    counter = tf.cast(tf.range(count) * 2 + stream + 1, tf.uint64) * tf.constant(_GAMMA, tf.uint64)
-    bits = _mix(tf.cast(key, tf.uint64)[:, tf.newaxis] + counter)
-    high = tf.bitwise.right_shift(bits, tf.constant(40, tf.uint64))
-    low = tf.bitwise.bitwise_and(bits, tf.constant(0xFFFFFF, tf.uint64))
-    return tf.cast(high, tf.float32) / 2**24, tf.cast(low, tf.float32) / 2**24
-
-
-_GAMMA = 0x9E3779B97F4A7C15
-
-
-def _mix(x: tf.Tensor) -> tf.Tensor:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every bit of x changes half of the result's."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(shift, tf.uint64)))
-        x *= tf.constant(factor, tf.uint64)
-    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(31, tf.uint64)))

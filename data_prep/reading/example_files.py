@@ -12,7 +12,7 @@ from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, manifests_of
 from data_prep.reading.dynamic_masking import DynamicMasking
 from data_prep.tfrecord.records import count_examples, read_records
-from data_prep.tfrecord.schema import Feature, pretraining_features
+from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
 from data_prep.tfrecord.serialization import FeatureValues, parse_example
 
 # Name in a batch -> name in the files.
@@ -31,6 +31,7 @@ _UNMASKED = {
     **{ours: theirs for ours, theirs in _MASKED.items() if not ours.startswith("masked_lm")},
     "token_boundary": "token_boundary",
 }
+_CHUNKS = {name: name for name in chunk_features()}  # the reader makes pairs, too
 _LISTS = {"int64": "int64_list", "float32": "float_list"}
 _CHECKED_RECORDS = 8  # of each file
 
@@ -43,7 +44,7 @@ class ExampleLayout:
 
     Attributes:
       names: name in a batch -> name in the files.
-      max_seq_length: T.
+      max_seq_length: T; 0 for chunks, which do not show it.
       max_predictions_per_seq: P; 0 for unmasked examples.
     """
 
@@ -63,6 +64,8 @@ class ExampleLayout:
           InputError: the record is no pretraining example.
         """
         found = parse_record(record, path)
+        if "sentence_starts" in found:
+            return cls(_CHUNKS, 0, 0)
         masked = any(name.startswith("masked_lm_") for name in found)
         if "input_word_ids" in found:
             names = _MODEL_GARDEN
@@ -81,6 +84,11 @@ class ExampleLayout:
         """Whether the examples are masked already."""
         return "masked_lm_ids" in self.names
 
+    @property
+    def holds_chunks(self) -> bool:
+        """Whether the examples are chunks, from which the reader draws pairs."""
+        return self.names is _CHUNKS
+
     def original_name(self, name: str) -> str:
         """The original's name of a feature in the files."""
         return next((_MASKED.get(ours, ours) for ours, theirs in self.names.items() if theirs == name), name)
@@ -88,6 +96,8 @@ class ExampleLayout:
     @property
     def features(self) -> dict[str, Feature]:
         """Name in the files -> type and length."""
+        if self.holds_chunks:
+            return chunk_features()
         schema = pretraining_features(self.max_seq_length, self.max_predictions_per_seq)
         return {theirs: schema[_MASKED.get(ours, ours)] for ours, theirs in self.names.items()}
 
@@ -102,7 +112,7 @@ class ExampleFiles:
       layout: their features.
       max_predictions_per_seq: P of the batches.
       manifest: the manifest that lists the first file, if there is one.
-      masking: how the reader masks unmasked examples; None for masked ones.
+      masking: how the reader masks unmasked examples and chunks; None for masked ones.
     """
 
     paths: Sequence[Path]
@@ -149,15 +159,18 @@ class ExampleFiles:
         counts = count_examples(list(paths))  # reads every header, so a file cut off is found now
         layout = ExampleLayout.of(next(read_records(paths[0])), paths[0])
         manifests = manifests_of(paths)
-        masking, P = None, max_predictions_per_seq or layout.max_predictions_per_seq
-        if not layout.is_masked:
-            masking = DynamicMasking.of(_manifest_for_masking(paths[0], manifests))
-            P = max_predictions_per_seq or masking.settings.max_predictions_per_seq
-            for path in paths:
-                _check_predictions(_manifest_for_masking(path, manifests), P, path)
-        layout = ExampleLayout(
-            layout.names, max_seq_length or layout.max_seq_length, P if layout.is_masked else 0
+        T, P = (
+            max_seq_length or layout.max_seq_length,
+            max_predictions_per_seq or layout.max_predictions_per_seq,
         )
+        masking = None
+        if not layout.is_masked:
+            prepared = _manifest_for_masking(paths[0], manifests)
+            masking = DynamicMasking.of(prepared)
+            T, P = T or prepared.settings.max_seq_length, P or prepared.settings.predictions
+            for path in paths:
+                _check_lengths(_manifest_for_masking(path, manifests), T, P, path)
+        layout = ExampleLayout(layout.names, T, P if layout.is_masked else 0)
         for path in paths:
             _check_first_records(path, layout, vocab_size, paths[0])
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
@@ -183,20 +196,23 @@ def _manifest_for_masking(path: Path, manifests: Mapping[Path, Manifest]) -> Man
     return manifests[path]
 
 
-def _check_predictions(manifest: Manifest, max_predictions_per_seq: int, path: Path) -> None:
-    prepared = manifest.settings.predictions
-    if prepared != max_predictions_per_seq:
-        raise InputError(
-            "--max_predictions_per_seq must be that of `albert prepare` for unmasked examples. "
-            f"{path} has {prepared}. Received {max_predictions_per_seq}; leave the flag out."
-        )
+def _check_lengths(manifest: Manifest, max_seq_length: int, max_predictions_per_seq: int, path: Path) -> None:
+    for flag, prepared, received in (
+        ("max_seq_length", manifest.settings.max_seq_length, max_seq_length),
+        ("max_predictions_per_seq", manifest.settings.predictions, max_predictions_per_seq),
+    ):
+        if prepared != received:
+            raise InputError(
+                f"--{flag} must be that of `albert prepare` for unmasked examples. "
+                f"{path} has {prepared}. Received {received}; leave the flag out."
+            )
 
 
 def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | None, first: Path) -> None:
     for number, record in enumerate(islice(read_records(path), _CHECKED_RECORDS)):
         if number == 0 and ExampleLayout.of(record, path).names is not layout.names:
             raise InputError(
-                "All files of a run must be of one kind: masked or unmasked, of one library. Received "
+                "All files of a run must be of one kind: masked, unmasked or chunks, of one library. Received "
                 f"{first} and {path}, which differ."
             )
         found = parse_record(record, path)
@@ -230,7 +246,9 @@ def check_feature(
         raise InputError(
             f"The feature `{name}` must be of type {_LISTS[feature.dtype]}. {place} has {kind or 'none'}."
         )
-    if len(values) != feature.length:
+    if feature.length is None and not values:
+        raise InputError(f"The feature `{name}` must have values. {place} has none.")
+    if feature.length is not None and len(values) != feature.length:
         reason, advice = ", as the first example of the file", ""
         if by_flag:
             reason = f" (--{feature.flag})" if feature.flag else ""

@@ -8,12 +8,12 @@ class Feature(NamedTuple):
 
     Attributes:
       dtype: "int64" or "float32", the numeric types of a tf.train.Example.
-      length: the number of values in every example.
+      length: the number of values in every example; None if it varies.
       flag: the setting that determines the length, for error messages; empty if the length is fixed.
     """
 
     dtype: Literal["int64", "float32"]
-    length: int
+    length: int | None
     flag: str
 
 
@@ -23,6 +23,7 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> d
     Args:
       max_seq_length: T.
       max_predictions_per_seq: P; 0 for unmasked examples (`--masking=dynamic`), without masked_lm_*.
+        (With sentence-order prediction these are stored as chunks: `chunk_features`.)
 
     Returns:
       Name -> feature. `next_sentence_labels` is 0 for segments in order and 1 for swapped ones.
@@ -45,3 +46,16 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> d
         **(masked if max_predictions_per_seq else {}),
         "next_sentence_labels": Feature("int64", 1, ""),
     }
+
+
+def chunk_features() -> dict[str, Feature]:
+    """The features of a chunk, from which the reader draws another pair in every epoch (`--masking=dynamic`).
+
+    Nothing is padded or truncated: a cut may keep any part of a long sentence.
+
+    Returns:
+      Name -> feature. `input_ids` are the n tokens of consecutive sentences, without symbols; `token_boundary` [n]
+      is 1 where a word starts; `sentence_starts` are the places where each sentence but the first starts.
+    """
+    varying = Feature("int64", None, "")
+    return {"input_ids": varying, "token_boundary": varying, "sentence_starts": varying}

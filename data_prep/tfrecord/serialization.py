@@ -29,7 +29,7 @@ _PADDING = {"float32": b"\x00" * 4, "int64": b"\x00"}
 def serialize_examples(
     features: Mapping[str, Feature], columns: Mapping[str, Sequence[np.ndarray]]
 ) -> list[bytes]:
-    """Serializes examples; pads each feature to its full length with zeros.
+    """Serializes examples; pads each feature that has a length to it with zeros.
 
     Args:
       features: name -> type and length, as in `schema.py`.
@@ -120,7 +120,7 @@ def _entries(name: str, feature: Feature, rows: Sequence[np.ndarray]) -> list[by
     padding = _PADDING[feature.dtype]
     entries = []
     for row, (begin, end) in zip(rows, pairwise(offsets.tolist()), strict=True):
-        zeros = padding * (feature.length - len(row))
+        zeros = padding * (feature.length - len(row)) if feature.length else b""
         header = _entry_header(name, feature.dtype, end - begin + len(zeros))
         entries.append(b"".join((header, content[begin:end], zeros)))
     return entries

@@ -20,7 +20,8 @@ from data_prep.examples.settings import PrepareSettings
 
 
 def make(*files: str, **flags) -> Manifest:
-    settings = PrepareSettings("text.txt", "train.tfrecord", "30k.model", max_predictions_per_seq=9, **flags)
+    flags = {"max_predictions_per_seq": 9, "dupe_factor": 1, **flags}
+    settings = PrepareSettings("text.txt", "train.tfrecord", "30k.model", **flags)
     vocabulary = VocabularyFacts("30k.model", "ab", 30_000, 2, 3, 4, [0, 1, 2, 3, 4])
     shards = [Shard(file, 3, 100, "00ff") for file in files]
     return Manifest(
@@ -35,6 +36,17 @@ def test_write_and_read(tmp_path):
     assert read == manifest == Manifest.read(tmp_path / "manifest.json")
     assert read.path == tmp_path / "manifest.json"
     assert read.to_json() == (tmp_path / "manifest.json").read_text(encoding="utf-8")
+
+
+def test_counts_that_only_training_knows_are_left_out(tmp_path):
+    for flags, missing in (
+        ({}, set()),
+        ({"masking": "dynamic"}, {"masked_tokens", "swapped_examples"}),
+        ({"masking": "dynamic", "sentence_objective": "nsp"}, {"masked_tokens"}),
+    ):
+        content = json.loads(make("a", **flags).to_json())
+        for row in (content["counts"], *content["shards"]):
+            assert {"example_tokens", "masked_tokens", "swapped_examples"} - set(row) == missing
 
 
 def change(path: Path, **values) -> None:

@@ -161,6 +161,55 @@ def test_files_without_masks(prepared, model_file, tmp_path):
     assert ", 0 masked" in output
 
 
+@pytest.fixture(scope="module")
+def chunks(story, model_file, tmp_path_factory):
+    """A file of chunks, from which training draws the pairs."""
+    path = tmp_path_factory.mktemp("chunks") / "train.tfrecord"
+    settings = PrepareSettings(str(story), str(path), str(model_file), max_seq_length=48, masking="dynamic")
+    prepare(settings, show_progress=False)
+    return path
+
+
+def test_chunks_are_shown_with_their_sentences(chunks, tokenizer):
+    output = inspected(chunks, num_examples=2, stats=True, verify=True)
+    first = tf.train.Example.FromString(records(chunks)[0]).features.feature
+    ids, starts = (list(first[name].int64_list.value) for name in ("input_ids", "sentence_starts"))
+    assert f"example 0: {len(starts) + 1} sentences, {len(ids)} tokens, cut and masked in training" in output
+    sentence = "".join(tokenizer.pieces[i] for i in ids[: starts[0]]).replace("▁", " ")
+    assert f"│ 1 {sentence}" in output
+    assert "matches its manifest" in output
+    total = sum(
+        len(tf.train.Example.FromString(r).features.feature["input_ids"].int64_list.value)
+        for r in records(chunks)
+    )
+    assert f"{len(records(chunks)):,} chunks, {total:,} tokens" in output
+    assert "drawn in training" in output
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "message"),
+    [
+        ("input_ids", [5, 6, 100, 7], "`input_ids` must be below 100, .* record 1 has 100 at place 2"),
+        ("sentence_starts", [], "`sentence_starts` must ascend|must have values"),
+        ("sentence_starts", [0], "`sentence_starts` must ascend, .* record 1 has 0 at place 0"),
+        ("sentence_starts", [2, 2], "`sentence_starts` must ascend, .* record 1 has 2 at place 1"),
+        ("sentence_starts", [2, 0, 3], "`sentence_starts` must ascend, .* record 1 has 0 at place 1"),
+        ("sentence_starts", [4], "`sentence_starts` must ascend, .* record 1 has 4 at place 0"),
+        ("token_boundary", [1, 0, 1], "`token_boundary` must have a value for each .* record 1 has 3 for 4"),
+    ],
+)
+def test_wrong_chunks_are_found(chunks, model_file, tmp_path, feature, values, message):
+    good = {"input_ids": [5, 6, 7, 8], "token_boundary": [1, 1, 1, 1], "sentence_starts": [1, 3]}
+    features = {
+        name: tf.train.Feature(int64_list=tf.train.Int64List(value=each))
+        for name, each in {**good, feature: values}.items()
+    }
+    bad = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    write(tmp_path / "bad", [records(chunks)[0], bad])
+    with pytest.raises(InputError, match=message):
+        inspected(tmp_path / "bad", spm_model_file=str(model_file), stats=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -1,3 +1,4 @@
+import collections
 import hashlib
 import io
 import json
@@ -15,7 +16,7 @@ from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
 from data_prep.text.documents import read_documents
 from data_prep.tfrecord.records import count_examples, read_records
-from data_prep.tfrecord.schema import pretraining_features
+from data_prep.tfrecord.schema import chunk_features, pretraining_features
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from tests.data_prep.wordpieces import vocab_file
@@ -274,6 +275,26 @@ def test_a_failure_keeps_earlier_output(story, model_file, tmp_path):
     with pytest.raises(InputError, match="0xff at offset 14"):
         prepared(f"{story},{tmp_path}/bad.txt", model_file, out, random_seed=2)
     assert contents(out) == before
+
+
+def test_chunks_hold_the_sentences_of_a_document(story, model_file, tmp_path):
+    """--masking=dynamic stores neither pairs nor masks, and each sentence once."""
+    manifest = prepared(story, model_file, tmp_path, masking="dynamic", dupe_factor=None)
+    assert manifest.settings.dupe_factor == 1
+    found = list(examples(tmp_path / "train.tfrecord"))
+    assert set(found[0]) == set(chunk_features())
+    tokenizer = AlbertTokenizer(model_file)
+    text = [list(map(tokenizer.encode, document.sentences)) for document in read_documents([story])]
+    sentences = collections.Counter(tuple(sentence) for document in text for sentence in document)
+    for example in found:
+        parts = np.split(example["input_ids"], example["sentence_starts"])
+        assert len(parts) >= 2
+        sentences.subtract(collections.Counter(tuple(part.tolist()) for part in parts))
+        expected = tokenizer.starts_word[example["input_ids"]]
+        np.testing.assert_array_equal(example["token_boundary"], expected)
+    assert all(count >= 0 for count in sentences.values())
+    assert sentences.total() == manifest.counts.dropped_sentences
+    assert manifest.counts.example_tokens == sum(min(48, len(one["input_ids"]) + 3) for one in found)
 
 
 @pytest.mark.parametrize("masking", ["static", "dynamic"])

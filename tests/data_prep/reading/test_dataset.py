@@ -7,12 +7,15 @@ import pytest
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.examples.document_examples import serialize
-from data_prep.examples.masking import MaskedExample
+from data_prep.examples.document_examples import serialize_batch
+from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
+from data_prep.examples.masking import MaskedExample, MaskingVocabulary, unmasked_example
+from data_prep.examples.segments import SegmentPair
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
+from data_prep.tfrecord.schema import pretraining_features
 
 T, P, V = 10, 3, 1000
 
@@ -27,7 +30,7 @@ def record(number: int, max_seq_length=T, predictions=P) -> bytes:
         masked_lm_ids=np.array([9], np.int32),
         swapped=bool(number % 2),
     )
-    return serialize(example, max_seq_length, predictions)
+    return serialize_batch([example], pretraining_features(max_seq_length, predictions))[0]
 
 
 def write(path, records, compressed=False):
@@ -269,11 +272,11 @@ def test_a_file_cut_off(files, tmp_path):
         read(tmp_path / "cut.gz", T, P, V)
 
 
-@pytest.fixture(scope="module")
-def unmasked(story, model_file, tmp_path_factory):
-    """A file of unmasked examples with its manifest."""
+@pytest.fixture(scope="module", params=["sop", "nsp"])
+def unmasked(request, story, model_file, tmp_path_factory):
+    """A file of chunks (sop) or of unmasked pairs (nsp) with its manifest."""
     path = tmp_path_factory.mktemp("unmasked") / "train.tfrecord"
-    flags = {"max_seq_length": 48, "dupe_factor": 1, "masking": "dynamic"}
+    flags = {"max_seq_length": 48, "masking": "dynamic", "sentence_objective": request.param}
     prepare(PrepareSettings(str(story), str(path), str(model_file), **flags), show_progress=False)
     return path
 
@@ -287,8 +290,12 @@ def equal(first, second):
     return all(np.array_equal(first[name], second[name]) for name in first)
 
 
+def with_chunks(path) -> bool:
+    return ExampleFiles.read([path]).layout.holds_chunks
+
+
 @pytest.mark.slow
-def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
+def test_unmasked_files_are_drawn_anew_in_every_epoch_and_resume(unmasked):
     files = read(unmasked, 48, 8, 100)
     assert (files.max_seq_length, files.max_predictions_per_seq) == (48, 8)
     own = files.num_examples
@@ -300,12 +307,23 @@ def test_unmasked_files_are_masked_anew_in_every_epoch_and_resume(unmasked):
         assert equal(resumed[0], batches[done]), done
     # `own` batches of 4 are 4 epochs; in file order example 0 comes back after `own` examples.
     stream = masked_batches(unmasked, own)
-    rows = np.concatenate([batch["masked_lm_positions"] for batch in stream]).reshape(4, own, -1)
-    assert (rows[0] != rows[1]).any()
+    drawn = {
+        name: np.concatenate([batch[name] for batch in stream]).reshape(4, own, -1) for name in stream[0]
+    }
+    assert (drawn["masked_lm_positions"][0] != drawn["masked_lm_positions"][1]).any()
+    for name in ("token_type_ids", "sentence_order"):
+        assert (drawn[name][0] != drawn[name][1]).any() == with_chunks(unmasked), name
+    assert (drawn["input_mask"][0] == drawn["input_mask"][1]).all()
+    # The batch size changes nothing.
+    larger = pretraining_dataset(files, batch_size=own, shuffle_seed=3)
+    for epoch, batch in enumerate(larger.take(4)):
+        for name, values in batch.items():
+            whole = np.concatenate([part[name] for part in batches])
+            np.testing.assert_array_equal(values, whole[epoch * own : (epoch + 1) * own])
 
 
 @pytest.mark.slow
-def test_hosts_mask_as_one_host_does(unmasked):
+def test_hosts_draw_as_one_host_does(unmasked):
     own = ExampleFiles.read([unmasked]).num_examples
     whole = masked_batches(unmasked, own, shuffle_seed=3)  # four epochs
     alone = {name: np.concatenate([batch[name] for batch in whole]) for name in whole[0]}
@@ -330,6 +348,55 @@ def test_unmasked_files_need_their_manifest(unmasked, tmp_path):
         ExampleFiles.read([tmp_path / "alone"])
     with pytest.raises(InputError, match="has 8. Received 5"):
         read(unmasked, 48, 5, 100)
+    with pytest.raises(InputError, match="--max_seq_length must be.*has 48. Received 64"):
+        read(unmasked, 64, 8, 100)
+
+
+def test_a_batch_of_chunks_has_static_shapes(story, model_file, tmp_path):
+    path = tmp_path / "train.tfrecord"
+    settings = PrepareSettings(str(story), str(path), str(model_file), max_seq_length=48, masking="dynamic")
+    prepare(settings, show_progress=False)
+    dataset = pretraining_dataset(ExampleFiles.read([path], vocab_size=100), batch_size=4)
+    batch = next(iter(dataset))
+    assert set(batch) == BATCH
+    for name, spec in dataset.element_spec.items():
+        assert spec.dtype == (tf.float32 if name.endswith("_weights") else tf.int32)
+        assert spec.shape == batch[name].shape
+    assert batch["sentence_order_weights"].numpy().tolist() == [1.0] * 4
+
+
+def test_earlier_dynamic_files_keep_their_pairs(tmp_path):
+    """Before pairs were drawn in training, sentence-order files had the layout that nsp still has."""
+    vocabulary = MaskingVocabulary(2, 3, 4, np.ones(V, bool), np.arange(5, V, dtype=np.int32))
+    rng = np.random.default_rng(0)
+    pairs = [
+        SegmentPair(*rng.integers(5, V, (2, 5)), bool(swapped), 2) for swapped in rng.integers(2, size=8)
+    ]
+    examples = [unmasked_example(pair, vocabulary) for pair in pairs]
+    path = write(tmp_path / "old", serialize_batch(examples, pretraining_features(16, 0)))
+    settings = PrepareSettings("", str(path), max_seq_length=16, masking="dynamic", dupe_factor=40)
+    facts = VocabularyFacts("", "", V, 2, 3, 4, [*range(5)])
+    shard = Shard("old", 8, path.stat().st_size, swapped_examples=4)
+    Manifest(ExampleCounts.of(collections.Counter()), settings, facts, [], [shard], {}).write(tmp_path)
+    for batch in pretraining_dataset(ExampleFiles.read([path]), batch_size=8).take(3):
+        assert batch["sentence_order"].numpy().tolist() == [pair.swapped for pair in pairs]
+        assert batch["masked_lm_weights"].numpy().sum(axis=1).tolist() == [2.0] * 8
+        ids = batch["input_ids"].numpy()
+        np.put_along_axis(
+            ids, batch["masked_lm_positions"].numpy()[:, :2], batch["masked_lm_ids"].numpy()[:, :2], 1
+        )
+        assert [row[: len(one.input_ids)] for row, one in zip(ids.tolist(), examples, strict=True)] == [
+            one.input_ids.tolist() for one in examples
+        ]
+
+
+def test_chunks_and_pairs_do_not_mix(story, model_file, tmp_path):
+    for name, masking in (("chunks", "dynamic"), ("pairs", "static")):
+        flags = {"max_seq_length": 48, "dupe_factor": 1, "masking": masking}
+        output = tmp_path / name / "train.tfrecord"
+        prepare(PrepareSettings(str(story), str(output), str(model_file), **flags), show_progress=False)
+    with pytest.raises(InputError, match="must be of one kind"):
+        ExampleFiles.read([tmp_path / name / "train.tfrecord" for name in ("chunks", "pairs")])
 
 
 def test_files_of_model_garden_read(tmp_path):

@@ -15,7 +15,8 @@ from data_prep.examples.masking import (
     unmasked_example,
 )
 from data_prep.examples.segments import SegmentPair
-from data_prep.reading.dynamic_masking import DynamicMasking, example_keys, mask_batch
+from data_prep.reading.dynamic_masking import DynamicMasking, mask_batch
+from data_prep.reading.random_draws import example_keys, uniform_pairs
 from tests.reference import masking as reference
 
 PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
@@ -125,10 +126,10 @@ def test_distribution_of_100_000_examples():
 
 def _first_span_lengths(batch, start):
     """How often the draw is 1, 2, 3 where three words are left."""
-    from data_prep.reading.dynamic_masking import _span_lengths, _uniform
+    from data_prep.reading.dynamic_masking import _span_lengths
 
     keys = example_keys(1, start + tf.range(1000, dtype=tf.int64))
-    uniform = _uniform(keys, 84, stream=0)[1]
+    uniform = uniform_pairs(keys, 84, stream=0)[1]
     drawn = _span_lengths(tf.ones([1000, 87], tf.bool), uniform, MaskingSettings(20))
     return np.bincount(drawn.numpy().ravel(), minlength=4)[1:]
 

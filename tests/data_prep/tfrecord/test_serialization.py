@@ -13,7 +13,7 @@ integers = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 40_000), max_size
 def by_tensorflow(features, values) -> bytes:
     record = tf.train.Example()
     for name, feature in features.items():
-        padded = values[name].tolist() + [0] * (feature.length - len(values[name]))
+        padded = values[name].tolist() + [0] * ((feature.length or 0) - len(values[name]))
         target = record.features.feature[name]
         (target.int64_list if feature.dtype == "int64" else target.float_list).value.extend(padded)
     return record.SerializeToString(deterministic=True)
@@ -26,8 +26,10 @@ def test_equals_tensorflow(numbers, floats, padding):
         "numbers": Feature("int64", len(numbers) + padding, ""),
         "a": Feature("float32", len(floats) + padding, ""),
         "é" * 70: Feature("int64", 1, ""),
+        "of any length": Feature("int64", None, ""),
     }
     values = {"numbers": np.array(numbers, np.int64), "a": np.array(floats), "é" * 70: np.array([1])}
+    values["of any length"] = values["numbers"]
     assert serialize_examples(features, {name: [row] for name, row in values.items()}) == [
         by_tensorflow(features, values)
     ]
