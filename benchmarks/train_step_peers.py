@@ -31,11 +31,11 @@ def albert_tf(
 ) -> Callable[[], float]:
     """This library's step, with LAMB and clipping, as in `albert pretrain`."""
     from albert_tf import AlbertConfig
-    from albert_tf.pretraining.devices import split_batch_over_cores
+    from albert_tf.pretraining.devices import split_batches_over_cores
 
     config = AlbertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     B, T = data["input_ids"].shape
-    parts = split_batch_over_cores(B // accumulation_steps, T, config.hidden_size)
+    parts = split_batches_over_cores([(B // accumulation_steps, T)], config.hidden_size)
     return make_training_step(
         config, data, dtype, remat=remat, accumulation_steps=accumulation_steps, parallel_parts=parts
     )

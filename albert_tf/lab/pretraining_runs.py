@@ -77,9 +77,9 @@ class PretrainingRuns:
     ) -> PretrainingSettings:
         lab, run = self.lab.settings, self.folder(variant, seed)
         return PretrainingSettings(
-            examples,
             str(run.parent / CONFIG_FILE),
             str(run),
+            examples,
             eval_file=heldout,
             spm_model_file=str(self.text.vocabulary_file),
             init_checkpoint=self._start(variant, seed),

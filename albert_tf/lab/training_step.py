@@ -71,7 +71,7 @@ def make_training_step(
       dtype: float32 or bfloat16.
       remat: as `--remat`.
       accumulation_steps: as `--gradient_accumulation_steps`.
-      parallel_parts: from `split_batch_over_cores`, which must be called before any other use of TensorFlow.
+      parallel_parts: from `split_batches_over_cores`, which must be called before any other use of TensorFlow.
       jit_compile: as `--jit_compile`.
     """
     import keras
@@ -102,7 +102,7 @@ def main(request: StepRequest) -> None:
     replies = open_replies()
     import tensorflow as tf
 
-    from albert_tf.pretraining.devices import split_batch_over_cores
+    from albert_tf.pretraining.devices import split_batches_over_cores
 
     config = AlbertConfig.from_dict(request.config)
     T = request.max_seq_length
@@ -111,7 +111,7 @@ def main(request: StepRequest) -> None:
         config,
         data,
         request.dtype,
-        parallel_parts=split_batch_over_cores(request.batch_size, T, config.hidden_size),
+        parallel_parts=split_batches_over_cores([(request.batch_size, T)], config.hidden_size),
         jit_compile=bool(tf.config.list_physical_devices("GPU")),
     )
     serve_steps(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -37,49 +37,52 @@ def iterations_per_loop(settings: PretrainingSettings, strategy: tf.distribute.S
     return settings.iterations_per_loop or (10 if has_workers(strategy) else None)
 
 
-def check_batch_divides(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> None:
+def check_batches_divide(settings: ResolvedPretrainingSettings, strategy: tf.distribute.Strategy) -> None:
     """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
     replicas, parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
-    if settings.train_batch_size % (replicas * parts):
-        below = settings.train_batch_size // (replicas * parts) * replicas * parts
-        raise InputError(
-            "--train_batch_size must be divisible by the number of devices times --gradient_accumulation_steps. "
-            f"Received {settings.train_batch_size}, which is not divisible by {replicas} x {parts}; use for "
-            f"instance {below or replicas * parts}."
-        )
+    for batch_size in (phase.train_batch_size for phase in settings.phases):
+        if batch_size % (replicas * parts):
+            below = batch_size // (replicas * parts) * replicas * parts
+            raise InputError(
+                "--train_batch_size must be divisible by the number of devices times "
+                f"--gradient_accumulation_steps. Received {batch_size}, which is not divisible by {replicas} x "
+                f"{parts}; use for instance {below or replicas * parts}."
+            )
 
 
 def choose_parallel_parts(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> int:
-    """`split_batch_over_cores` for a run; 1 if its batch is divided over devices or compiled as a whole."""
+    """`split_batches_over_cores` for a run; 1 if its batches are divided over devices or compiled as a whole."""
     distributed = settings.tpu or settings.num_devices or settings.strategy not in ("auto", "one")
     workers = settings.strategy == "auto" and read_cluster()  # --strategy=one ignores TF_CONFIG
     if distributed or workers or settings.jit_compile == "on":
         return 1
-    batch_size = settings.train_batch_size // settings.gradient_accumulation_steps
-    return split_batch_over_cores(batch_size, settings.max_seq_length, config.hidden_size)
+    batches = [
+        (phase.train_batch_size // settings.gradient_accumulation_steps, phase.max_seq_length)
+        for phase in settings.phases
+    ]
+    return split_batches_over_cores(batches, config.hidden_size)
 
 
-def split_batch_over_cores(batch_size: int, max_seq_length: int, hidden_size: int) -> int:
-    """Makes each CPU core compute a part of the batch, not of every operation. Call it before TensorFlow starts.
+def split_batches_over_cores(batches: Sequence[tuple[int, int]], hidden_size: int) -> int:
+    """Makes each CPU core compute a part of a batch, not of every operation. Call it before TensorFlow starts.
 
     Cores that share every operation wait for each other after each one, and while one of them computes an
     operation that TensorFlow does not divide. Parts of a batch only meet once a step.
 
     Args:
-      batch_size: examples that are computed together.
-      max_seq_length: T.
+      batches: examples that are computed together, and T, for every phase of the run.
       hidden_size: H.
 
     Returns:
       The number of parts of a batch to compute in parallel; TensorFlow then uses one thread in each
-      operation. It is 1, and nothing is changed, if the batch does not divide evenly into parts of at least
-      `SMALLEST_PART`, there are accelerators, TensorFlow has started, or the environment sets TensorFlow's
+      operation. It is 1, and nothing is changed, if one of the batches does not divide evenly into parts of at
+      least `SMALLEST_PART`, there are accelerators, TensorFlow has started, or the environment sets TensorFlow's
       numbers of threads.
     """
     cores = available_cores()
-    part = batch_size // cores * max_seq_length * hidden_size
+    divide = all(B % cores == 0 and B // cores * T * hidden_size >= SMALLEST_PART for B, T in batches)
     chosen = {"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"} & set(os.environ)
-    if cores == 1 or batch_size % cores or part < SMALLEST_PART or chosen:
+    if cores == 1 or not divide or chosen:
         return 1
     if any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU")):
         return 1

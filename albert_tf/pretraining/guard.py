@@ -15,9 +15,9 @@ class Guard:
     An interval is bad if its loss is above `spike_factor` times the median of the last `WINDOW` good
     intervals, or if all its steps were skipped. After `spike_intervals` bad intervals in a row the run
     restores the weights and moments of the last good checkpoint, that is, one saved after a good interval.
-    The step is not rolled
-    back: the examples of the lost steps are not read again, so that they do not cause the same spike, and
-    learning rate and dropout continue to follow the step.
+    The step is not rolled back: the examples of the lost steps are not read again, so that they do not cause the
+    same spike, and learning rate and dropout continue to follow the step. If a phase has sequences of another
+    length, the usual loss is learned anew.
 
     Args:
       settings: for `spike_factor`, `spike_intervals` and `max_rollbacks`.
@@ -28,6 +28,7 @@ class Guard:
     def __init__(self, settings: PretrainingSettings, lines: list[dict]):
         self._settings = settings
         self._losses: list[float] = []
+        self._length: int | None = None  # max_seq_length of the last line
         self._bad = 0
         self._last: tuple[float | None, float | None] = None, None
         self._rollbacks = 0
@@ -84,6 +85,8 @@ class Guard:
         )
 
     def _judge(self, values: dict) -> None:
+        if values.get("max_seq_length") != self._length:
+            self._losses, self._bad, self._length = [], 0, values.get("max_seq_length")
         loss = values.get("loss")
         usual = statistics.median(self._losses) if len(self._losses) >= AT_LEAST else None
         self._last = loss, usual

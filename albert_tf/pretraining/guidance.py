@@ -1,7 +1,11 @@
-"""Advice before a run starts: the default learning rate, and warnings about settings that look wrong."""
+"""Advice before a run starts: the default learning rate, the cost of phases, and settings that look wrong."""
 
 import math
+from collections.abc import Sequence
 
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import training_flops
+from albert_tf.pretraining.phases import ResolvedPhase
 from albert_tf.pretraining.settings import PUBLISHED_RATES, ResolvedPretrainingSettings
 from data_prep.examples.manifest import Manifest
 
@@ -15,28 +19,43 @@ def learning_rate_line(settings: ResolvedPretrainingSettings) -> str:
     rate, batch, source = PUBLISHED_RATES[settings.optimizer]
     return (
         f"learning rate {settings.learning_rate:g} = {source} {rate:g} for batches of {batch}, times "
-        f"sqrt({settings.train_batch_size} / {batch}); --learning_rate sets another"
+        f"sqrt({settings.phases[0].train_batch_size} / {batch}); --learning_rate sets another"
     )
 
 
-def warnings(settings: ResolvedPretrainingSettings, examples: int, manifest: Manifest | None) -> list[str]:
+def phases_line(phases: Sequence[ResolvedPhase], config: AlbertConfig) -> str:
+    """The phases of a run, and their cost beside that of as many steps like those of the longest phase."""
+
+    def step_flops(phase: ResolvedPhase) -> int:
+        flops = training_flops(config, phase.max_seq_length, phase.max_predictions_per_seq)
+        return phase.train_batch_size * flops
+
+    longest = max(phases, key=lambda phase: phase.max_seq_length)
+    steps = phases[-1].end_step
+    share = sum(phase.num_train_steps * step_flops(phase) for phase in phases) / (steps * step_flops(longest))
+    return (
+        f"{len(phases)} phases, {', then '.join(map(str, phases))}: {share:.0%} of the FLOPs of {steps:,} steps "
+        f"of {longest.train_batch_size} at T={longest.max_seq_length}"
+    )
+
+
+def warnings(settings: ResolvedPretrainingSettings, data: Sequence[tuple[int, Manifest | None]]) -> list[str]:
     """A line for each known mistake in the settings.
 
     Args:
       settings: the run's.
-      examples: the number of training examples.
-      manifest: their manifest, None if there is none.
+      data: for each phase the number of training examples, and their manifest if there is one.
     """
-    lines = (
-        _few_predictions(settings, manifest),
-        _many_passes(settings, examples, manifest),
-        _long_warmup(settings),
-    )
-    return [f"warning: {line}" for line in lines if line]
+    lines = [
+        line
+        for phase, (examples, manifest) in zip(settings.phases, data, strict=True)
+        for line in (_few_predictions(phase, manifest), _many_passes(phase, examples, manifest))
+    ]
+    return [f"warning: {line}" for line in (*lines, _long_warmup(settings)) if line]
 
 
-def _few_predictions(settings: ResolvedPretrainingSettings, manifest: Manifest | None) -> str | None:
-    T, P = settings.max_seq_length, settings.max_predictions_per_seq
+def _few_predictions(phase: ResolvedPhase, manifest: Manifest | None) -> str | None:
+    T, P = phase.max_seq_length, phase.max_predictions_per_seq
     share = manifest.settings.masked_lm_prob if manifest else _MASKED
     if P >= 0.9 * share * T:
         return None
@@ -47,10 +66,8 @@ def _few_predictions(settings: ResolvedPretrainingSettings, manifest: Manifest |
     )
 
 
-def _many_passes(
-    settings: ResolvedPretrainingSettings, examples: int, manifest: Manifest | None
-) -> str | None:
-    epochs = settings.num_train_steps * settings.train_batch_size / examples
+def _many_passes(phase: ResolvedPhase, examples: int, manifest: Manifest | None) -> str | None:
+    epochs = phase.num_train_steps * phase.train_batch_size / examples
     copies = manifest.settings.passes if manifest else 1
     if epochs * copies <= _MANY_PASSES:
         return None

@@ -5,69 +5,90 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.settings import PretrainingSettings, with_defaults
+from albert_tf.pretraining.phases import Phase
+from albert_tf.pretraining.settings import PretrainingSettings, given_phases
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
 from data_prep.text.sources import expand_files
 
 
-class PretrainingInputs:
-    """Training and evaluation batches of one run.
+def read_inputs(settings: PretrainingSettings, config: AlbertConfig) -> list["PretrainingInputs"]:
+    """The inputs of all phases of a run, in order.
 
     Args:
       settings: the run's flags.
       config: the model that the examples must fit.
 
+    Raises:
+      InputError: a file is missing, cut short, or holds examples that do not fit the flags, the configuration or
+        the other files.
+    """
+    inputs: list[PretrainingInputs] = []
+    for phase in given_phases(settings):
+        start_step = inputs[-1].phase.end_step if inputs else 0
+        inputs.append(PretrainingInputs(phase, start_step, settings, config))
+        _check_same_vocabulary(inputs[0], inputs[-1])
+    return inputs
+
+
+class PretrainingInputs:
+    """Training and evaluation batches of one phase.
+
+    Args:
+      phase: the phase as the flags give it.
+      start_step: steps of the run before the phase.
+      settings: the run's flags.
+      config: the model that the examples must fit.
+
     Attributes:
-      settings: the flags with their defaults filled in.
+      phase: the phase with the lengths of its files.
       examples: the number of training examples.
       manifest: the manifest of the training files, None if there is none.
       vocabulary: the vocabulary that the files were made with, None if it is unknown or no longer there.
-
-    Raises:
-      InputError: a file is missing, cut short, or holds examples that do not fit the flags or the configuration.
     """
 
-    def __init__(self, settings: PretrainingSettings, config: AlbertConfig):
-        train_paths = expand_files(settings.input_file)
-        eval_paths = expand_files(settings.eval_file) if settings.eval_file else []
+    def __init__(self, phase: Phase, start_step: int, settings: PretrainingSettings, config: AlbertConfig):
+        self._settings = settings
+        train_paths = expand_files(phase.input_file)
+        eval_paths = expand_files(phase.eval_file) if phase.eval_file else []
         _check_apart(train_paths, eval_paths)
         self._train = ExampleFiles.read(
             train_paths,
             vocab_size=config.vocab_size,
-            max_seq_length=settings.max_seq_length,
-            max_predictions_per_seq=settings.max_predictions_per_seq,
+            max_seq_length=phase.max_seq_length,
+            max_predictions_per_seq=phase.max_predictions_per_seq,
         )
-        T, P = self._train.max_seq_length, self._train.max_predictions_per_seq
-        self._eval = None
-        if eval_paths:
-            self._eval = ExampleFiles.read(
-                eval_paths, vocab_size=config.vocab_size, max_seq_length=T, max_predictions_per_seq=P
-            )
-        self.settings = with_defaults(settings, T, P)
-        self.examples = self._train.num_examples
+        self._eval = ExampleFiles.read(eval_paths, vocab_size=config.vocab_size) if eval_paths else None
+        if self._eval:
+            _check_same_lengths(self._train, self._eval)
+        T = self._train.max_seq_length
         if T > config.max_position_embeddings:
             raise InputError(
                 f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
                 f"{train_paths[0]} and {config.max_position_embeddings} in {settings.albert_config_file}."
             )
+        self.phase = phase.resolve(T, self._train.max_predictions_per_seq, start_step)
+        self.examples = self._train.num_examples
         self.manifest = self._train.manifest
         self.vocabulary = self._find_vocabulary()
 
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
-        """Endless batches for `strategy.run`, starting with the batch of the step after `start_step`.
+        """Endless batches for `strategy.run`, starting with the batch of the run's step after `start_step`.
 
-        Each host reads its own files. If there are fewer files than hosts, each host reads its share of every
-        global batch instead; the n-th global batch then has the same examples on any number of hosts.
+        Each phase has an order and masks of its own, even of files that an earlier phase read. Each host reads
+        its own files. If there are fewer files than hosts, each host reads its share of every global batch
+        instead; the n-th global batch then has the same examples on any number of hosts.
         """
+        phase = self.phase
+        examples_read = (start_step - phase.start_step) * phase.train_batch_size
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
             batches = pretraining_dataset(
                 self._train,
-                batch_size=context.get_per_replica_batch_size(self.settings.train_batch_size),
-                shuffle_seed=self.settings.seed,
-                start_example=start_step * self.settings.train_batch_size // context.num_input_pipelines,
+                batch_size=context.get_per_replica_batch_size(phase.train_batch_size),
+                shuffle_seed=self._settings.seed + phase.start_step,
+                start_example=examples_read // context.num_input_pipelines,
                 input_context=context,
             )
             # Otherwise each step would ask all workers whether they have data left.
@@ -82,12 +103,12 @@ class PretrainingInputs:
         multiple of their number, is padded with rows that do not count.
         """
         assert self._eval, "there is no --eval_file"
-        files = self._eval
+        files, batch_size = self._eval, self._settings.eval_batch_size
         replicas = strategy.num_replicas_in_sync
-        each = -(-self.settings.eval_batch_size // replicas)
+        each = -(-batch_size // replicas)
 
         def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            batches = pretraining_dataset(files, batch_size=self.settings.eval_batch_size, repeat=False)
+            batches = pretraining_dataset(files, batch_size=batch_size, repeat=False)
             local = replicas // context.num_input_pipelines
             first = context.input_pipeline_id * local
 
@@ -102,8 +123,8 @@ class PretrainingInputs:
         return strategy.distribute_datasets_from_function(per_host)
 
     def _find_vocabulary(self) -> Path | None:
-        if self.settings.spm_model_file:
-            path = Path(self.settings.spm_model_file)
+        if self._settings.spm_model_file:
+            path = Path(self._settings.spm_model_file)
             if not path.is_file():
                 raise InputError(
                     f"--spm_model_file must name a SentencePiece model or a vocab.txt. There is no file {path}."
@@ -122,6 +143,28 @@ def _check_apart(train_paths: list[Path], eval_paths: list[Path]) -> None:
         raise InputError(
             "Evaluation never reads the training files, but --input_file and --eval_file both name "
             f"{both[0]}. Give --eval_file examples of other documents."
+        )
+
+
+def _check_same_lengths(train: ExampleFiles, evaluation: ExampleFiles) -> None:
+    first, second = (
+        f"{each.max_seq_length} and {each.max_predictions_per_seq}" for each in (train, evaluation)
+    )
+    if first != second:
+        raise InputError(
+            "Training and evaluation files must have the same --max_seq_length and --max_predictions_per_seq. "
+            f"Received {first} in {train.paths[0]}, {second} in {evaluation.paths[0]}; prepare both alike."
+        )
+
+
+def _check_same_vocabulary(first: PretrainingInputs, other: PretrainingInputs) -> None:
+    if not first.manifest or not other.manifest:
+        return
+    ours, theirs = first.manifest.vocabulary, other.manifest.vocabulary
+    if ours.sha256 != theirs.sha256:
+        raise InputError(
+            f"All phases must have one vocabulary. {first.phase.input_file} was prepared with {ours.file}, "
+            f"{other.phase.input_file} with {theirs.file}; prepare both with the same --spm_model_file."
         )
 
 

@@ -2,13 +2,15 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import gpu_peak, tpu_peak, training_flops
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
+from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.pretraining.phases import ResolvedPhase
+from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.pretraining.steps import TrainStep, step_metrics, zero_sums
 from albert_tf.training.session import RunSession
 
@@ -19,15 +21,15 @@ class Speed:
     """Turns durations into the figures that are logged.
 
     Args:
-      settings: the run's.
+      phase: the run's present phase.
       config: the model's.
       peak: FLOP/s of all devices together, None if unknown.
     """
 
-    def __init__(self, settings: ResolvedPretrainingSettings, config: AlbertConfig, peak: float | None):
-        batch_size, T = settings.train_batch_size, settings.max_seq_length
+    def __init__(self, phase: ResolvedPhase, config: AlbertConfig, peak: float | None):
+        batch_size, T = phase.train_batch_size, phase.max_seq_length
         self._tokens_per_step = batch_size * T
-        self._flops_per_step = batch_size * training_flops(config, T, settings.max_predictions_per_seq)
+        self._flops_per_step = batch_size * training_flops(config, T, phase.max_predictions_per_seq)
         self._peak = peak
 
     def values(self, steps: int, seconds: float, waited: float) -> dict[str, float]:
@@ -65,10 +67,10 @@ class StepLoop:
       step: the training step.
       batches: an iterator that starts with the batch of the run's next step.
       speed: turns durations into figures.
-      learning_rate: step -> rate, for the log.
+      schedule: the learning rate over the whole run, for the log.
       session: the open run.
-      num_train_steps: steps of the whole run, for the time left.
       steps_per_call: a fixed number of steps per call, None to choose it by the time that they take.
+      labels: values to add to every logged line.
     """
 
     def __init__(
@@ -76,14 +78,13 @@ class StepLoop:
         step: TrainStep,
         batches: Iterator,
         speed: Speed,
-        learning_rate: Callable,
+        schedule: WarmupPolynomialDecay,
         session: RunSession,
-        num_train_steps: int,
         steps_per_call: int | None,
+        labels: dict[str, float],
     ):
         self._step, self._batches, self._speed = step, batches, speed
-        self._learning_rate, self._session = learning_rate, session
-        self._num_train_steps = num_train_steps
+        self._schedule, self._session, self._labels = schedule, session, labels
         self._adapts, self._per_call = steps_per_call is None, steps_per_call or 1
         # Builds the graph without taking a step, so that no speed includes it.
         step(batches, tf.constant(0), zero_sums())
@@ -106,19 +107,20 @@ class StepLoop:
                 self._per_call = max(1, int(taken * SECONDS_PER_CALL / (time.monotonic() - call_began)))
         values = {
             **step_metrics(sums),
-            "learning_rate": float(self._learning_rate(step - 1)),
+            "learning_rate": float(self._schedule(step - 1)),
             **self._step.trust_ratios(),
             **self._speed.values(step - start, time.monotonic() - began, float(sums["input_wait"])),
+            **self._labels,
         }
         seconds_per_step = (time.monotonic() - began) / (step - start)
-        self._session.record_step(step, values, (self._num_train_steps - step) * seconds_per_step)
+        self._session.record_step(step, values, (self._schedule.num_train_steps - step) * seconds_per_step)
         return step, values, stop
 
 
-def next_logged_step(step: int, settings: PretrainingSettings) -> int:
-    """The next step to log: a multiple of `log_steps`, a checkpoint, or the end.
+def next_logged_step(step: int, phase: ResolvedPhase, settings: PretrainingSettings) -> int:
+    """The next step of a phase to log: a multiple of `log_steps`, a checkpoint, or the end of the phase.
 
     Checkpoints are logged too, so that the means of a resumed run cover the same steps.
     """
     intervals = (settings.log_steps, settings.save_checkpoints_steps)
-    return min(settings.num_train_steps, *((step // interval + 1) * interval for interval in intervals))
+    return min(phase.end_step, *((step // interval + 1) * interval for interval in intervals))

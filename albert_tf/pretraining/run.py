@@ -12,17 +12,18 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
 from albert_tf.pretraining.devices import (
-    check_batch_divides,
+    check_batches_divide,
     choose_parallel_parts,
     compiles,
     iterations_per_loop,
 )
 from albert_tf.pretraining.guard import Guard
-from albert_tf.pretraining.guidance import learning_rate_line, warnings
-from albert_tf.pretraining.inputs import PretrainingInputs
+from albert_tf.pretraining.guidance import learning_rate_line, phases_line, warnings
+from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.loop import Speed, StepLoop, device_peak, next_logged_step
+from albert_tf.pretraining.phases import ResolvedPhase
 from albert_tf.pretraining.run_folder import write_run_folder
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
+from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
 from albert_tf.pretraining.steps import EvalStep, TrainStep
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
@@ -30,6 +31,7 @@ from albert_tf.training.interruptions import as_input_errors
 from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
 from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
+from albert_tf.training.weights import tile_from
 
 
 def pretrain(settings: PretrainingSettings) -> dict[str, float]:
@@ -45,7 +47,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     run = PretrainingRun(settings)
     run.restore()
     with run.opened():
-        if settings.do_train and run.start_step < settings.num_train_steps:
+        if settings.do_train and run.start_step < run.settings.num_train_steps:
             run.train()
         elif settings.do_eval:
             run.evaluate(run.start_step)
@@ -62,6 +64,7 @@ class PretrainingRun:
 
     Attributes:
       settings: the flags with their defaults filled in.
+      inputs: the batches of each phase.
       folder: the run's folder.
       start_step: the steps that were taken before.
       session: the log, the progress bar and the preemption of the open run.
@@ -73,12 +76,12 @@ class PretrainingRun:
 
     def __init__(self, given: PretrainingSettings):
         self.given, self.config = given, AlbertConfig.from_json_file(given.albert_config_file)
-        self.inputs = PretrainingInputs(given, self.config)
-        self.settings = settings = self.inputs.settings
+        self.inputs = read_inputs(given, self.config)
+        self.settings = settings = with_defaults(given, [inputs.phase for inputs in self.inputs])
         self.folder = Path(settings.output_dir)
         self.parallel_parts = choose_parallel_parts(settings, self.config)  # before TensorFlow starts
         self.strategy = make_strategy(settings)
-        check_batch_divides(settings, self.strategy)
+        check_batches_divide(settings, self.strategy)
         check_agreement(
             self.strategy,
             zlib.crc32(f"{settings_json(settings)} {self.config.to_dict()}".encode()),
@@ -99,7 +102,8 @@ class PretrainingRun:
         missing = self._load_initial_weights() if is_new else ()
         if is_chief(self.strategy):
             with as_input_errors(self.folder):
-                write_run_folder(settings, self.config, self.inputs.vocabulary, self.inputs.manifest)
+                last = self.inputs[-1]
+                write_run_folder(settings, self.config, last.vocabulary, last.manifest)
         self.checkpoints = RunCheckpoints(
             self.folder, self.model, self.optimizer, settings.keep_checkpoint_max
         )
@@ -117,7 +121,7 @@ class PretrainingRun:
             self.notes.append(
                 f"{settings.init_checkpoint} holds no {', '.join(missing)}: using fresh weights"
             )
-        if settings.do_eval and not settings.eval_file:
+        if settings.do_eval and not any(phase.eval_file for phase in settings.phases):
             self.notes.append(
                 "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
             )
@@ -153,18 +157,26 @@ class PretrainingRun:
         Raises:
           Preempted: the process received SIGTERM and has saved a checkpoint.
         """
-        settings, preemption = self.settings, self.session.preemption
         self._advise()
         self._catch_up()
-        loop = self._make_loop()
-        step = saved = self.start_step
-        stop = preemption.agreed()
-        while step < settings.num_train_steps and not stop:
-            step, values, stop = loop.run(step, next_logged_step(step, settings))
+        step = self.start_step
+        for inputs in self.inputs:
+            if step < inputs.phase.end_step:
+                step = self._train_phase(inputs, step)
+
+    def _train_phase(self, inputs: PretrainingInputs, step: int) -> int:
+        """Takes the steps of a phase from `step` on; returns its last step."""
+        settings, preemption, phase = self.settings, self.session.preemption, inputs.phase
+        if step == phase.start_step:
+            self._tile_untrained_positions(step, phase)
+        loop = self._make_loop(inputs, step)
+        saved, stop = step, preemption.agreed()
+        while step < phase.end_step and not stop:
+            step, values, stop = loop.run(step, next_logged_step(step, phase, settings))
             if self.guard.spiked(values):
                 self.roll_back(step)
                 saved = step
-            elif step % settings.save_checkpoints_steps == 0 or step == settings.num_train_steps:
+            elif self._is_checkpoint_due(step):
                 self.save()
                 saved = step
                 if not stop:
@@ -174,21 +186,39 @@ class PretrainingRun:
             if saved != step:
                 self.save()
             raise preemption.stop(step)
+        return step
+
+    def _is_checkpoint_due(self, step: int) -> bool:
+        ends = [phase.end_step for phase in self.settings.phases]
+        return step % self.settings.save_checkpoints_steps == 0 or step in ends
 
     def _advise(self) -> None:
+        settings, say = self.settings, self.session.progress.say
+        if len(settings.phases) > 1:
+            say(phases_line(settings.phases, self.config))
         if self.given.learning_rate is None:
-            self.session.progress.say(learning_rate_line(self.settings))
-        for line in warnings(self.settings, self.inputs.examples, self.inputs.manifest):
-            self.session.progress.say(line)
+            say(learning_rate_line(settings))
+        for line in warnings(settings, [(inputs.examples, inputs.manifest) for inputs in self.inputs]):
+            say(line)
 
     def _catch_up(self) -> None:
         """Evaluates the checkpoint of `start_step` if the run was killed between the two."""
         step = self.start_step
         evaluated = any("eval_loss" in line for line in self._lines if line["step"] == step)
-        if step and step % self.settings.save_checkpoints_steps == 0 and not evaluated:
+        if step and self._is_checkpoint_due(step) and not evaluated:
             self.evaluate(step)
 
-    def _make_loop(self) -> StepLoop:
+    def _tile_untrained_positions(self, step: int, phase: ResolvedPhase) -> None:
+        """Before a longer phase, repeats the position rows that the phases up to `step` have trained.
+
+        Not if --init_checkpoint gave the table.
+        """
+        trained = [each.max_seq_length for each in self.settings.phases if each.start_step < step]
+        if trained and max(trained) < phase.max_seq_length and not self.settings.init_checkpoint:
+            with self.strategy.scope():
+                tile_from(max(trained), [*self.model.trainable_variables, *self.optimizer.variables])
+
+    def _make_loop(self, inputs: PretrainingInputs, start_step: int) -> StepLoop:
         settings, strategy = self.settings, self.strategy
         step = TrainStep(
             self.model,
@@ -200,13 +230,17 @@ class PretrainingRun:
         )
         return StepLoop(
             step,
-            iter(self.inputs.train_batches(strategy, self.start_step)),
-            Speed(settings, self.config, device_peak(strategy)),
+            iter(inputs.train_batches(strategy, start_step)),
+            Speed(inputs.phase, self.config, device_peak(strategy)),
             make_schedule(settings),
             self.session,
-            num_train_steps=settings.num_train_steps,
-            steps_per_call=iterations_per_loop(settings, strategy),
+            iterations_per_loop(settings, strategy),
+            self._labels(inputs.phase),
         )
+
+    def _labels(self, phase: ResolvedPhase) -> dict[str, float]:
+        """What the lines of metrics.jsonl also hold if there are several phases."""
+        return {"max_seq_length": phase.max_seq_length} if len(self.settings.phases) > 1 else {}
 
     def save(self) -> None:
         """Saves a checkpoint, which counts as good if the last logged interval was."""
@@ -214,12 +248,17 @@ class PretrainingRun:
             self.checkpoints.save(good=self.guard.calm)
 
     def evaluate(self, step: int) -> None:
-        """Evaluates on --eval_file, if --do_eval and it are given."""
-        if not (self.settings.do_eval and self.settings.eval_file):
+        """Evaluates on the --eval_file of the phase of `step`, if --do_eval and it are given."""
+        inputs = self._inputs_at(step)
+        if not (self.settings.do_eval and inputs.phase.eval_file):
             return
-        batches = self.session.preemption.watched(self.inputs.eval_batches(self.strategy), step)
+        batches = self.session.preemption.watched(inputs.eval_batches(self.strategy), step)
         self.metrics = self._eval_step.metrics(batches, self.settings.max_eval_steps)
-        self.session.record_evaluation(step, self.metrics)
+        self.session.record_evaluation(step, {**self.metrics, **self._labels(inputs.phase)})
+
+    def _inputs_at(self, step: int) -> PretrainingInputs:
+        """The inputs of the phase that took a step."""
+        return next((each for each in self.inputs if step <= each.phase.end_step), self.inputs[-1])
 
     def roll_back(self, step: int) -> None:
         """Restores the weights and moments of a good checkpoint and saves them as the checkpoint of `step`.
@@ -229,6 +268,7 @@ class PretrainingRun:
         """
         source = self.guard.choose(self.checkpoints.good_steps())
         self.checkpoints.restore_values(source)
+        self._tile_untrained_positions(source, self._inputs_at(step).phase)
         check_agreement(
             self.strategy, source, "All workers must see the same checkpoints. Another worker sees others."
         )

@@ -4,11 +4,12 @@ It holds albert_config.json, settings.json, data_manifest.json, the vocabulary i
 metrics.jsonl and tensorboard/.
 """
 
+import dataclasses
 import shutil
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.settings import FIXED, PretrainingSettings
+from albert_tf.pretraining.settings import FIXED, ResolvedPretrainingSettings
 from albert_tf.training.run_files import (
     CONFIG_FILE,
     MANIFEST_FILE,
@@ -18,12 +19,23 @@ from albert_tf.training.run_files import (
 )
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
-from data_prep.files import write_text, written_aside
+from data_prep.files import read_json_object, write_text, written_aside
 from data_prep.tokenizers.vocabulary import Vocabulary
+
+_FIXED_OF_A_PHASE = (
+    "input_file",
+    "train_batch_size",
+    "max_seq_length",
+    "max_predictions_per_seq",
+    "start_step",
+)
 
 
 def write_run_folder(
-    settings: PretrainingSettings, config: AlbertConfig, vocabulary: Path | None, manifest: Manifest | None
+    settings: ResolvedPretrainingSettings,
+    config: AlbertConfig,
+    vocabulary: Path | None,
+    manifest: Manifest | None,
 ) -> Path:
     """Creates the run's folder, or checks that an existing one holds the same run; returns it.
 
@@ -42,7 +54,10 @@ def write_run_folder(
     if (run / CONFIG_FILE).exists():
         _check_same_config(run, config)
         if (run / SETTINGS_FILE).exists():
-            check_same_run(settings, run / SETTINGS_FILE, FIXED)
+            _check_same_phases(run, settings)
+            # If --init_checkpoint gave the position table, no phase tiles it.
+            more = ("init_checkpoint",) if len(settings.phases) > 1 else ()
+            check_same_run(settings, run / SETTINGS_FILE, (*FIXED, *more))
     run.mkdir(parents=True, exist_ok=True)
     config.to_json_file(run / CONFIG_FILE)
     write_text(run / SETTINGS_FILE, settings_json(settings))
@@ -52,6 +67,29 @@ def write_run_folder(
         with written_aside(run / MANIFEST_FILE) as aside:
             shutil.copyfile(manifest.path, aside)
     return run
+
+
+def _check_same_phases(run: Path, settings: ResolvedPretrainingSettings) -> None:
+    """All phases must stay; only the steps of the last one may change."""
+    there = read_json_object(run / SETTINGS_FILE).get("phases") or [
+        {}
+    ]  # runs of earlier versions are one phase
+    given = [dataclasses.asdict(phase) for phase in settings.phases]
+    if len(there) == len(given) == 1:
+        return  # the flags themselves are compared
+    different = [
+        f"{name} of phase {number} is {before.get(name)} there, received {now[name]}"
+        for number, (before, now) in enumerate(zip(there, given, strict=False), start=1)
+        for name in _FIXED_OF_A_PHASE
+        if before.get(name) != now[name]
+    ]
+    if len(there) != len(given):
+        different = [f"{len(there)} there, received {len(given)}"]
+    if different:
+        raise InputError(
+            f"{run} holds a run with other phases: {'; '.join(different)}. Use the same flags to resume it, or "
+            "another --output_dir for a new run."
+        )
 
 
 def _check_same_config(run: Path, config: AlbertConfig) -> None:

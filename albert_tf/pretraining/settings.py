@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from albert_tf.config import Remat
+from albert_tf.pretraining.phases import Phase, ResolvedPhase, parse_phase
 from albert_tf.training.cluster import other_than_one_machine
 from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
@@ -16,10 +18,15 @@ class PretrainingSettings:
     """The flags of a pretraining run.
 
     Attributes:
-      input_file: TFRecord files to train on; commas and globs.
       albert_config_file: the model's albert_config.json.
       output_dir: the run's folder; if it holds a run, this run resumes from its last checkpoint.
+      input_file: TFRecord files to train on; commas and globs.
       eval_file: TFRecord files to evaluate on, made from documents that are not in --input_file; commas and globs.
+      phase: instead of --input_file, --eval_file and --num_train_steps, one phase of a run that trains on
+        sequences of several lengths, for instance
+        --phase='input_file=data32/train.tfrecord* eval_file=data32/heldout.tfrecord num_train_steps=4000
+        train_batch_size=64'. Give the flag once for each phase, short sequences first. A phase may leave out
+        eval_file, and train_batch_size if the flag of this name gives it.
       spm_model_file: the SentencePiece model or WordPiece vocab.txt that the files were made with; it is copied to
         the run for export. Default: the one in their manifest.json, if it still exists.
       init_checkpoint: the source of the initial weights: a run, a checkpoint, a name that `albert models` lists,
@@ -34,7 +41,7 @@ class PretrainingSettings:
       learning_rate: the peak. Default: the paper's 0.00176 for lamb and BERT's 0.0001 for adamw, scaled by the
         square root of --train_batch_size over the batch that they were published for, 4096 and 256.
       poly_power: power of the polynomial decay.
-      num_train_steps: steps of the whole run.
+      num_train_steps: steps of the whole run. Default: the paper's 125,000.
       num_warmup_steps: steps of linear warm-up.
       save_checkpoints_steps: steps between checkpoints.
       keep_checkpoint_max: number of checkpoints to keep.
@@ -67,10 +74,11 @@ class PretrainingSettings:
         start from random values.
     """
 
-    input_file: str
     albert_config_file: str
     output_dir: str
+    input_file: str | None = None
     eval_file: str | None = None
+    phase: tuple[str, ...] = ()
     spm_model_file: str | None = None
     init_checkpoint: str | None = None
     do_train: bool = False
@@ -82,7 +90,7 @@ class PretrainingSettings:
     optimizer: Literal["lamb", "adamw"] = "lamb"
     learning_rate: float | None = None
     poly_power: float = 1.0
-    num_train_steps: int = 125000
+    num_train_steps: int | None = None
     num_warmup_steps: int = 3125
     save_checkpoints_steps: int = 5000
     keep_checkpoint_max: int = 5
@@ -107,7 +115,7 @@ class PretrainingSettings:
     def __post_init__(self):
         if not self.do_train and not self.do_eval:
             raise InputError("At least one of --do_train and --do_eval must be given. Received neither.")
-        if self.do_eval and not self.do_train and not self.eval_file:
+        if self.do_eval and not self.do_train and not self.eval_file and not self.phase:
             raise InputError(
                 "--do_eval needs --eval_file: evaluation never reads the training files. Prepare examples of "
                 "held-out documents with `albert prepare` and name them."
@@ -153,6 +161,10 @@ _AT_LEAST_ONE = (
     "spike_intervals",
 )
 
+# Flags that --phase replaces.
+_OF_A_PHASE = ("input_file", "eval_file", "num_train_steps", "max_seq_length", "max_predictions_per_seq")
+_PAPER_STEPS = 125_000
+
 # A run keeps these: with another order of data or other mathematics it would be another run.
 FIXED = (
     "input_file",
@@ -166,21 +178,65 @@ FIXED = (
 
 @dataclass(frozen=True)
 class ResolvedPretrainingSettings(PretrainingSettings):
-    """The flags of a run with every default filled in; settings.json holds these."""
+    """The flags of a run with every default filled in; settings.json holds these.
 
+    Attributes:
+      phases: at least one; a run without --phase is one phase.
+      num_train_steps: the sum over the phases.
+      max_seq_length: T of the longest phase.
+      max_predictions_per_seq: P of that phase.
+    """
+
+    phases: tuple[ResolvedPhase, ...] = field(kw_only=True)
+    num_train_steps: int = field(kw_only=True)
     max_seq_length: int = field(kw_only=True)
     max_predictions_per_seq: int = field(kw_only=True)
     learning_rate: float = field(kw_only=True)
 
 
-def with_defaults(settings: PretrainingSettings, T: int, P: int) -> ResolvedPretrainingSettings:
-    """Fills in the lengths of the files, unless the flags give others, and the learning rate."""
+def given_phases(settings: PretrainingSettings) -> list[Phase]:
+    """The phases that the flags give: those of --phase, or the whole run as one.
+
+    Raises:
+      InputError: there is neither --phase nor --input_file, or flags that exclude each other.
+    """
+    if settings.phase:
+        if both := [name for name in _OF_A_PHASE if getattr(settings, name) is not None]:
+            flags = ", ".join(f"--{name}" for name in both)
+            raise InputError(
+                f"--phase excludes {flags}, because every phase has its own. Received both; omit {flags}."
+            )
+        return [parse_phase(text, settings.train_batch_size) for text in settings.phase]
+    if settings.input_file is None:
+        raise InputError(
+            "A run needs --input_file, the TFRecord files to train on, or --phase for each of several lengths. "
+            "Received neither."
+        )
+    return [
+        Phase(
+            settings.input_file,
+            settings.num_train_steps or _PAPER_STEPS,
+            settings.train_batch_size,
+            settings.eval_file,
+            settings.max_seq_length,
+            settings.max_predictions_per_seq,
+        )
+    ]
+
+
+def with_defaults(
+    settings: PretrainingSettings, phases: Sequence[ResolvedPhase]
+) -> ResolvedPretrainingSettings:
+    """The settings of a run with these phases, and the default learning rate unless the flags give another."""
+    longest = max(phases, key=lambda phase: phase.max_seq_length)
     return ResolvedPretrainingSettings(
         **{
             **dataclasses.asdict(settings),
-            "max_seq_length": settings.max_seq_length or T,
-            "max_predictions_per_seq": settings.max_predictions_per_seq or P,
-            "learning_rate": settings.learning_rate or default_learning_rate(settings),
+            "phases": tuple(phases),
+            "num_train_steps": phases[-1].end_step,
+            "max_seq_length": longest.max_seq_length,
+            "max_predictions_per_seq": longest.max_predictions_per_seq,
+            "learning_rate": settings.learning_rate or default_learning_rate(settings.optimizer, phases[0]),
         }
     )
 
@@ -189,7 +245,7 @@ def with_defaults(settings: PretrainingSettings, T: int, P: int) -> ResolvedPret
 PUBLISHED_RATES = {"lamb": (0.00176, 4096, "the paper's"), "adamw": (0.0001, 256, "BERT's")}
 
 
-def default_learning_rate(settings: PretrainingSettings) -> float:
-    """The published rate of the optimizer, scaled by the square root of the batch."""
-    rate, batch, _ = PUBLISHED_RATES[settings.optimizer]
-    return float(f"{rate * math.sqrt(settings.train_batch_size / batch):.3g}")
+def default_learning_rate(optimizer: str, first: Phase) -> float:
+    """The published rate of the optimizer, scaled by the square root of the batch of the first phase."""
+    rate, batch, _ = PUBLISHED_RATES[optimizer]
+    return float(f"{rate * math.sqrt(first.train_batch_size / batch):.3g}")

@@ -54,7 +54,7 @@ class TrainStep:
       strategy: the replicas that share every batch.
       accumulation_steps: micro-batches into which each replica cuts its share of the batch, computed in turn to
         save memory. The gradient is still that of the whole batch.
-      parallel_parts: parts of a micro-batch that are computed in parallel, see `split_batch_over_cores`.
+      parallel_parts: parts of a micro-batch that are computed in parallel, see `split_batches_over_cores`.
       jit_compile: compile the forward and backward pass with XLA.
     """
 
@@ -288,7 +288,7 @@ class EvalStep:
       model: created under `strategy.scope()`.
       strategy: the replicas that share every batch.
       parallel_parts: parts of a batch that are computed in parallel if it divides evenly, see
-        `split_batch_over_cores`; more than 1 only for a single replica.
+        `split_batches_over_cores`; more than 1 only for a single replica.
     """
 
     def __init__(self, model: AlbertPretrainer, strategy: tf.distribute.Strategy, *, parallel_parts: int = 1):

@@ -35,8 +35,8 @@ def plot_runs(runs: list[Path], path: Path) -> None:
     """Draws a PNG of losses, accuracies, gradient norm and learning rate against steps.
 
     Training is drawn as a line, smoothed if it has many points, evaluation as dots; each run has its own
-    color. For fine-tuning runs the panels are the loss, the learning rate and the metrics of the task, and
-    every seed is a run.
+    color. A vertical line marks where a phase with sequences of another length begins. For fine-tuning runs the
+    panels are the loss, the learning rate and the metrics of the task, and every seed is a run.
 
     Raises:
       InputError: there is no run, a folder has no metrics, runs are of both kinds, or the PNG cannot be written.
@@ -72,6 +72,8 @@ def plot_runs(runs: list[Path], path: Path) -> None:
         handles.append(axes[1, 1].axhline(0.5, color="gray", ls=":", label="chance"))
     if any("rolled_back_to" in line for of_run in lines for line in of_run):
         handles.append(Line2D([], [], color="gray", ls="none", marker="v", ms=6, label="rolled back"))
+    if any(_length_changes(of_run) for of_run in lines):
+        handles.append(Line2D([], [], color="gray", ls="--", lw=0.8, label="another length"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
     try:
         with written_aside(path) as aside:
@@ -158,6 +160,20 @@ def _draw(axis, lines: list[dict], metric: str, color) -> None:
             axis.plot(back, smooth[max(0, sum(step <= back for step in steps) - 1)], "v", color=color, ms=6)
     if held_out:
         axis.plot(*zip(*held_out, strict=True), "o", color=color, ms=5, mec="white", zorder=3)
+    for step, length in _length_changes(lines):
+        axis.axvline(step, color=color, ls="--", lw=0.8)
+        top = {"xycoords": ("data", "axes fraction"), "xytext": (3, -9), "textcoords": "offset points"}
+        axis.annotate(f"T={length}", (step, 1), fontsize=8, color=color, **top)
+
+
+def _length_changes(lines: list[dict]) -> list[tuple[int, int]]:
+    """Where a phase with sequences of another length begins: the step and the length."""
+    phased = [line for line in lines if "max_seq_length" in line]
+    return [
+        (before["step"], after["max_seq_length"])
+        for before, after in itertools.pairwise(phased)
+        if before["max_seq_length"] != after["max_seq_length"]
+    ]
 
 
 def _smoothed(values: tuple[float, ...]) -> tuple[float, ...]:

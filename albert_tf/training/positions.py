@@ -4,6 +4,8 @@ from typing import Literal
 
 import numpy as np
 
+POSITIONS = "position_embeddings"  # in the names of the table and its moments
+
 ResizePositions = bool | Literal["tile", "fresh"]  # True is "tile"
 
 

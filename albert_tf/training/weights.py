@@ -4,6 +4,7 @@ Layers that share everything have the same weights whatever their number, so a d
 they are.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import keras
@@ -12,12 +13,11 @@ import tensorflow as tf
 
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
-from albert_tf.training.positions import ResizePositions, resized_table
+from albert_tf.training.positions import POSITIONS, ResizePositions, resized_table, tile_positions
 from albert_tf.training.run_files import CHECKPOINTS
 from data_prep.errors import InputError, first_line
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_POSITIONS = "position_embeddings"
 
 
 def find_checkpoint(path: str | Path) -> str:
@@ -114,7 +114,7 @@ def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: ResizePos
         reasons.append(f"this model has no {_list(more)}")
     for name in sorted(set(ours) & set(saved)):
         there, here = saved[name].shape, tuple(ours[name].shape)
-        positions = _POSITIONS in name and there[1:] == here[1:]
+        positions = POSITIONS in name and there[1:] == here[1:]
         if there == here or (positions and resize_positions):
             continue
         reasons.append(f"{name} is {_by(there)} there and {_by(here)} here")
@@ -144,3 +144,11 @@ def assign(variable: keras.Variable, value: np.ndarray, resize_positions: Resize
     if value.shape != tuple(variable.shape):
         value = resized_table(value, keras.ops.convert_to_numpy(variable), resize_positions)
     variable.assign(value)
+
+
+def tile_from(trained: int, variables: Iterable[keras.Variable]) -> None:
+    """Sets the position table and its moments, among `variables`, to their first `trained` rows, repeated."""
+    for variable in variables:
+        if POSITIONS in variable.path:
+            rows = keras.ops.convert_to_numpy(variable)
+            variable.assign(tile_positions(rows[:trained], len(rows)))

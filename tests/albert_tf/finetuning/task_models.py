@@ -124,7 +124,7 @@ def main(command: str, *arguments: str) -> None:
         from albert_tf.pretraining.settings import PretrainingSettings
         from albert_tf.training.strategy import make_strategy
 
-        settings = PretrainingSettings("", "", "", do_train=True, strategy="mirrored", num_devices=2)
+        settings = PretrainingSettings("", "", do_train=True, strategy="mirrored", num_devices=2)
         results: dict[str, np.ndarray] = {}
         strategy = make_strategy(settings)
         assert strategy.num_replicas_in_sync == 2

@@ -63,8 +63,8 @@ def test_a_users_mistake_is_an_input_error(capfd):
 
 
 def test_flags_at_their_defaults_are_left_out():
-    settings = PretrainingSettings("a b", "config", "run", do_train=True, learning_rate=0.1, seed=12345)
-    flags = ["--input_file=a b", "--albert_config_file=config", "--output_dir=run", "--do_train=True"]
+    settings = PretrainingSettings("config", "run", "a b", do_train=True, learning_rate=0.1, seed=12345)
+    flags = ["--albert_config_file=config", "--output_dir=run", "--input_file=a b", "--do_train=True"]
     assert flags_of(settings) == [*flags, "--learning_rate=0.1"]
 
 

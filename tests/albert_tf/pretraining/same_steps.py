@@ -112,7 +112,7 @@ def train(
 
 def main(flags: str, options: str) -> None:
     """Prints what `train` returns, as JSON."""
-    settings = PretrainingSettings("", "", "", do_train=True, **json.loads(flags))
+    settings = PretrainingSettings("", "", do_train=True, **json.loads(flags))
     print(json.dumps(train(make_strategy(settings), **json.loads(options))))
 
 

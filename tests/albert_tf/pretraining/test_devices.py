@@ -1,7 +1,6 @@
 """XLA for the step or for its formulas, and how replicas and cores divide a batch."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -12,22 +11,23 @@ from albert_tf.model.formulas import LARGE, formulas_compiled_by
 from albert_tf.pretraining import devices
 from albert_tf.pretraining.devices import (
     SMALLEST_PART,
-    check_batch_divides,
+    check_batches_divide,
     choose_parallel_parts,
     compile_formula,
     compiles,
     formula_compiler,
     iterations_per_loop,
-    split_batch_over_cores,
+    split_batches_over_cores,
 )
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
+from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from data_prep.errors import InputError
 from tests.albert_tf.model.test_formulas import centred
+from tests.albert_tf.pretraining.resolved import resolved
 from tests.processes import run_python
 
 
-def settings(T: int = 16, **flags) -> ResolvedPretrainingSettings:
-    return with_defaults(PretrainingSettings("data", "config", "run", do_train=True, **flags), T, 2)
+def settings(**flags) -> ResolvedPretrainingSettings:
+    return resolved((16, 2), **flags)
 
 
 def test_xla_is_for_gpus():
@@ -45,23 +45,23 @@ def test_steps_per_call():
 
 def test_a_batch_that_cannot_be_shared():
     strategy = tf.distribute.get_strategy()
-    check_batch_divides(settings(train_batch_size=12, gradient_accumulation_steps=4), strategy)
+    check_batches_divide(settings(train_batch_size=12, gradient_accumulation_steps=4), strategy)
     with pytest.raises(InputError, match="Received 14, which is not divisible by 1 x 4; use for instance 12"):
-        check_batch_divides(settings(train_batch_size=14, gradient_accumulation_steps=4), strategy)
+        check_batches_divide(settings(train_batch_size=14, gradient_accumulation_steps=4), strategy)
     with pytest.raises(InputError, match="use for instance 4"):
-        check_batch_divides(settings(train_batch_size=2, gradient_accumulation_steps=4), strategy)
+        check_batches_divide(settings(train_batch_size=2, gradient_accumulation_steps=4), strategy)
 
 
 PROGRAM = """
 import json, os, sys
-from albert_tf.pretraining.devices import split_batch_over_cores
+from albert_tf.pretraining.devices import split_batches_over_cores
 import tensorflow as tf
 cases, runs = json.loads(sys.argv[1])
 if runs:
     tf.zeros(())
 for cores, batch_size, T, H in cases:
     os.sched_getaffinity = lambda process: range(cores)
-    parts = split_batch_over_cores(batch_size, T, H)
+    parts = split_batches_over_cores([(64, T), (batch_size, T)], H)
     threading = tf.config.threading
     print([parts, threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads()])
 """
@@ -94,7 +94,7 @@ def test_threads_are_not_changed_after_tensorflow_has_started():
 
 def test_threads_set_by_the_environment(monkeypatch):
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
-    assert split_batch_over_cores(64, 512, 768) == 1
+    assert split_batches_over_cores([(64, 512)], 768) == 1
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_threads_set_by_the_environment(monkeypatch):
     [{"strategy": "mirrored"}, {"num_devices": 2}, {"tpu": "local"}, {"jit_compile": "on"}],
 )
 def test_the_batch_is_not_split_over_cores_if_it_is_divided_otherwise(monkeypatch, flags):
-    monkeypatch.setattr(devices, "split_batch_over_cores", lambda *sizes: math.prod(sizes))
+    monkeypatch.setattr(devices, "split_batches_over_cores", lambda batches, H: (batches, H))
     config, batch = AlbertConfig(), {"train_batch_size": 64, "gradient_accumulation_steps": 2}
-    assert choose_parallel_parts(settings(**batch), config) == 32 * 16 * 768
+    assert choose_parallel_parts(settings(**batch), config) == ([(32, 16)], 768)
     assert choose_parallel_parts(settings(**batch, **flags), config) == 1
 
 
 def test_strategy_one_ignores_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{")
-    monkeypatch.setattr(devices, "split_batch_over_cores", lambda *sizes: 2)
+    monkeypatch.setattr(devices, "split_batches_over_cores", lambda *sizes: 2)
     assert choose_parallel_parts(settings(strategy="one"), AlbertConfig()) == 2
 
 

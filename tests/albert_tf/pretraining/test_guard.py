@@ -6,9 +6,7 @@ from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.settings import PretrainingSettings
 from data_prep.errors import InputError
 
-SETTINGS = PretrainingSettings(
-    "", "", "", do_train=True, spike_factor=1.5, spike_intervals=2, max_rollbacks=2
-)
+SETTINGS = PretrainingSettings("", "", do_train=True, spike_factor=1.5, spike_intervals=2, max_rollbacks=2)
 
 
 def line(loss: float | None) -> dict:

@@ -3,13 +3,16 @@ from collections import Counter
 import pytest
 
 from albert_tf.pretraining.guidance import learning_rate_line, warnings
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
+from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from data_prep.examples.manifest import ExampleCounts, Manifest, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings
+from tests.albert_tf.pretraining.resolved import resolved
 
 
-def changed(**flags) -> ResolvedPretrainingSettings:
-    return with_defaults(PretrainingSettings("data", "config", "run", do_train=True, **flags), 512, 77)
+def changed(
+    max_seq_length: int = 512, max_predictions_per_seq: int = 77, **flags
+) -> ResolvedPretrainingSettings:
+    return resolved((max_seq_length, max_predictions_per_seq), **flags)
 
 
 SETTINGS = changed()
@@ -45,31 +48,31 @@ def test_the_line_explains_the_default_rate():
 
 def test_no_warnings_for_the_papers_run():
     """125,000 steps of 4096 examples from 16 GB of text with --dupe_factor=10."""
-    assert warnings(SETTINGS, 90_000_000, None) == []
+    assert warnings(SETTINGS, [(90_000_000, None)]) == []
 
 
 def test_few_predictions():
-    (line,) = warnings(changed(max_predictions_per_seq=20), 90_000_000, None)
+    (line,) = warnings(changed(max_predictions_per_seq=20), [(90_000_000, None)])
     assert "20 predictions are at most 3.9% of 512 tokens, but 15% should be masked" in line
     assert "26% of the predictions fit" in line
     assert line.endswith("--max_predictions_per_seq=77")
     # No warning for the original's T=128 and P=20, or if the data was to have fewer masks.
-    assert not warnings(changed(max_seq_length=128, max_predictions_per_seq=20), 90_000_000, None)
+    assert not warnings(changed(max_seq_length=128, max_predictions_per_seq=20), [(90_000_000, None)])
     manifest = manifest_of(masked_lm_prob=0.04, dupe_factor=1)
-    assert not warnings(changed(max_predictions_per_seq=20), 90_000_000, manifest)
+    assert not warnings(changed(max_predictions_per_seq=20), [(90_000_000, manifest)])
 
 
 def test_few_documents():
     manifest = manifest_of(documents=3, dupe_factor=40)
     flags = {"train_batch_size": 100, "num_train_steps": 1000, "num_warmup_steps": 10}
-    (line,) = warnings(changed(**flags), 2000, manifest)
+    (line,) = warnings(changed(**flags), [(2000, manifest)])
     assert "this run reads the 2,000 examples 50 times" in line
     assert "each of 3 documents 2,000 times" in line
-    assert not warnings(changed(**flags), 2000, None)  # 50 times are not many
-    (line,) = warnings(changed(**flags), 200, None)
+    assert not warnings(changed(**flags), [(2000, None)])  # 50 times are not many
+    (line,) = warnings(changed(**flags), [(200, None)])
     assert "this run reads the 200 examples 500 times; the paper's run" in line
 
 
 def test_long_warmup():
-    (line,) = warnings(changed(num_train_steps=100, num_warmup_steps=100), 90_000_000, None)
+    (line,) = warnings(changed(num_train_steps=100, num_warmup_steps=100), [(90_000_000, None)])
     assert "the warm-up of 100 steps is not shorter than the training of 100" in line

@@ -4,21 +4,22 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.inputs import PretrainingInputs
+from albert_tf.pretraining.inputs import read_inputs
 from albert_tf.pretraining.run_folder import write_run_folder
 from albert_tf.pretraining.settings import PretrainingSettings
+from tests.albert_tf.pretraining.resolved import resolved
 
 
 def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_files):
     settings = PretrainingSettings(
-        pretraining_files.train,
         str(pretraining_files.albert_config_file),
         "run",
+        pretraining_files.train,
         eval_file=pretraining_files.heldout,
         do_eval=True,
         eval_batch_size=7,
     )
-    inputs = PretrainingInputs(settings, AlbertConfig.from_json_file(pretraining_files.albert_config_file))
+    (inputs,) = read_inputs(settings, AlbertConfig.from_json_file(pretraining_files.albert_config_file))
     batches = list(inputs.eval_batches(tf.distribute.get_strategy()))
     assert {values.shape[0] for batch in batches for values in batch.values()} == {7}
     rows = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
@@ -30,7 +31,7 @@ def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_f
 
 def test_the_vocabulary_is_stored_under_the_name_of_its_kind(tmp_path):
     """spm.model or vocab.txt, where readers of a run expect them."""
-    settings = PretrainingSettings("train", "config", str(tmp_path / "run"), do_train=True)
+    settings = resolved((16, 2), output_dir=str(tmp_path / "run"))
     for name, kept in (("30k.model", "spm.model"), ("chinese.txt", "vocab.txt")):
         (tmp_path / name).write_text(name)
         run = write_run_folder(settings, AlbertConfig(), tmp_path / name, None)

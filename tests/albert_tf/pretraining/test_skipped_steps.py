@@ -96,5 +96,5 @@ def test_all_steps_skipped():
 
 
 if __name__ == "__main__":
-    flags = PretrainingSettings("", "", "", do_train=True, strategy="mirrored", num_devices=2)
+    flags = PretrainingSettings("", "", do_train=True, strategy="mirrored", num_devices=2)
     print(json.dumps(train(make_strategy(flags), **json.loads(sys.argv[1]))))

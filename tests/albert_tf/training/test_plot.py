@@ -8,7 +8,7 @@ import matplotlib.image
 import pytest
 
 from albert_cli import cli
-from albert_tf.training.plot import _read
+from albert_tf.training.plot import _length_changes, _read
 from tests.processes import ROOT
 
 
@@ -47,6 +47,13 @@ def test_one_run_and_two(tmp_path, points):
     assert cli.main(["plot", f"{tmp_path}/a/run", f"{tmp_path}/b/run", f"--output={output}"]) == 0
     assert ORANGE in colors(output)
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "curves.png"}
+
+
+def test_where_the_length_changes():
+    lines = [{"step": 5, "max_seq_length": 32}, {"step": 9, "max_seq_length": 32, "eval_loss": 1.0}]
+    lines += [{"step": step, "max_seq_length": 128} for step in (12, 15)]
+    assert _length_changes(lines) == [(9, 128)]
+    assert _length_changes([{"step": 5}, {"step": 6}]) == []
 
 
 def test_no_curve_of_sentence_pairs_without_pairs(tmp_path):

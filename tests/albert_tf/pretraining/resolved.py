@@ -1,0 +1,24 @@
+"""The settings of a run without files: lengths are given, as if read from them."""
+
+from albert_tf.pretraining.phases import ResolvedPhase
+from albert_tf.pretraining.settings import (
+    PretrainingSettings,
+    ResolvedPretrainingSettings,
+    given_phases,
+    with_defaults,
+)
+
+
+def resolved(*lengths: tuple[int, int], **flags) -> ResolvedPretrainingSettings:
+    """The settings of a run with these flags, and T and P of each phase."""
+    flags = {
+        "output_dir": "run",
+        "do_train": True,
+        "input_file": None if "phase" in flags else "data",
+        **flags,
+    }
+    settings = PretrainingSettings("config", **flags)
+    phases: list[ResolvedPhase] = []
+    for phase, (T, P) in zip(given_phases(settings), lengths, strict=True):
+        phases.append(phase.resolve(T, P, phases[-1].end_step if phases else 0))
+    return with_defaults(settings, phases)
