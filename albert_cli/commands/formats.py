@@ -73,7 +73,7 @@ def convert(
 def models() -> None:
     """List the models that have names: those of the package, then Google's, which are downloaded once.
 
-    A name stands wherever a pretrained model is asked for. For example:
+    A name can replace a path wherever a pretrained model is expected. For example:
 
       albert models
 
