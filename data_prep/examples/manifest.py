@@ -4,12 +4,13 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
+import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
@@ -18,6 +19,7 @@ from data_prep.files import read_json_object, write_text
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 MANIFEST = "manifest.json"
+_BLOCK = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -201,9 +203,10 @@ class Manifest:
         values = dataclasses.asdict(counts)
         return {name: value for name, value in values.items() if name not in self.settings.uncounted}
 
-    def shard(self, name: str) -> Shard:
-        """The row of a file."""
-        return next(shard for shard in self.shards if shard.file == name)
+    def shard(self, path: Path) -> Shard | None:
+        """The row of a file: that with its name, or, if it was renamed, that with its content."""
+        by_name = next((shard for shard in self.shards if shard.file == path.name), None)
+        return by_name or next((shard for shard in self.shards if _has_content(path, shard)), None)
 
     @property
     def files(self) -> set[str]:
@@ -222,7 +225,7 @@ def manifests_in(folder: Path) -> list[Manifest]:
 
 
 def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
-    """For each example file the manifest beside it that lists it; files without one are left out.
+    """For each example file the manifest beside it that lists it, also under an earlier name; others are left out.
 
     Raises:
       InputError: a manifest is damaged.
@@ -232,9 +235,23 @@ def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
     found: dict[Path, Manifest] = {}
     for file in files:
         for manifest in folders[file.parent]:
-            if file.name in manifest.files:
+            if manifest.shard(file):
                 found.setdefault(file, manifest)
     return found
+
+
+def without_empty_shards(files: Iterable[Path], manifests: Mapping[Path, Manifest]) -> list[Path]:
+    """Leaves out files that are empty and must be, as shards of a small text can be."""
+    return [
+        file
+        for file in files
+        if not file.is_file() or file.stat().st_size or not _counts_none(file, manifests)
+    ]
+
+
+def _counts_none(file: Path, manifests: Mapping[Path, Manifest]) -> bool:
+    shard = manifests[file].shard(file) if file in manifests else None
+    return shard is not None and shard.examples == 0
 
 
 def remove_manifests(folder: Path, outputs: Iterable[str]) -> None:
@@ -247,6 +264,21 @@ def remove_manifests(folder: Path, outputs: Iterable[str]) -> None:
 def package_versions() -> dict[str, str]:
     """The packages whose versions may change the bytes."""
     return {name: _version(name) for name in ("albert-tf", "numpy", "sentencepiece", "sentencex")}
+
+
+def file_crc32c(path: Path) -> str:
+    """The CRC-32C of a file, hexadecimal."""
+    checksum = google_crc32c.Checksum()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            checksum.update(block)
+    return checksum.hexdigest().decode()
+
+
+def _has_content(path: Path, shard: Shard) -> bool:
+    """Whether a file is a shard, by its size and, if that is right, its checksum; an empty file is none."""
+    same_size = path.is_file() and path.stat().st_size == shard.bytes > 0
+    return same_size and file_crc32c(path) == shard.crc32c
 
 
 def file_sha256(path: Path) -> str:

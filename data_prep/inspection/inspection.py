@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Manifest, manifests_of
+from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards
 from data_prep.inspection.example_batches import read_batches
 from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
@@ -53,14 +53,15 @@ def inspect(
     tokenizer = None
     if num_examples or stats or spm_model_file or vocab_file:
         tokenizer = _tokenizer(paths[0], manifest, spm_model_file, vocab_file)
+    with_examples = without_empty_shards(paths, manifests)
     if tokenizer and num_examples:
-        show_examples(paths, tokenizer, num_examples, console)
+        show_examples(with_examples, tokenizer, num_examples, console)
     counted = ExampleStats(tokenizer.mask_id, tokenizer.starts_word) if tokenizer and stats else None
     if verify:
         vocab_size = tokenizer.vocab_size if tokenizer else manifest.vocabulary.size if manifest else None
         verify_files(paths, manifests, vocab_size, counted, console)
     elif counted and tokenizer:
-        for path in paths:
+        for path in with_examples:
             for batch in read_batches(path):
                 check_values(batch, tokenizer.vocab_size, path)
                 counted.add(batch.values)
@@ -106,7 +107,7 @@ def verify_files(
     """
     wrong = 0
     for path in paths:
-        shard = manifests[path].shard(path.name) if path in manifests else None
+        shard = manifests[path].shard(path) if path in manifests else None
         try:
             examples = verify_file(path, vocab_size, shard, stats.add if stats else None)
         except InputError as error:

@@ -3,14 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Manifest, Shard
+from data_prep.examples.manifest import Manifest, Shard, file_crc32c
 from data_prep.inspection.example_batches import ExampleBatch, read_batches
-
-_BLOCK = 1 << 20  # bytes
 
 
 def verify_file(
@@ -33,6 +30,8 @@ def verify_file(
     if shard:
         # First: it is fast, and finds a file cut off between two records.
         _check_size(path, shard)
+        if not shard.bytes:
+            return 0
     examples = 0
     for batch in read_batches(path):
         check_values(batch, vocab_size, path)
@@ -103,8 +102,10 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
 
 def missing_shards(paths: list[Path], manifests: dict[Path, Manifest]) -> list[Path]:
     """Files that do not exist, though a manifest lists them together with one of `paths`."""
-    listed = [path.with_name(name) for path in paths if path in manifests for name in manifests[path].files]
-    return [path for path in sorted(set(listed)) if not path.is_file()]
+    listed = {path.with_name(name) for path in paths if path in manifests for name in manifests[path].files}
+    shards = ((path, manifests[path].shard(path)) for path in paths if path in manifests)
+    renamed = {path.with_name(shard.file) for path, shard in shards if shard}
+    return [path for path in sorted(listed - renamed) if not path.is_file()]
 
 
 def _check_size(path: Path, shard: Shard) -> None:
@@ -112,14 +113,8 @@ def _check_size(path: Path, shard: Shard) -> None:
         raise InputError(
             f"{path} must have {shard.bytes} bytes according to its manifest. It has {path.stat().st_size}."
         )
-    if not shard.crc32c:
-        return
-    checksum = google_crc32c.Checksum()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            checksum.update(block)
-    if checksum.hexdigest().decode() != shard.crc32c:
+    if shard.crc32c and (found := file_crc32c(path)) != shard.crc32c:
         raise InputError(
             f"{path} must have the CRC-32C {shard.crc32c} according to its manifest. "
-            f"It has {checksum.hexdigest().decode()}; copy it again or prepare it again."
+            f"It has {found}; copy it again or prepare it again."
         )

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Manifest, manifests_of
+from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards
 from data_prep.reading.dynamic_masking import DynamicMasking
 from data_prep.tfrecord.records import count_examples, read_records
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
@@ -111,7 +111,7 @@ class ExampleFiles:
       counts: number of examples in each.
       layout: their features.
       max_predictions_per_seq: P of the batches.
-      manifest: the manifest that lists the first file, if there is one.
+      manifest: the manifest that lists the first file, also under an earlier name, if there is one.
       masking: how the reader masks unmasked examples and chunks; None for masked ones.
     """
 
@@ -156,9 +156,10 @@ class ExampleFiles:
         """
         if not paths:
             raise InputError("Pretraining needs at least one TFRecord file. Received none.")
+        manifests = manifests_of(paths)
+        paths = without_empty_shards(paths, manifests) or paths
         counts = count_examples(list(paths))  # reads every header, so a file cut off is found now
         layout = ExampleLayout.of(next(read_records(paths[0])), paths[0])
-        manifests = manifests_of(paths)
         T, P = (
             max_seq_length or layout.max_seq_length,
             max_predictions_per_seq or layout.max_predictions_per_seq,

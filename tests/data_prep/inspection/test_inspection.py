@@ -17,6 +17,7 @@ from data_prep.inspection.example_batches import read_batches
 from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
+from data_prep.reading.example_files import ExampleFiles
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +239,40 @@ def test_wrong_values_are_found(folder, changes, message):
             inspected(path, spm_model_file=model, **settings)
     with pytest.raises(InputError, match="Of 1 files 1 are damaged"):
         inspected(path, spm_model_file=model, verify=True)
+
+
+def test_an_empty_shard_is_right_if_its_manifest_counts_none(story, model_file, tmp_path):
+    settings = PrepareSettings(
+        str(story),
+        str(tmp_path / "train.tfrecord"),
+        str(model_file),
+        num_shards=60,
+        max_seq_length=512,
+        masking="dynamic",
+    )
+    manifest = prepare(settings, show_progress=False)
+    empty = [shard.file for shard in manifest.shards if not shard.examples]
+    assert 0 < len(empty) < 60
+    output = inspected(tmp_path / "train*", verify=True, stats=True, num_examples=1)
+    assert output.count("ok     ") == 60
+    files = sorted(tmp_path.glob("train*"))
+    assert ExampleFiles.read(files).num_examples == manifest.counts.examples
+    (tmp_path / next(shard.file for shard in manifest.shards if shard.examples)).write_bytes(b"")
+    with pytest.raises(InputError, match="Of 60 files 1 are damaged"):
+        inspected(tmp_path / "train*", verify=True)
+    with pytest.raises(InputError, match="is empty"):
+        ExampleFiles.read(files)
+
+
+def test_renamed_shards_keep_their_manifest(folder):
+    for number, path in enumerate(sorted(folder.glob("train*"))):
+        path.rename(folder / f"renamed-{number}")
+    output = inspected(folder / "renamed*", verify=True, num_examples=1)
+    assert output.count("matches its manifest") == 2
+    assert "[CLS]" in output, "the vocabulary is found"
+    damage(folder / "renamed-1")
+    with pytest.raises(InputError, match="1 are damaged .* 1 more are missing"):
+        inspected(folder / "renamed*", verify=True)
 
 
 def damage(path):
