@@ -31,6 +31,7 @@ T = 128
 HELDOUT_SHARE = 0.05
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
+MOST_PLACES = 20
 MASKED = (
     "Returns the [MASK] of the array.",
     "If `True`, the result is a [MASK] of integers.",
@@ -66,17 +67,28 @@ def demo(*, output: Path, text: Path | None = None, steps: int = 8000) -> None:
     paths.start(text)
     console.print(
         f"{corpus.num_bytes / 1e6:.1f} MB, {corpus.sentences:,} sentences; {corpus.train_documents:,} documents "
-        f"to train on, {corpus.heldout_documents} held out for evaluation"
+        f"to train on; held out for evaluation: {heldout_places(corpus)}"
     )
     vocab_size = max(100, min(4000, corpus.num_bytes // 500))
     say(2, f"Vocabulary of {vocab_size:,} pieces")
     albert("vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size)
 
-    say(3, "Examples: two segments, in order or swapped, 15% of the words masked")
+    say(
+        3,
+        "Examples: sentences for training, which cuts, swaps and masks them anew in every epoch; held-out pairs",
+    )
     spm_model_file = f"{paths.vocabulary}.model"
     common = {"spm_model_file": spm_model_file, "max_seq_length": T}
-    albert("prepare", input_file=corpus.train, output_file=paths.train, num_shards=4, dupe_factor=4, **common)
-    albert("prepare", input_file=corpus.heldout, output_file=paths.heldout, dupe_factor=2, **common)
+    albert(
+        "prepare", input_file=corpus.train, output_file=paths.train, num_shards=4, masking="dynamic", **common
+    )
+    albert(
+        "prepare",
+        input_file=corpus.heldout,
+        output_file=paths.heldout,
+        dupe_factor=corpus.heldout_passes,
+        **common,
+    )
 
     say(4, f"Pretraining: {steps:,} steps of {BATCH} examples, LAMB")
     make_config(vocab_size).to_json_file(paths.config)
@@ -140,6 +152,17 @@ def make_corpus(text: Path | None, folder: Path) -> Corpus:
     """Reads the user's text, or docstrings, and holds out some documents."""
     documents = docstring_documents(show_progress=True) if text is None else read_user_text(text)
     return write_corpus(at_most(MAX_SENTENCES, documents), folder, HELDOUT_SHARE)
+
+
+def heldout_places(corpus: Corpus) -> str:
+    """What is held out: the share, and where it is from if these are few places.
+
+    >>> heldout_places(corpus)
+    '9% of the text (book.txt, piece 3; book.txt, piece 17)'
+    """
+    sources = corpus.heldout_sources
+    places = "; ".join(sources) if len(sources) <= MOST_PLACES else f"{len(sources)} documents"
+    return f"{corpus.heldout_share:.0%} of the text ({places})"
 
 
 def at_most(limit: int, documents: Iterator) -> Iterator:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from data_prep.files import written_aside
 from data_prep.text.documents import Document, read_paragraphs, split_sentences
 
 _TEXT_SUFFIXES = (".txt", ".md")
+_ENOUGH = 500 * 600  # characters of 500 pairs of 128 tokens, about
+_MOST_HELDOUT = 0.1  # of a text that is too small to hold out enough
+_MOST_PASSES = 10
 _LONG = 40  # characters; shorter sentences ("Returns: A tensor.") are common phrases
 
 
@@ -21,7 +25,10 @@ class Corpus:
     Attributes:
       train: DIRECTORY/train.txt.
       heldout: DIRECTORY/heldout.txt, for evaluation.
-      train_documents, heldout_documents: number of documents in each.
+      train_documents: number of documents in `train`.
+      heldout_sources: where each document of `heldout` is from.
+      heldout_share: share of the characters that is held out.
+      heldout_passes: the passes over `heldout`, each with other pairs, that give about 500 pairs.
       sentences: number of sentences in both.
       num_bytes: size of both.
     """
@@ -29,21 +36,27 @@ class Corpus:
     train: Path
     heldout: Path
     train_documents: int
-    heldout_documents: int
+    heldout_sources: tuple[str, ...]
+    heldout_share: float
+    heldout_passes: int
     sentences: int
     num_bytes: int
 
 
-def write_corpus(documents: Iterable[Document], directory: str | Path, heldout_share: float = 0.05) -> Corpus:
-    """Splits documents by a hash of their source and writes train.txt and heldout.txt.
+def write_corpus(
+    documents: Iterable[Document], directory: str | Path, heldout_share: float = 0.05, enough: int = _ENOUGH
+) -> Corpus:
+    """Holds out whole documents, chosen by a hash of their source, and writes train.txt and heldout.txt.
 
-    Removes sentences of 40 characters or more from training if a held-out document has them, too, so that
-    evaluation does not measure memorization.
+    The hash spreads them over the text. Removes sentences of 40 characters or more from training if a held-out
+    document has them, too, so that evaluation does not measure memorization.
 
     Args:
       documents: each with its own `source`; they are held in memory.
       directory: receives the two files.
-      heldout_share: share of the documents that is held out, at least one.
+      heldout_share: share of the characters that is held out, at least one document. If this is less than
+        `enough`, up to a tenth of the text is held out.
+      enough: characters that suffice for evaluation.
 
     Raises:
       InputError: there are fewer than two documents with two sentences.
@@ -54,8 +67,11 @@ def write_corpus(documents: Iterable[Document], directory: str | Path, heldout_s
             "Training and evaluation need a document each, of two sentences or more. "
             f"Received {len(usable)}; add text."
         )
-    num_heldout = max(1, round(heldout_share * len(usable)))
+    total = sum(map(_characters, usable))
+    target = max(heldout_share * total, min(enough, _MOST_HELDOUT * total))
+    num_heldout = _number_reaching(target, usable)
     heldout_documents = usable[:num_heldout]
+    heldout_characters = sum(map(_characters, heldout_documents))
     train_documents = _without_sentences_of(heldout_documents, usable[num_heldout:])
     if not train_documents:
         raise InputError(
@@ -66,19 +82,22 @@ def write_corpus(documents: Iterable[Document], directory: str | Path, heldout_s
     train, heldout = directory / "train.txt", directory / "heldout.txt"
     # Sorted by source, so that the files follow the order of the packages or books.
     _write_lines(train, sorted(train_documents, key=lambda document: document.source))
-    _write_lines(heldout, sorted(heldout_documents, key=lambda document: document.source))
+    heldout_documents.sort(key=lambda document: document.source)
+    _write_lines(heldout, heldout_documents)
     return Corpus(
         train=train,
         heldout=heldout,
         train_documents=len(train_documents),
-        heldout_documents=num_heldout,
+        heldout_sources=tuple(document.source for document in heldout_documents),
+        heldout_share=heldout_characters / total,
+        heldout_passes=min(_MOST_PASSES, math.ceil(enough / heldout_characters)),
         sentences=sum(len(document.sentences) for document in train_documents + heldout_documents),
         num_bytes=train.stat().st_size + heldout.stat().st_size,
     )
 
 
 def read_user_text(
-    path: str | Path, language: str = "en", sentences_per_document: int = 200
+    path: str | Path, language: str = "en", sentences_per_document: int = 100
 ) -> Iterator[Document]:
     """Reads prose in pieces, cut between paragraphs, so that even a single book has documents to hold out.
 
@@ -121,6 +140,20 @@ def _without_sentences_of(heldout: list[Document], train: list[Document]) -> lis
         for document in train
     )
     return [document for document in kept if len(document.sentences) >= 2]
+
+
+def _number_reaching(target: float, documents: list[Document]) -> int:
+    """How many of the first documents come nearest to a number of characters; at least one, never all."""
+    reached, number = 0.0, 0
+    for number, document in enumerate(documents):
+        if number and reached + _characters(document) / 2 > target:
+            break
+        reached += _characters(document)
+    return max(1, number)
+
+
+def _characters(document: Document) -> int:
+    return sum(map(len, document.sentences))
 
 
 def _source_hash(document: Document) -> bytes:

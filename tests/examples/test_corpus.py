@@ -45,7 +45,8 @@ def corpus_documents(number):
 
 def test_write_corpus_splits_by_document(tmp_path):
     corpus = write_corpus(corpus_documents(40), tmp_path / "new", heldout_share=0.1)
-    assert (corpus.train_documents, corpus.heldout_documents, corpus.sentences) == (36, 4, 80)
+    assert (corpus.train_documents, len(corpus.heldout_sources), corpus.sentences) == (36, 4, 80)
+    assert corpus.heldout_share == pytest.approx(0.1, abs=0.01)
     train = [document.sentences for document in read_documents([corpus.train])]
     heldout = [document.sentences for document in read_documents([corpus.heldout])]
     assert len(train) == 36
@@ -55,11 +56,38 @@ def test_write_corpus_splits_by_document(tmp_path):
     assert again.heldout.read_bytes() == corpus.heldout.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("sentences", "share", "passes"),
+    [
+        (1000, 0.05, 1),  # a twentieth of the text is enough
+        (200, 0.075, 1),  # enough is more than a twentieth
+        (50, 0.1, 3),  # a tenth is not enough, so it is read three times
+    ],
+)
+def test_enough_is_held_out_over_the_whole_text(tmp_path, sentences, share, passes):
+    """100 documents, each sentence 100 characters long; 150,000 characters are enough."""
+    documents = [
+        Document(
+            tuple(f"{number:04d} {i:04d}".ljust(100, "x") for i in range(sentences)), f"book, piece {number}"
+        )
+        for number in range(100)
+    ]
+    corpus = write_corpus(documents, tmp_path, heldout_share=0.05, enough=150_000)
+    assert corpus.heldout_share == pytest.approx(share, abs=0.006)
+    assert corpus.heldout_passes == passes
+    pieces = {int(source.split()[-1]) for source in corpus.heldout_sources}
+    assert len(pieces) == round(100 * corpus.heldout_share)
+    assert min(pieces) < 50 < max(pieces)
+    assert {line[:4] for line in corpus.heldout.read_text().split("\n") if line} == {
+        f"{n:04d}" for n in pieces
+    }
+
+
 def test_held_out_sentences_are_not_in_training(tmp_path):
     """Otherwise evaluation would measure the memorization of texts such as licences."""
     boilerplate = "This sentence, long enough, is repeated in every module."
     documents = [Document((*d.sentences, boilerplate, "See above."), d.source) for d in corpus_documents(20)]
-    corpus = write_corpus(documents, tmp_path)
+    corpus = write_corpus(documents, tmp_path, enough=1)
     assert boilerplate in corpus.heldout.read_text()
     assert boilerplate not in corpus.train.read_text()
     assert corpus.train.read_text().count("See above.") == 19
