@@ -200,7 +200,7 @@ class TrainingState:
         if self._folder.exists():
             remove_unfinished(self._folder)
         write_checkpoint(self._checkpoint, self._folder, step, good=True)
-        prune(self._folder, _KEPT, needed=step)
+        prune(self._folder, _KEPT, needed=[step])
 
     def restore_latest(self) -> int:
         """Restores the newest complete state, if any; returns its step, 0 for a fresh run.

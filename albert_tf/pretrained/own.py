@@ -17,7 +17,7 @@ from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, read_desc
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import weights_of
-from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE, RESULTS_FILE
+from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE, RESULTS_FILE, read_best_step
 from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError, first_line
 from data_prep.examples.manifest import Manifest
@@ -39,7 +39,7 @@ def is_run(path: Path) -> bool:
 
 
 def read_run(path: Path) -> StoredModel:
-    """Reads the newest checkpoint of a run's folder, or the checkpoint that `path` names.
+    """Reads the checkpoint that `path` names, or in a run's folder the one that `find_checkpoint` takes.
 
     Raises:
       InputError: there is no checkpoint, or it does not fit the run's configuration.
@@ -54,7 +54,13 @@ def read_run(path: Path) -> StoredModel:
     manifest = run / MANIFEST_FILE
     lower = Manifest.read(manifest).settings.do_lower_case if manifest.exists() else True
     vocabulary = find_vocabulary(run, do_lower_case=lower)
-    return StoredModel("run", prefix, config, weights_of(model), vocabulary)
+    notes: tuple[str, ...] = ()
+    if path.is_dir() and (best := read_best_step(run)) is not None:
+        which = "the best on held-out text" if prefix.name == f"ckpt-{best}" else "the last one"
+        notes = (
+            f"these are the weights of {prefix.name}, {which}; to take others, name a checkpoint of the run",
+        )
+    return StoredModel("run", prefix, config, weights_of(model), vocabulary, notes)
 
 
 def best_seed_folder(run: Path) -> Path | None:

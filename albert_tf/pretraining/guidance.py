@@ -39,6 +39,13 @@ def phases_line(phases: Sequence[ResolvedPhase], config: AlbertConfig) -> str:
     )
 
 
+MEMORIZATION = (
+    "warning: the held-out loss has risen for two evaluations while the training loss fell: the model memorizes "
+    "its examples. More text helps, or `albert prepare --masking=dynamic`, fewer steps, a smaller model, or "
+    "--early_stopping_patience"
+)
+
+
 def warnings(settings: ResolvedPretrainingSettings, data: Sequence[tuple[int, Manifest | None]]) -> list[str]:
     """A line for each known mistake in the settings.
 

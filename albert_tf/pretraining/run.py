@@ -18,7 +18,8 @@ from albert_tf.pretraining.devices import (
     iterations_per_loop,
 )
 from albert_tf.pretraining.guard import Guard
-from albert_tf.pretraining.guidance import learning_rate_line, phases_line, warnings
+from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
+from albert_tf.pretraining.held_out import HeldOut
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.loop import Speed, StepLoop, device_peak, next_logged_step
 from albert_tf.pretraining.phases import ResolvedPhase
@@ -47,9 +48,11 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     run = PretrainingRun(settings)
     run.restore()
     with run.opened():
-        if settings.do_train and run.start_step < run.settings.num_train_steps:
+        if settings.do_train and not run.is_over(run.start_step):
             run.train()
-        elif settings.do_eval:
+        elif settings.do_train:
+            run.judge_checkpoint(run.start_step)
+        else:
             run.evaluate(run.start_step)
     return run.metrics
 
@@ -73,6 +76,7 @@ class PretrainingRun:
 
     session: RunSession
     guard: Guard
+    held_out: HeldOut
 
     def __init__(self, given: PretrainingSettings):
         self.given, self.config = given, AlbertConfig.from_json_file(given.albert_config_file)
@@ -140,13 +144,14 @@ class PretrainingRun:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Within this context the run is open: `train`, `evaluate`, `save` and `roll_back` may be called."""
+        """Within this context the run is open: its other methods may be called."""
         settings = self.settings
         self._lines = [line for line in read_metrics(self.folder) if line["step"] <= self.start_step]
-        self.guard = Guard(settings, self._lines)
+        self.guard, self.held_out = Guard(settings, self._lines), HeldOut(settings, self._lines)
         self._eval_step = EvalStep(self.model, self.strategy, parallel_parts=self.parallel_parts)
         with open_session(self.folder, self.strategy, settings.num_train_steps, self.start_step) as session:
             self.session = session
+            self._record_best()
             for line in self.notes:
                 session.progress.say(line)
             yield
@@ -161,8 +166,17 @@ class PretrainingRun:
         self._catch_up()
         step = self.start_step
         for inputs in self.inputs:
-            if step < inputs.phase.end_step:
+            if step < inputs.phase.end_step and not self.is_over(step):
                 step = self._train_phase(inputs, step)
+        if step < self.settings.num_train_steps:
+            self.session.progress.say(
+                f"stopped at step {step}: {self.settings.early_stopping_patience} evaluations without a better "
+                f"held-out loss than at step {self.held_out.best_step}"
+            )
+
+    def is_over(self, step: int) -> bool:
+        """Whether no step follows, because all are taken or early stopping ends the run."""
+        return step >= self.settings.num_train_steps or self.held_out.is_over
 
     def _train_phase(self, inputs: PretrainingInputs, step: int) -> int:
         """Takes the steps of a phase from `step` on; returns its last step."""
@@ -171,8 +185,9 @@ class PretrainingRun:
             self._tile_untrained_positions(step, phase)
         loop = self._make_loop(inputs, step)
         saved, stop = step, preemption.agreed()
-        while step < phase.end_step and not stop:
+        while step < phase.end_step and not stop and not self.is_over(step):
             step, values, stop = loop.run(step, next_logged_step(step, phase, settings))
+            self.held_out.add({"step": step, **values})
             if self.guard.spiked(values):
                 self.roll_back(step)
                 saved = step
@@ -180,9 +195,9 @@ class PretrainingRun:
                 self.save()
                 saved = step
                 if not stop:
-                    self.evaluate(step)
+                    self.judge_checkpoint(step)
                     stop = preemption.agreed()
-        if stop and step < settings.num_train_steps:
+        if stop and not self.is_over(step):
             if saved != step:
                 self.save()
             raise preemption.stop(step)
@@ -206,7 +221,20 @@ class PretrainingRun:
         step = self.start_step
         evaluated = any("eval_loss" in line for line in self._lines if line["step"] == step)
         if step and self._is_checkpoint_due(step) and not evaluated:
-            self.evaluate(step)
+            self.judge_checkpoint(step)
+
+    def judge_checkpoint(self, step: int) -> None:
+        """Evaluates the checkpoint of `step`; records the best one so far, and warns once of memorization."""
+        warned = self.held_out.memorizes
+        self.held_out.add({"step": step, **self.evaluate(step)})
+        self._record_best()
+        if self.held_out.memorizes and not warned:
+            self.session.progress.say(MEMORIZATION)
+
+    def _record_best(self) -> None:
+        """Writes best.json; also when a run resumes, since it may have been killed before it was written."""
+        if self.held_out.best_step is not None and is_chief(self.strategy):
+            self.checkpoints.record_best(self.held_out.best_step, self.held_out.best_loss)
 
     def _tile_untrained_positions(self, step: int, phase: ResolvedPhase) -> None:
         """Before a longer phase, repeats the position rows that the phases up to `step` have trained.
@@ -247,14 +275,15 @@ class PretrainingRun:
         if is_chief(self.strategy):
             self.checkpoints.save(good=self.guard.calm)
 
-    def evaluate(self, step: int) -> None:
-        """Evaluates on the --eval_file of the phase of `step`, if --do_eval and it are given."""
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Evaluates on the --eval_file of the phase of `step`; returns no metrics without it and --do_eval."""
         inputs = self._inputs_at(step)
         if not (self.settings.do_eval and inputs.phase.eval_file):
-            return
+            return {}
         batches = self.session.preemption.watched(inputs.eval_batches(self.strategy), step)
         self.metrics = self._eval_step.metrics(batches, self.settings.max_eval_steps)
         self.session.record_evaluation(step, {**self.metrics, **self._labels(inputs.phase)})
+        return self.metrics
 
     def _inputs_at(self, step: int) -> PretrainingInputs:
         """The inputs of the phase that took a step."""

@@ -1,7 +1,7 @@
 """The folder of a pretraining run.
 
 It holds albert_config.json, settings.json, data_manifest.json, the vocabulary if known, checkpoints/,
-metrics.jsonl and tensorboard/.
+best.json, metrics.jsonl and tensorboard/.
 """
 
 import dataclasses

@@ -68,6 +68,8 @@ class PretrainingSettings:
       spike_intervals: after this many logged spikes in a row the run rolls back to the weights of the last good
         checkpoint.
       max_rollbacks: maximum number of roll-backs; after that the run stops with advice.
+      early_stopping_patience: stop after this many evaluations of the last phase in a row without a new best
+        held-out loss.
       init_optimizer: also restore the optimizer's moments and step count from --init_checkpoint.
       resize_positions: allow another length of the position table of --init_checkpoint. A shorter table has its
         first rows. A longer one, without a value or with tile, repeats them (moments too); with fresh, new rows
@@ -109,6 +111,7 @@ class PretrainingSettings:
     spike_factor: float = 1.5
     spike_intervals: int = 3
     max_rollbacks: int = 3
+    early_stopping_patience: int | None = None
     init_optimizer: bool = False
     resize_positions: ResizePositions = False
 
@@ -159,6 +162,7 @@ _AT_LEAST_ONE = (
     "gradient_accumulation_steps",
     "iterations_per_loop",
     "spike_intervals",
+    "early_stopping_patience",
 )
 
 # Flags that --phase replaces.
@@ -228,6 +232,11 @@ def with_defaults(
     settings: PretrainingSettings, phases: Sequence[ResolvedPhase]
 ) -> ResolvedPretrainingSettings:
     """The settings of a run with these phases, and the default learning rate unless the flags give another."""
+    if settings.early_stopping_patience and not (settings.do_eval and phases[-1].eval_file):
+        raise InputError(
+            "--early_stopping_patience needs evaluations of the last phase: --do_eval and its eval_file (without "
+            "--phase, --eval_file). Received it without; add both."
+        )
     longest = max(phases, key=lambda phase: phase.max_seq_length)
     return ResolvedPretrainingSettings(
         **{

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -119,10 +119,10 @@ def say_on_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def prune(folder: Path, keep: int, *, needed: int) -> None:
-    """Deletes all but the newest `keep` checkpoints and the one of step `needed`."""
+def prune(folder: Path, keep: int, *, needed: Collection[int | None]) -> None:
+    """Deletes all but the newest `keep` checkpoints and those of the steps `needed`."""
     for step in steps_in(folder)[keep:]:
-        if step != needed:
+        if step not in needed:
             _remove(folder, step)
 
 

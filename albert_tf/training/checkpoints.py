@@ -18,9 +18,10 @@ from albert_tf.training.checkpoint_files import (
     steps_in,
     write_checkpoint,
 )
-from albert_tf.training.run_files import CHECKPOINTS
+from albert_tf.training.run_files import BEST_FILE, CHECKPOINTS, read_best_step
 from albert_tf.training.weights import by_name
 from data_prep.errors import InputError, first_line
+from data_prep.files import write_json
 
 
 class RunCheckpoints:
@@ -33,7 +34,8 @@ class RunCheckpoints:
       run: the run's folder.
       model: the model to save.
       optimizer: built for the model's trainable variables.
-      keep: the number of checkpoints to keep; older ones are deleted, but never the last good one.
+      keep: the number of checkpoints to keep; older ones are deleted, but never the last good one and the one
+        with the best held-out loss.
       say: called with a line for each damaged checkpoint that is skipped.
     """
 
@@ -45,7 +47,8 @@ class RunCheckpoints:
         keep: int = 5,
         say: Callable[[str], None] = say_on_stderr,
     ):
-        self._folder, self._optimizer, self._keep, self._say = run / CHECKPOINTS, optimizer, keep, say
+        self._run, self._folder = run, run / CHECKPOINTS
+        self._optimizer, self._keep, self._say = optimizer, keep, say
         self._checkpoint = tf.train.Checkpoint(
             weights=by_name(model.variables), optimizer=by_name(optimizer.variables)
         )
@@ -62,8 +65,13 @@ class RunCheckpoints:
         prefix = write_checkpoint(self._checkpoint, self._folder, self.step, good=good)
         if good:
             self._last_good = self.step
-        prune(self._folder, self._keep, needed=self._last_good)
+        prune(self._folder, self._keep, needed=[self._last_good, read_best_step(self._run)])
         return prefix
+
+    def record_best(self, step: int, held_out_loss: float) -> None:
+        """Records the checkpoint that readers of the run's folder take, if there is one of this step."""
+        if step in steps_in(self._folder):
+            write_json(self._run / BEST_FILE, {"step": step, "eval_loss": held_out_loss})
 
     def restore_latest(self) -> int:
         """Restores the newest intact checkpoint, if any; returns the step, 0 for a new run.

@@ -15,6 +15,7 @@ MANIFEST_FILE = "data_manifest.json"
 METRICS_FILE = "metrics.jsonl"
 RESULTS_FILE = "results.json"  # of fine-tuning
 CHECKPOINTS = "checkpoints"
+BEST_FILE = "best.json"
 
 
 def settings_json(settings: Any) -> str:
@@ -37,6 +38,12 @@ def check_same_run(settings: Any, path: Path, fixed: Sequence[str]) -> None:
                 f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot resume with "
                 f"{getattr(settings, name)}. Use the same value, or another --output_dir for a new run."
             )
+
+
+def read_best_step(run: Path) -> int | None:
+    """The step of the checkpoint with the best held-out loss; None if none is recorded."""
+    path = run / BEST_FILE
+    return int(read_json_object(path)["step"]) if path.exists() else None
 
 
 def read_metrics(run: Path) -> list[dict]:

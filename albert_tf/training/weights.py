@@ -14,14 +14,18 @@ import tensorflow as tf
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
 from albert_tf.training.positions import POSITIONS, ResizePositions, resized_table, tile_positions
-from albert_tf.training.run_files import CHECKPOINTS
+from albert_tf.training.run_files import CHECKPOINTS, read_best_step
 from data_prep.errors import InputError, first_line
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def find_checkpoint(path: str | Path) -> str:
-    """The path prefix of an intact checkpoint: `path` itself, or the newest one of the run in folder `path`.
+    """The path prefix of an intact checkpoint.
+
+    Args:
+      path: a checkpoint; or a run's folder, for its checkpoint with the best held-out loss if one is recorded, and
+        otherwise the newest one; or a folder of checkpoints, for the newest one.
 
     Raises:
       InputError: there is none, or `path` is damaged.
@@ -32,6 +36,8 @@ def find_checkpoint(path: str | Path) -> str:
         if reason:
             raise InputError(f"The checkpoint {path} is damaged: {reason}. Use another one.")
         return str(path)
+    if best := best_checkpoint(path):
+        return str(best)
     for folder in (path / CHECKPOINTS, path):
         if newest := newest_intact(folder, say_on_stderr):
             return newest[1]
@@ -39,6 +45,18 @@ def find_checkpoint(path: str | Path) -> str:
         f"There is no checkpoint at {path}. Name a run's folder (its --output_dir) or a checkpoint in it, for "
         "instance RUN/checkpoints/ckpt-1000."
     )
+
+
+def best_checkpoint(run: Path) -> Path | None:
+    """The path prefix of the checkpoint with the best held-out loss of a run, if it is recorded and intact."""
+    step = read_best_step(run)
+    if step is None:
+        return None
+    prefix = run / CHECKPOINTS / f"ckpt-{step}"
+    if reason := damage(prefix):
+        say_on_stderr(f"the checkpoint with the best held-out loss is damaged ({reason}); using the last one")
+        return None
+    return prefix
 
 
 def load_weights(

@@ -15,8 +15,9 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.recognition import read
+from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.run_files import read_metrics
-from albert_tf.training.weights import find_checkpoint
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from tests.data_prep.conftest import write_story
@@ -41,7 +42,8 @@ SPEED = {"tokens_per_second", "flops_per_second", "input_wait_share"}
 
 def everything_in(run: Path) -> dict[str, np.ndarray]:
     """All values in a run's last checkpoint: weights, moments, step and dropout state."""
-    prefix = find_checkpoint(run)
+    folder = run / "checkpoints"
+    prefix = str(folder / f"ckpt-{steps_in(folder)[0]}")
     names = [name for name, _ in tf.train.list_variables(prefix) if name.endswith("VARIABLE_VALUE")]
     return {name: tf.train.load_variable(prefix, name) for name in names}
 
@@ -73,6 +75,7 @@ def test_the_folder_holds_what_later_steps_need(finished, pretraining_files):
         "spm.model",
         "data_manifest.json",
         "checkpoints",
+        "best.json",
         "metrics.jsonl",
         "tensorboard",
     }
@@ -191,8 +194,39 @@ def test_a_finished_run_is_only_evaluated(finished, pretraining_files, tmp_path)
     assert_same_run(run, finished)
 
 
+def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, capfd):
+    """With a learning rate near 0, no evaluation is better than the first."""
+    run = tmp_path / "run"
+    flags = {"learning_rate": 1e-30, "num_train_steps": 100, "keep_checkpoint_max": 1}
+    arguments = pretraining_files.flags(run, **flags, early_stopping_patience=2)
+    assert cli.main(arguments) == 0
+    assert "stopped at step 12: 2 evaluations without a better held-out loss than at step 4" in (
+        capfd.readouterr().err
+    )
+    assert json.loads((run / "best.json").read_text())["step"] == 4
+    assert steps_in(run / "checkpoints") == [12, 4]
+    assert (run / "checkpoints" / "ckpt-4.index").exists()
+    assert read(run).path.name == "ckpt-4"
+    assert "the weights of ckpt-4, the best on held-out text" in read(run).notes[0]
+    assert read(run / "checkpoints" / "ckpt-12").path.name == "ckpt-12"
+
+    # The same command takes no more steps, also if the run was killed before the last evaluation.
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    (run / "metrics.jsonl").write_text("\n".join(lines[:-1]) + "\n")
+    (run / "best.json").unlink()
+    assert cli.main(arguments) == 0
+    assert json.loads((run / "best.json").read_text())["step"] == 4
+    assert [line["step"] for line in read_metrics(run) if "eval_loss" in line] == [4, 8, 12]
+    assert cli.main(arguments) == 0
+    assert read_metrics(run)[-1]["step"] == 12
+    # Without the flag the run continues from the last checkpoint.
+    assert cli.main(pretraining_files.flags(run, **{**flags, "num_train_steps": 13})) == 0
+    assert read_metrics(run)[-1]["step"] == 13
+    assert steps_in(run / "checkpoints") == [13, 4]
+
+
 def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
-    flags = {"init_checkpoint": finished, "do_train": None}
+    flags = {"init_checkpoint": finished / "checkpoints" / "ckpt-12", "do_train": None}
     assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
     (line,) = read_metrics(tmp_path / "run")
     assert line["step"] == 0
@@ -206,7 +240,10 @@ def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining
     no_dropout = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
     (tmp_path / "config.json").write_text(json.dumps({**config, **no_dropout}))
     shutil.copytree(finished, tmp_path / "first")
-    flags = {"albert_config_file": tmp_path / "config.json", "init_checkpoint": tmp_path / "first"}
+    flags = {
+        "albert_config_file": tmp_path / "config.json",
+        "init_checkpoint": tmp_path / "first/checkpoints/ckpt-12",
+    }
     flags |= {"init_optimizer": True, "learning_rate": 0.001}
     run = tmp_path / "run"
     assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=16)) == 0
@@ -219,7 +256,7 @@ def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining
 
 
 def test_load_pretrained(finished):
-    model = load_pretrained(finished).model
+    model = load_pretrained(finished / "checkpoints" / "ckpt-12").model
     values = everything_in(finished)
     saved = values["weights/albert_encoder..pooler..kernel/.ATTRIBUTES/VARIABLE_VALUE"]
     np.testing.assert_array_equal(model.encoder.pooler.kernel.numpy(), saved)
@@ -297,6 +334,8 @@ def refused(capfd, arguments) -> str:
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
         ({"init_optimizer": True}, "--init_optimizer needs --init_checkpoint"),
         ({"spike_factor": 1}, "--spike_factor must be above 1. Received 1.0."),
+        ({"early_stopping_patience": 2, "eval_file": None}, "needs evaluations of the last phase: --do_eval"),
+        ({"early_stopping_patience": 0}, "--early_stopping_patience must be at least 1. Received 0."),
         ({"max_rollbacks": -1}, "--max_rollbacks must be at least 0. Received -1."),
         ({"optimizer": "adam"}, 'Did you mean "adamw"?'),
         ({"save_checkpoint_steps": 5}, "--save_checkpoints_steps"),

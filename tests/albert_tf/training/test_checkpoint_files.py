@@ -101,7 +101,7 @@ def test_no_checkpoints(tmp_path):
 
 
 def test_prune_keeps_the_needed_checkpoint(folder):
-    prune(folder, 1, needed=1)
+    prune(folder, 1, needed=[1])
     assert steps_in(folder) == [3, 1]
     assert {path.name.split(".")[0] for path in folder.iterdir()} == {"ckpt-1", "ckpt-3"}
 
@@ -119,7 +119,7 @@ def test_killed_while_saving(tmp_path):
         for step in range(1, 100_000):
             values.assign(tf.fill([2_000_000], float(step)))
             write_checkpoint(tf.train.Checkpoint(values=values), Path(sys.argv[1]), step, good=True)
-            prune(Path(sys.argv[1]), 2, needed=-1)
+            prune(Path(sys.argv[1]), 2, needed=[])
             print(step, flush=True)
         """
     )

@@ -10,7 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb
 from albert_tf.training.checkpoints import RunCheckpoints
-from albert_tf.training.weights import load_weights
+from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError
 from tests.reference.positions import tiled_rows
 
@@ -120,3 +120,23 @@ def test_naming_a_damaged_checkpoint(tiny_config, tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match="ckpt-3 is damaged: .* bytes instead of"):
         load_weights(model, tmp_path / "checkpoints" / f"ckpt-{STEPS}")
+
+
+def test_the_best_checkpoint_of_a_run(tiny_config, tmp_path, capfd):
+    """A run's folder means its best checkpoint, if it is recorded and intact; a checkpoint means itself."""
+    model, optimizer = made(tiny_config, 1)
+    checkpoints = RunCheckpoints(tmp_path, model, optimizer, keep=1)
+    for step in (1, 2, 3):
+        optimizer.iterations.assign(step)
+        checkpoints.save()
+        if step == 1:
+            checkpoints.record_best(1, 5.0)
+    folder = tmp_path / "checkpoints"
+    checkpoints.record_best(2, 4.0)  # is deleted
+    assert find_checkpoint(tmp_path) == str(folder / "ckpt-1")
+    assert find_checkpoint(folder / "ckpt-3") == str(folder / "ckpt-3")
+    assert find_checkpoint(folder) == str(folder / "ckpt-3")
+    assert RunCheckpoints(tmp_path, model, optimizer).restore_latest() == 3
+    (folder / "ckpt-1.data-00000-of-00001").write_bytes(b"")
+    assert find_checkpoint(tmp_path) == str(folder / "ckpt-3")
+    assert "the checkpoint with the best held-out loss is damaged" in capfd.readouterr().err
