@@ -38,7 +38,7 @@ SHAPE = {
     "vocab_size": 50,
     "embedding_size": 10,
     "hidden_size": 24,
-    "num_hidden_layers": 3,
+    "num_hidden_layers": 2,
     "num_attention_heads": 3,
     "intermediate_size": 36,
     "max_position_embeddings": 16,
@@ -94,9 +94,15 @@ class Case:
             def loss_function(trainable, others):
                 return loss_of(layer.stateless_call(trainable, others, *args, **keywords)[0])
 
+            def outputs(trainable, others):
+                args, keywords = self.arguments(layer, inputs, False)
+                return keras.tree.flatten(layer.stateless_call(trainable, others, *args, **keywords)[0])
+
             variables = (layer.trainable_variables, layer.non_trainable_variables)
-            values = ([variable.value for variable in kind] for kind in variables)
-            return self.outputs(layer, inputs), jax.jit(jax.grad(loss_function))(*values)
+            values = [[variable.value for variable in kind] for kind in variables]
+            # Compiled, because JAX otherwise compiles every operation by itself.
+            compiled = jax.jit(outputs) if self.has_fixed_shapes else outputs
+            return compiled(*values), jax.jit(jax.grad(loss_function))(*values)
         import tensorflow as tf
 
         with tf.GradientTape() as tape:

@@ -2,7 +2,7 @@
 
 Run it as a program for several devices, which need processes of their own:
 
-    python -m tests.albert_tf.pretraining.same_steps '{"strategy": "mirrored", "num_devices": 2}' '{}'
+    python -m tests.albert_tf.pretraining.same_steps '{"strategy": "mirrored", "num_devices": 2}' '[{}]'
 """
 
 import json
@@ -111,9 +111,10 @@ def train(
 
 
 def main(flags: str, options: str) -> None:
-    """Prints what `train` returns, as JSON."""
+    """Prints what `train` returns for each of several options, as JSON."""
     settings = PretrainingSettings("", "", do_train=True, **json.loads(flags))
-    print(json.dumps(train(make_strategy(settings), **json.loads(options))))
+    strategy = make_strategy(settings)
+    print(json.dumps([train(strategy, **each) for each in json.loads(options)]))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
+from albert_tf.pretraining.devices import compiles_for_cpus
 from tests.albert_tf.pretraining.same_steps import B, train
 from tests.processes import run_python, run_workers
 
@@ -25,18 +26,57 @@ def assert_same(result: dict, one: dict) -> None:
     assert result["evaluation"] == pytest.approx(one["evaluation"], abs=1e-5)
 
 
-def on_two_devices(**options) -> dict:
-    flags = json.dumps({"strategy": "mirrored", "num_devices": 2})
-    return json.loads(run_python(*PROGRAM, flags, json.dumps(options)))
+FORMULAS = {"large": 1}  # every formula is compiled, as for a large model on CPUs
+FOUR_LAYERS = {"num_hidden_layers": 4}
+LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
+# If all examples are equal and the weights do not change, micro-batches of one example that share their masks
+# have the same number of correct predictions, so that the sum is a multiple of their number.
+SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
+WITH_DROPOUT = {"steps": 5, "dropout": 0.1, "shape": {"attention_probs_dropout_prob": 0.1}}
+ON_REPLICAS = {
+    "plain": {},
+    "loop": LOOP,
+    "masks": {"accumulation_steps": 4, **SAME_EXAMPLE},
+    **{f"remat-{remat}": {**WITH_DROPOUT, "remat": remat} for remat in (False, "activations", "layers")},
+    "all": ALL,
+    "formulas": FORMULAS,
+    "loop-all": {**LOOP, **ALL},
+}
+WORKERS_TOO = ("plain", "loop", "all", "formulas", "loop-all")
+# tensorflow-tpu cannot compile for CPUs.
+EVERY_OPTION_ON_REPLICAS = pytest.mark.parametrize(
+    "name",
+    [
+        "plain",
+        "loop",
+        *(pytest.param(name, marks=pytest.mark.xla) for name in ("all", "formulas", "loop-all")),
+    ],
+)
 
 
-def on_two_workers(**options) -> list[dict]:
-    """The result of each worker."""
-    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps(options)]
-    workers = run_workers(command, command)
+def options_here() -> dict[str, dict]:
+    """The options that this TensorFlow can compute."""
+    compiled = () if compiles_for_cpus() else ("all", "formulas", "loop-all")
+    return {name: options for name, options in ON_REPLICAS.items() if name not in compiled}
+
+
+@pytest.fixture(scope="module")
+def on_two_devices() -> dict[str, dict]:
+    """The results of all options in one process."""
+    flags, options = {"strategy": "mirrored", "num_devices": 2}, options_here()
+    output = run_python(*PROGRAM, json.dumps(flags), json.dumps([*options.values()]), timeout=500)
+    return dict(zip(options, json.loads(output), strict=True))
+
+
+@pytest.fixture(scope="module")
+def on_two_workers() -> list[dict[str, dict]]:
+    """The results of all options on each of two workers, one process each."""
+    options = {name: more for name, more in options_here().items() if name in WORKERS_TOO}
+    command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps([*options.values()])]
+    workers = run_workers(command, command, timeout=500)
     for worker in workers:
         assert worker.returncode == 0, worker.stderr
-    return [json.loads(worker.stdout) for worker in workers]
+    return [dict(zip(options, json.loads(worker.stdout), strict=True)) for worker in workers]
 
 
 def test_it_learns(one):
@@ -97,9 +137,6 @@ def test_recomputed_activations_equal_kept_ones_with_dropout():
     assert_same(recomputed, kept)
 
 
-FORMULAS = {"large": 1}  # every formula is compiled, as for a large model on CPUs
-
-
 @pytest.mark.xla
 @pytest.mark.parametrize(
     "options",
@@ -115,24 +152,19 @@ def test_compiled_formulas_equal_uncompiled_ones(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
-COMPILED = [pytest.param(options, marks=pytest.mark.xla) for options in (ALL, FORMULAS)]
+@pytest.mark.slow
+@EVERY_OPTION_ON_REPLICAS
+def test_two_mirrored_devices_equal_one(one, four_layers, on_two_devices, name):
+    assert_same(on_two_devices[name], four_layers if "loop" in name else one)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, *COMPILED])
-def test_two_mirrored_devices_equal_one(one, options):
-    assert_same(on_two_devices(**options), one)
+@EVERY_OPTION_ON_REPLICAS
+def test_two_workers_equal_one(one, four_layers, on_two_workers, name):
+    for worker in on_two_workers:
+        assert_same(worker[name], four_layers if "loop" in name else one)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, *COMPILED])
-def test_two_workers_equal_one(one, options):
-    for result in on_two_workers(**options):
-        assert_same(result, one)
-
-
-FOUR_LAYERS = {"num_hidden_layers": 4}
-LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
 LOOPED = (ALL, ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})
 
 
@@ -150,29 +182,11 @@ def test_a_loop_over_the_layers_equals_the_layers_unrolled(four_layers, options)
     assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, pytest.param(ALL, marks=pytest.mark.xla)])
-def test_a_loop_over_the_layers_on_two_mirrored_devices(four_layers, options):
-    assert_same(on_two_devices(**LOOP, **options), four_layers)
-
-
-@pytest.mark.slow
-@pytest.mark.xla
-def test_a_loop_over_the_layers_on_two_workers(four_layers):
-    for result in on_two_workers(**LOOP, **ALL):
-        assert_same(result, four_layers)
-
-
 def test_bfloat16_learns_as_float32_does(one):
     half = train(tf.distribute.get_strategy(), dtype="mixed_bfloat16")
     assert half["trace"] != one["trace"]
     assert half["trace"] == pytest.approx(one["trace"], abs=0.05)
     assert half["dtypes"] == ["float32", "int64"], "weights and moments; the count of steps"
-
-
-# If all examples are equal and the weights do not change, micro-batches of one example that share their masks
-# have the same number of correct predictions, so that the sum is a multiple of their number.
-SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
 
 
 def assert_masks_differ(result: dict, streams: int) -> None:
@@ -192,8 +206,16 @@ def test_parallel_parts_do_not_share_dropout_masks():
 
 
 @pytest.mark.slow
-def test_replicas_do_not_share_dropout_masks():
-    assert_masks_differ(on_two_devices(accumulation_steps=4, **SAME_EXAMPLE), 2)
+def test_replicas_do_not_share_dropout_masks(on_two_devices):
+    assert_masks_differ(on_two_devices["masks"], 2)
+
+
+@pytest.mark.slow
+def test_recomputed_activations_equal_kept_ones_on_two_devices(on_two_devices):
+    kept = on_two_devices["remat-False"]
+    for remat in ("activations", "layers"):
+        assert_same(on_two_devices[f"remat-{remat}"], kept)
+    assert len(set(kept["trace"])) == 5
 
 
 def test_dropout_is_a_pure_function_of_the_step():

@@ -1,11 +1,10 @@
 """Checkpoints that are cut short, have a flipped bit, or were being written when the process was killed."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
+import itertools
+import multiprocessing
 import time
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from albert_tf.training.checkpoint_files import (
     write_checkpoint,
 )
 from data_prep.errors import InputError
-from tests.processes import ROOT
 
 
 @pytest.fixture
@@ -106,34 +104,34 @@ def test_prune_keeps_the_needed_checkpoint(folder):
     assert {path.name.split(".")[0] for path in folder.iterdir()} == {"ckpt-1", "ckpt-3"}
 
 
+def save_forever(folder: Path, pipe: Connection) -> None:
+    """Saves one checkpoint after the other, and sends the step of each."""
+    values = tf.Variable(np.zeros(2_000_000, "float32"))
+    for step in itertools.count(1):
+        values.assign(tf.fill([2_000_000], float(step)))
+        write_checkpoint(tf.train.Checkpoint(values=values), folder, step, good=True)
+        prune(folder, 2, needed=[])
+        pipe.send(step)
+
+
 @pytest.mark.slow
 def test_killed_while_saving(tmp_path):
     """kill -9 at arbitrary moments, in a process that only saves."""
-    program = textwrap.dedent(
-        """
-        import sys
-        from pathlib import Path
-        import numpy as np, tensorflow as tf
-        from albert_tf.training.checkpoint_files import prune, write_checkpoint
-        values = tf.Variable(np.zeros(2_000_000, "float32"))
-        for step in range(1, 100_000):
-            values.assign(tf.fill([2_000_000], float(step)))
-            write_checkpoint(tf.train.Checkpoint(values=values), Path(sys.argv[1]), step, good=True)
-            prune(Path(sys.argv[1]), 2, needed=[])
-            print(step, flush=True)
-        """
-    )
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])  # imports TensorFlow once
     leftovers = 0
     for kill in range(5):
-        with subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
-            assert process.stdout
-            for _ in range(3):
-                last = int(process.stdout.readline())
-            time.sleep(0.01 * kill)
-            os.kill(process.pid, signal.SIGKILL)
+        receiver, sender = processes.Pipe(duplex=False)
+        process = processes.Process(target=save_forever, args=(tmp_path, sender), daemon=True)
+        process.start()
+        for _ in range(3):
+            last = receiver.recv()
+        time.sleep(0.01 * kill)
+        process.kill()
+        process.join()
+        process.close()
+        for end in (receiver, sender):
+            end.close()
         found = newest_intact(tmp_path, lambda line: None)
         assert found
         assert found[0] >= last, "a step reported as saved exists"
