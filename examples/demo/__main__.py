@@ -161,7 +161,11 @@ def heldout_places(corpus: Corpus) -> str:
     '9% of the text (book.txt, piece 3; book.txt, piece 17)'
     """
     sources = corpus.heldout_sources
-    places = "; ".join(sources) if len(sources) <= MOST_PLACES else f"{len(sources)} documents"
+    places = (
+        "; ".join(Path(source).name for source in sources)
+        if len(sources) <= MOST_PLACES
+        else f"{len(sources)} documents"
+    )
     return f"{corpus.heldout_share:.0%} of the text ({places})"
 
 

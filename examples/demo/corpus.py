@@ -1,8 +1,8 @@
 """A small corpus for `make demo`: training and held-out documents in the "lines" format."""
 
 import dataclasses
-import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,10 +46,10 @@ class Corpus:
 def write_corpus(
     documents: Iterable[Document], directory: str | Path, heldout_share: float = 0.05, enough: int = _ENOUGH
 ) -> Corpus:
-    """Holds out whole documents, chosen by a hash of their source, and writes train.txt and heldout.txt.
+    """Holds out whole documents at equal distances, ordered by source, and writes train.txt and heldout.txt.
 
-    The hash spreads them over the text. Removes sentences of 40 characters or more from training if a held-out
-    document has them, too, so that evaluation does not measure memorization.
+    Removes sentences of 40 characters or more from training if a held-out document has them, too, so that
+    evaluation does not measure memorization.
 
     Args:
       documents: each with its own `source`; they are held in memory.
@@ -61,7 +61,7 @@ def write_corpus(
     Raises:
       InputError: there are fewer than two documents with two sentences.
     """
-    usable = sorted((d for d in documents if len(d.sentences) >= 2), key=_source_hash)
+    usable = sorted((d for d in documents if len(d.sentences) >= 2), key=_by_source)
     if len(usable) < 2:
         raise InputError(
             "Training and evaluation need a document each, of two sentences or more. "
@@ -69,10 +69,12 @@ def write_corpus(
         )
     total = sum(map(_characters, usable))
     target = max(heldout_share * total, min(enough, _MOST_HELDOUT * total))
-    num_heldout = _number_reaching(target, usable)
-    heldout_documents = usable[:num_heldout]
+    number = min(max(1, round(target / total * len(usable))), len(usable) - 1)
+    places = {int((i + 0.5) / number * len(usable)) for i in range(number)}
+    heldout_documents = [usable[place] for place in sorted(places)]
     heldout_characters = sum(map(_characters, heldout_documents))
-    train_documents = _without_sentences_of(heldout_documents, usable[num_heldout:])
+    others = [document for place, document in enumerate(usable) if place not in places]
+    train_documents = _without_sentences_of(heldout_documents, others)
     if not train_documents:
         raise InputError(
             "Training needs sentences of its own. Received only repetitions of the held-out ones."
@@ -80,9 +82,7 @@ def write_corpus(
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     train, heldout = directory / "train.txt", directory / "heldout.txt"
-    # Sorted by source, so that the files follow the order of the packages or books.
-    _write_lines(train, sorted(train_documents, key=lambda document: document.source))
-    heldout_documents.sort(key=lambda document: document.source)
+    _write_lines(train, train_documents)
     _write_lines(heldout, heldout_documents)
     return Corpus(
         train=train,
@@ -142,22 +142,13 @@ def _without_sentences_of(heldout: list[Document], train: list[Document]) -> lis
     return [document for document in kept if len(document.sentences) >= 2]
 
 
-def _number_reaching(target: float, documents: list[Document]) -> int:
-    """How many of the first documents come nearest to a number of characters; at least one, never all."""
-    reached, number = 0.0, 0
-    for number, document in enumerate(documents):
-        if number and reached + _characters(document) / 2 > target:
-            break
-        reached += _characters(document)
-    return max(1, number)
-
-
 def _characters(document: Document) -> int:
     return sum(map(len, document.sentences))
 
 
-def _source_hash(document: Document) -> bytes:
-    return hashlib.blake2b(document.source.encode(), digest_size=16).digest()
+def _by_source(document: Document) -> list[int | str]:
+    """Sorts "piece 10" after "piece 9"."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", document.source)]
 
 
 def _write_lines(path: Path, documents: list[Document]) -> None:
