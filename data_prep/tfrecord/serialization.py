@@ -33,8 +33,8 @@ def serialize_examples(
 
     Args:
       features: name -> type and length, as in `schema.py`.
-      columns: name -> one array for each example, of any numeric type, at most `length` long; integers must
-        not be negative.
+      columns: name -> one array for each example, of any numeric type, at most `length` long, and not
+        empty if the length varies; integers must not be negative.
 
     Returns:
       For each example the bytes that tf.train.Example's `SerializeToString(deterministic=True)` returns.
