@@ -1,0 +1,166 @@
+"""Trains the English model of the package, from text to a folder that `albert_tf.load_pretrained` reads.
+
+    make demo                          # writes demo/corpus/train.txt, the docstrings of the installed packages
+    python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt --output=small_en
+
+One book in twenty is held out. Everything runs through the `albert` command, with sequences of 32, 128 and then
+512 tokens in one run of `albert pretrain`, whose pairs and masks are drawn anew in every epoch. The same command
+resumes an interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
+bfloat16.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert_cli import program
+from albert_tf.config import AlbertConfig
+from albert_tf.lab.text import link_files, split_files
+from data_prep.text.sources import expand_files
+from experiments.albert_command import albert
+
+NAME = "albert_small_en"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Sequences of one length.
+
+    Attributes:
+      max_seq_length: T.
+      share: of the steps.
+    """
+
+    max_seq_length: int
+    share: float
+
+
+PHASES = (Phase(32, 0.4), Phase(128, 0.45), Phase(512, 0.15))
+
+
+@dataclass(frozen=True)
+class SmallModelSettings:
+    """The flags.
+
+    Attributes:
+      books: prose, a book a file; files, globs, commas.
+      documents: more text to train on, one sentence a line with blank lines between documents.
+      output: a folder for the vocabulary, examples, run and model.
+      steps: of all phases together.
+      tokens_per_step: padding included; a multiple of 512.
+      vocab_size: V.
+      embedding_size: E.
+      hidden_size: H.
+      num_hidden_layers: L.
+      num_attention_heads: N.
+      learning_rate: the peak, of AdamW.
+      poly_power: of the decay; below 1 the rate stays higher for the long sequences.
+      save_checkpoints_steps: steps between checkpoints, each of which is evaluated.
+      seed: of the training.
+    """
+
+    books: str
+    documents: str
+    output: Path
+    steps: int = 100_000
+    tokens_per_step: int = 4096
+    vocab_size: int = 8000
+    embedding_size: int = 128
+    hidden_size: int = 256
+    num_hidden_layers: int = 6
+    num_attention_heads: int = 4
+    learning_rate: float = 0.0012
+    poly_power: float = 0.5
+    save_checkpoints_steps: int = 1000
+    seed: int = 12345
+
+
+def main(settings: SmallModelSettings) -> None:
+    settings.output.mkdir(parents=True, exist_ok=True)
+    train, heldout = split_files(expand_files(settings.books))
+    books = {
+        part: link_files(files, settings.output / "books" / part)
+        for part, files in (("train", train), ("heldout", heldout))
+    }
+    vocabulary = settings.output / "vocabulary.model"
+    if not vocabulary.is_file():
+        albert(
+            "vocab",
+            input_file=f"{books['train']},{settings.documents}",
+            input_format="prose",
+            output_prefix=vocabulary.with_suffix(""),
+            vocab_size=settings.vocab_size,
+        )
+    phases = [flag(settings, phase, books, vocabulary) for phase in PHASES]
+    pretrain(settings, phases)
+    model = settings.output / NAME
+    if not model.is_dir():
+        albert("convert", settings.output / "run", model, to="huggingface", dtype="bfloat16")
+    print(model)
+
+
+def flag(settings: SmallModelSettings, phase: Phase, books: dict[str, str], vocabulary: Path) -> str:
+    """The value of --phase, after its examples are written."""
+    T = phase.max_seq_length
+    train = settings.output / "examples" / f"train{T}"
+    heldout = settings.output / "examples" / f"heldout{T}" / "books.tfrecord"
+    common = {"spm_model_file": vocabulary, "max_seq_length": T}
+    dynamic = {**common, "masking": "dynamic", "num_shards": 4}
+    prepare(books["train"], train / "books" / "books.tfrecord", input_format="prose", **dynamic)
+    prepare(settings.documents, train / "documents" / "documents.tfrecord", **dynamic)
+    prepare(books["heldout"], heldout, input_format="prose", dupe_factor=1, **common)
+    return (
+        f"input_file={train}/*/*.tfrecord-* eval_file={heldout} "
+        f"num_train_steps={round(phase.share * settings.steps)} "
+        f"train_batch_size={settings.tokens_per_step // T}"
+    )
+
+
+def prepare(text: str, output: Path, **flags) -> None:
+    """Writes examples unless they exist."""
+    if not (output.parent / "manifest.json").is_file():
+        albert("prepare", input_file=text, output_file=output, **flags)
+
+
+def pretrain(settings: SmallModelSettings, phases: list[str]) -> None:
+    """Starts or resumes the training."""
+    config = settings.output / "albert_config.json"
+    model_config(settings).to_json_file(config)
+    albert(
+        "pretrain",
+        "--do_train",
+        "--do_eval",
+        *(f"--phase={phase}" for phase in phases),
+        albert_config_file=config,
+        output_dir=settings.output / "run",
+        optimizer="adamw",
+        learning_rate=settings.learning_rate,
+        poly_power=settings.poly_power,
+        num_warmup_steps=settings.steps // 100,
+        mixed_precision="bfloat16",
+        save_checkpoints_steps=settings.save_checkpoints_steps,
+        keep_checkpoint_max=2,
+        log_steps=settings.save_checkpoints_steps // 4,
+        max_eval_steps=50,
+        seed=settings.seed,
+    )
+
+
+def model_config(settings: SmallModelSettings) -> AlbertConfig:
+    """The configuration; narrow layers need larger initial weights than 0.02."""
+    H = settings.hidden_size
+    return AlbertConfig(
+        vocab_size=settings.vocab_size,
+        embedding_size=settings.embedding_size,
+        hidden_size=H,
+        num_hidden_layers=settings.num_hidden_layers,
+        num_attention_heads=settings.num_attention_heads,
+        intermediate_size=4 * H,
+        max_position_embeddings=max(phase.max_seq_length for phase in PHASES),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=round(0.6 * H**-0.5, 3),
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(program.run_with_settings(main, SmallModelSettings, __doc__))
