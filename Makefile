@@ -13,7 +13,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m examples.demo --output=$(DEMO) $(if $(TEXT),--text="$(TEXT)")
 
 # In parts, each in new processes, because TensorFlow never frees the memory of what a process has traced.
-PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
+PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=8
 DATA = tests/data_prep
 MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)

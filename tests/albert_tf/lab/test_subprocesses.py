@@ -17,7 +17,8 @@ from data_prep.examples.settings import PrepareSettings
 ROOT = Path(__file__).parents[3]
 # A laboratory's process, which runs a program that creates a file and waits.
 LABORATORY = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
 from data_prep.errors import Preempted
 from albert_tf.lab.subprocesses import ProgramRunner, flags_of
 from albert_tf.pretraining.settings import PretrainingSettings
