@@ -8,6 +8,7 @@ docs/demo.md shows the output of a run on 2 CPU cores without a GPU.
 """
 
 import itertools
+import shlex
 import shutil
 import sys
 import time
@@ -26,8 +27,13 @@ from examples.demo.corpus import Corpus, read_user_text, write_corpus
 from examples.demo.docstrings import docstring_documents
 
 MARKER = "demo.json"
-BATCH = 16
-T = 128
+# A small model leaves the plateau of frequent pieces much sooner on short sequences (docs/pretrain.md).
+SHORT, LONG = 32, 128  # T of the two phases
+TOKENS_PER_STEP = 2048
+STEPS = 3500
+SHORT_SHARE = 0.6  # of the steps
+MANY_PASSES = 10  # over the text; with more, dropout slows memorization down
+MOST_PASSES = 30
 HELDOUT_SHARE = 0.05
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
@@ -36,6 +42,8 @@ MASKED = (
     "Returns the [MASK] of the array.",
     "If `True`, the result is a [MASK] of integers.",
     "Raises an [MASK] if the file does not exist.",
+    "The default [MASK] is None.",
+    "The shape of the input [MASK].",
 )
 
 console = Console(highlight=False, soft_wrap=True)
@@ -47,7 +55,7 @@ app = App(
 
 
 @app.default
-def demo(*, output: Path, text: Path | None = None, steps: int = 8000) -> None:
+def demo(*, output: Path, text: Path | None = None, steps: int | None = None) -> None:
     """Train a small model from text to filled-in masks, in one folder.
 
     For example:
@@ -57,7 +65,7 @@ def demo(*, output: Path, text: Path | None = None, steps: int = 8000) -> None:
     Args:
       output: a new folder, or the folder of an earlier demo, which is replaced.
       text: a .txt or .md file, or a folder of them. Default: the docstrings of the installed packages.
-      steps: the number of training steps; fewer for a quicker look.
+      steps: the number of training steps. Default: 3,500, fewer for little text.
     """
     began = time.monotonic()
     paths = Paths(output)
@@ -72,49 +80,19 @@ def demo(*, output: Path, text: Path | None = None, steps: int = 8000) -> None:
     vocab_size = max(100, min(4000, corpus.num_bytes // 500))
     say(2, f"Vocabulary of {vocab_size:,} pieces")
     albert("vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size)
-
     say(
         3,
         "Examples: sentences for training, which cuts, swaps and masks them anew in every epoch; held-out pairs",
     )
-    spm_model_file = f"{paths.vocabulary}.model"
-    common = {"spm_model_file": spm_model_file, "max_seq_length": T}
-    albert(
-        "prepare", input_file=corpus.train, output_file=paths.train, num_shards=4, masking="dynamic", **common
-    )
-    albert(
-        "prepare",
-        input_file=corpus.heldout,
-        output_file=paths.heldout,
-        dupe_factor=corpus.heldout_passes,
-        **common,
-    )
-
-    say(4, f"Pretraining: {steps:,} steps of {BATCH} examples, LAMB")
-    make_config(vocab_size).to_json_file(paths.config)
-    albert(
-        "pretrain",
-        input_file=f"{paths.train}*",
-        eval_file=paths.heldout,
-        albert_config_file=paths.config,
-        output_dir=paths.run,
-        do_train=True,
-        do_eval=True,
-        train_batch_size=BATCH,
-        num_train_steps=steps,
-        num_warmup_steps=steps // 20,
-        learning_rate=0.003,
-        save_checkpoints_steps=-(-steps // 4),
-        log_steps=-(-steps // 40),
-        max_eval_steps=1000,
-    )
+    for T in (SHORT, LONG):
+        prepare(paths, corpus, T)
+    pretrain(paths, vocab_size, steps)
     report_evaluation(paths)
-
     say(5, "SavedModel")
-    albert("export", model_dir=paths.run, output=paths.saved_model)
+    albert("export", kind="fill-mask", model_dir=paths.run, output=paths.saved_model)
     say(6, f"tf.saved_model.load({str(paths.saved_model)!r}) fills the masks")
-    fill_masks(paths, spm_model_file, MASKED if text is None else heldout_masks(corpus.heldout))
-    conclude(paths, spm_model_file, time.monotonic() - began)
+    fill_masks(paths, [*(MASKED if text is None else heldout_masks(corpus.heldout))])
+    conclude(paths, time.monotonic() - began)
 
 
 class Paths:
@@ -124,12 +102,20 @@ class Paths:
         self.root = root
         self.corpus = root / "corpus"
         self.vocabulary = root / "vocabulary" / "spm"
-        self.train = root / "examples" / "train" / "train.tfrecord"
-        self.heldout = root / "examples" / "heldout" / "heldout.tfrecord"
+        self.spm_model_file = Path(f"{self.vocabulary}.model")
+        self.examples = root / "examples"
         self.config = root / "albert_config.json"
         self.run = root / "run"
         self.saved_model = root / "saved_model"
         self.plot = root / "learning_curve.png"
+
+    def train(self, T: int) -> Path:
+        """The training examples of T tokens."""
+        return self.examples / f"train{T}" / "train.tfrecord"
+
+    def heldout(self, T: int) -> Path:
+        """The held-out examples of T tokens."""
+        return self.examples / f"heldout{T}" / "heldout.tfrecord"
 
     def check(self) -> None:
         """Refuses a folder that holds anything but an earlier demo."""
@@ -180,25 +166,86 @@ def at_most(limit: int, documents: Iterator) -> Iterator:
         yield document
 
 
-def make_config(vocab_size: int) -> AlbertConfig:
+def prepare(paths: Paths, corpus: Corpus, T: int) -> None:
+    """Examples of T tokens; training draws its pairs and masks anew in every epoch."""
+    common = {"spm_model_file": paths.spm_model_file, "max_seq_length": T}
+    albert("prepare", input_file=corpus.train, output_file=paths.train(T), masking="dynamic", **common)
+    albert(
+        "prepare",
+        input_file=corpus.heldout,
+        output_file=paths.heldout(T),
+        dupe_factor=corpus.heldout_passes,
+        **common,
+    )
+
+
+def count_tokens(paths: Paths) -> int:
+    """The tokens of the training text, read once."""
+    from data_prep.examples.manifest import manifests_of
+
+    (manifest,) = manifests_of([paths.train(LONG)]).values()
+    return manifest.counts.tokens
+
+
+def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:
+    """Trains on short sequences first, then on long ones, with one learning-rate schedule."""
+    tokens = count_tokens(paths)
+    steps = steps or max(100, min(STEPS, MOST_PASSES * tokens // TOKENS_PER_STEP))
+    passes = steps * TOKENS_PER_STEP / tokens
+    say(4, f"Pretraining: {steps:,} steps, first on sequences of {SHORT} tokens, then of {LONG}")
+    make_config(vocab_size, dropout=0.1 if passes > MANY_PASSES else 0.0).to_json_file(paths.config)
+    short_steps = round(SHORT_SHARE * steps)
+    albert(
+        "pretrain",
+        phase=[
+            shlex.join(
+                [
+                    f"input_file={paths.train(T)}",
+                    f"eval_file={paths.heldout(T)}",
+                    f"num_train_steps={phase_steps}",
+                    f"train_batch_size={TOKENS_PER_STEP // T}",
+                ]
+            )
+            for T, phase_steps in ((SHORT, short_steps), (LONG, steps - short_steps))
+        ],
+        albert_config_file=paths.config,
+        output_dir=paths.run,
+        do_train=True,
+        do_eval=True,
+        optimizer="adamw",
+        learning_rate=0.002,
+        poly_power=0.5,  # the rate is still high when the long sequences begin
+        num_warmup_steps=min(300, steps // 10),
+        save_checkpoints_steps=-(-steps // 10),
+        log_steps=-(-steps // 40),
+        max_eval_steps=1000,
+    )
+
+
+def make_config(vocab_size: int, dropout: float) -> AlbertConfig:
     """A model that learns something in minutes; narrow layers need larger initial weights than 0.02."""
     return AlbertConfig(
         vocab_size=vocab_size,
-        embedding_size=64,
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=256,
-        max_position_embeddings=T,
-        initializer_range=0.07,
+        embedding_size=128,
+        hidden_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=512,
+        max_position_embeddings=LONG,
+        initializer_range=0.05,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
     )
 
 
 def albert(command: str, **flags) -> None:
     """Runs an `albert` command in this process after printing it; a failure ends the demo."""
-    words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items()]
-    quoted = [f"'{word}'" if "*" in word else word for word in words]
-    console.print(f"$ albert {command} {' '.join(quoted)}", style="cyan", markup=False)
+    words = [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, values in flags.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    console.print(f"$ albert {command} {shlex.join(words)}", style="cyan", markup=False)
     status = cli.main([command, *words])
     if status:
         sys.exit(status)
@@ -216,7 +263,7 @@ def report_evaluation(paths: Paths) -> None:
     from albert_tf.training.run_files import read_metrics
 
     last = [line for line in read_metrics(paths.run) if "eval_loss" in line][-1]
-    baseline = most_frequent_share(paths.heldout)
+    baseline = most_frequent_share(paths.heldout(LONG))
     accuracy, order = last["eval_masked_lm_accuracy"], last["eval_sentence_order_accuracy"]
     console.print(
         f"On {last['eval_examples']:,} pairs of held-out documents: masked-LM accuracy {accuracy:.3f}, "
@@ -240,48 +287,39 @@ def most_frequent_share(examples: Path) -> float:
     return float(counts.max() / counts.sum())
 
 
-def fill_masks(paths: Paths, spm_model_file: str, sentences) -> None:
-    """Loads the export as an application would, and prints its five best pieces for each [MASK]."""
+def fill_masks(paths: Paths, sentences: list[str]) -> None:
+    """Loads the export as an application would, and prints its best pieces for each [MASK]."""
     import tensorflow as tf
+    import tensorflow_text  # noqa: F401  registers the tokenizer's operations
 
-    from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
-
-    encoder = tf.saved_model.load(str(paths.saved_model))
-    tokenizer = AlbertTokenizer(spm_model_file)
-    for sentence in sentences:
-        before, after = sentence.split("[MASK]")
-        left, right = tokenizer.encode(before), tokenizer.encode(after)
-        ids = [tokenizer.cls_id, *left, tokenizer.mask_id, *right, tokenizer.sep_id]
-        outputs = encoder.mlm(
-            {
-                "input_word_ids": tf.constant([ids]),
-                "input_mask": tf.ones((1, len(ids)), tf.int32),
-                "input_type_ids": tf.zeros((1, len(ids)), tf.int32),
-                "masked_lm_positions": tf.constant([[len(left) + 1]]),
-            }
+    fill_mask = tf.saved_model.load(str(paths.saved_model))
+    outputs = fill_mask(tf.constant(sentences))
+    for sentence, pieces, probabilities in zip(
+        sentences, outputs["pieces"].numpy(), outputs["probabilities"].numpy(), strict=True
+    ):
+        guesses = (
+            f"{piece.decode().lstrip('▁') or '▁'} {probability:.0%}"
+            for piece, probability in zip(pieces[0], probabilities[0], strict=True)
         )
-        probabilities = tf.nn.softmax(outputs["mlm_logits"][0, 0]).numpy()
-        best = np.argsort(-probabilities)[:5]
-        guesses = ", ".join(f"{tokenizer.pieces[i].lstrip('▁') or '▁'} {probabilities[i]:.0%}" for i in best)
-        console.print(f"{sentence}\n   {guesses}", markup=False)
+        console.print(f"{sentence}\n   {', '.join(guesses)}", markup=False)
 
 
 def heldout_masks(heldout: Path) -> Iterator[str]:
-    """Three held-out sentences of a readable length, each with its middle word masked."""
+    """Five held-out sentences of a readable length, each with its middle word masked."""
     with heldout.open(encoding="utf-8") as file:
         words = (line.split() for line in file)
         chosen = [line for line in words if 6 <= len(line) <= 14 and "[MASK]" not in line]
-    for line in itertools.islice(chosen[:: max(1, len(chosen) // 3)], 3):
+    for line in itertools.islice(chosen[:: max(1, len(chosen) // 5)], 5):
         middle = len(line) // 2
         yield " ".join([*line[:middle], "[MASK]", *line[middle + 1 :]])
 
 
-def conclude(paths: Paths, spm_model_file: str, seconds: float) -> None:
+def conclude(paths: Paths, seconds: float) -> None:
     """Prints the files, the duration and the next commands to try."""
     made = {
         paths.corpus: "the text, one sentence a line",
-        Path(spm_model_file): "the vocabulary",
-        paths.train.parent.parent: "the examples, with a manifest.json each",
+        paths.spm_model_file: "the vocabulary",
+        paths.examples: "the examples, with a manifest.json each",
         paths.run: "the run: configuration, checkpoints, metrics.jsonl, TensorBoard events",
         paths.plot: "the learning curve",
         paths.saved_model: "the SavedModel",
@@ -292,8 +330,8 @@ def conclude(paths: Paths, spm_model_file: str, seconds: float) -> None:
         console.print(f"  {path!s:{width}}  {what}", markup=False)
     console.print("\n[bold]What to type next[/bold]")
     for line in (
-        f".venv/bin/tensorboard --logdir={paths.run}",
         f"make demo TEXT=path/to/your/files DEMO={paths.root}-mine",
+        f".venv/bin/albert finetune --init_checkpoint={paths.run} --help",
         ".venv/bin/albert pretrain --help",
     ):
         console.print(f"  {line}", markup=False)

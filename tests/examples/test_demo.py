@@ -28,7 +28,7 @@ def test_the_whole_journey_on_the_users_text(tmp_path):
         result = demo(f"--text={tmp_path}/text", f"--output={tmp_path}/demo", "--steps=20")
         assert result.returncode == 0, result.stderr
     assert "sentence-order accuracy" in result.stdout
-    assert result.stdout.count("[MASK]") == 3
+    assert result.stdout.count("[MASK]") == 5
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert made >= {"corpus", "vocabulary", "examples", "run", "learning_curve.png", "saved_model"}
     assert (tmp_path / "demo" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
