@@ -19,22 +19,7 @@ from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
 
 NAME = "albert_small_en"
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Sequences of one length.
-
-    Attributes:
-      max_seq_length: T.
-      share: of the steps.
-    """
-
-    max_seq_length: int
-    share: float
-
-
-PHASES = (Phase(32, 0.4), Phase(128, 0.45), Phase(512, 0.15))
+SHARES = {32: 0.4, 128: 0.45, 512: 0.15}  # T of each phase -> share of the steps
 
 
 @dataclass(frozen=True)
@@ -90,7 +75,7 @@ def main(settings: SmallModelSettings) -> None:
             output_prefix=vocabulary.with_suffix(""),
             vocab_size=settings.vocab_size,
         )
-    phases = [flag(settings, phase, books, vocabulary) for phase in PHASES]
+    phases = [phase_flag(settings, T, books, vocabulary) for T in SHARES]
     pretrain(settings, phases)
     model = settings.output / NAME
     if not model.is_dir():
@@ -98,9 +83,8 @@ def main(settings: SmallModelSettings) -> None:
     print(model)
 
 
-def flag(settings: SmallModelSettings, phase: Phase, books: dict[str, str], vocabulary: Path) -> str:
-    """The value of --phase, after its examples are written."""
-    T = phase.max_seq_length
+def phase_flag(settings: SmallModelSettings, T: int, books: dict[str, str], vocabulary: Path) -> str:
+    """The value of --phase for sequences of T tokens, after their examples are written."""
     train = settings.output / "examples" / f"train{T}"
     heldout = settings.output / "examples" / f"heldout{T}" / "books.tfrecord"
     common = {"spm_model_file": vocabulary, "max_seq_length": T}
@@ -110,7 +94,7 @@ def flag(settings: SmallModelSettings, phase: Phase, books: dict[str, str], voca
     prepare(books["heldout"], heldout, input_format="prose", dupe_factor=1, **common)
     return (
         f"input_file={train}/*/*.tfrecord-* eval_file={heldout} "
-        f"num_train_steps={round(phase.share * settings.steps)} "
+        f"num_train_steps={round(SHARES[T] * settings.steps)} "
         f"train_batch_size={settings.tokens_per_step // T}"
     )
 
@@ -155,7 +139,7 @@ def model_config(settings: SmallModelSettings) -> AlbertConfig:
         num_hidden_layers=settings.num_hidden_layers,
         num_attention_heads=settings.num_attention_heads,
         intermediate_size=4 * H,
-        max_position_embeddings=max(phase.max_seq_length for phase in PHASES),
+        max_position_embeddings=max(SHARES),
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         initializer_range=round(0.6 * H**-0.5, 3),

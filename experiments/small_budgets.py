@@ -145,7 +145,7 @@ def pretrain(settings: BudgetSettings, recipe: Recipe, run: Path, seed: int) -> 
         part: prepare(settings.output, recipe, part, text, vocabulary.with_suffix(".model"))
         for part, text in (("train", settings.train_file), ("heldout", settings.heldout_file))
     }
-    config = run.with_suffix(".config.json")
+    config = run.with_name(f"{run.name}.config.json")  # a recipe's name may have a dot
     config.parent.mkdir(parents=True, exist_ok=True)
     model_config(recipe).to_json_file(config)
     steps = settings.tokens // (recipe.train_batch_size * recipe.max_seq_length)

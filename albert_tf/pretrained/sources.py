@@ -22,9 +22,8 @@ READABLE = (
     "with --kind=encoder, a Hugging Face or KerasHub directory, a name that `albert models` lists, or an address: "
     "hf://OWNER/NAME, https:// of a .tar.gz, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION"
 )
-SHIPPED_FOLDER = (
-    Path(__file__).parents[1] / "models"
-)  # one Hugging Face directory for each model of the package
+# One Hugging Face directory for each model of the package.
+SHIPPED_FOLDER = Path(__file__).parents[1] / "models"
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,8 @@ def write_run_folder(
 
 def _check_same_phases(run: Path, settings: ResolvedPretrainingSettings) -> None:
     """All phases must stay; only the steps of the last one may change."""
-    there = read_json_object(run / SETTINGS_FILE).get("phases") or [
-        {}
-    ]  # runs of earlier versions are one phase
+    # Runs of earlier versions are one phase.
+    there = read_json_object(run / SETTINGS_FILE).get("phases") or [{}]
     given = [dataclasses.asdict(phase) for phase in settings.phases]
     if len(there) == len(given) == 1:
         return  # the flags themselves are compared

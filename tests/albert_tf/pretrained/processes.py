@@ -1,9 +1,13 @@
-"""Runs peers in separate processes: PyTorch's compiler aborts beside TensorFlow."""
+"""Runs peers in processes, since PyTorch's compiler aborts beside TensorFlow, and local servers in threads."""
 
+import contextlib
 import os
+import socketserver
 import subprocess
 import sys
 import textwrap
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,3 +34,16 @@ def run_python(script: str, folder: Path, *arguments: str, **environment: str) -
     )
     assert process.returncode == 0, process.stderr[-3000:]
     return process.stdout
+
+
+@contextlib.contextmanager
+def serving(server: socketserver.BaseServer) -> Iterator[None]:
+    """Within this context the server answers, in a thread."""
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

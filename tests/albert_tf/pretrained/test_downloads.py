@@ -6,7 +6,6 @@ import io
 import re
 import sys
 import tarfile
-import threading
 import types
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from albert_tf.pretrained.downloads import cache_folder, download
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.errors import InputError
+from tests.albert_tf.pretrained.processes import serving
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     assert_same_weights,
@@ -58,12 +58,8 @@ def server(tmp_path, monkeypatch):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     server.contents, server.served = {}, []
     server.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(server):
+        yield server
 
 
 def tar_gz(folder: Path, name: str) -> bytes:

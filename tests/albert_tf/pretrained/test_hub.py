@@ -4,13 +4,12 @@ import hashlib
 import http.server
 import json
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
 
 from albert_tf.pretrained.huggingface import write_huggingface
-from tests.albert_tf.pretrained.processes import run_python
+from tests.albert_tf.pretrained.processes import run_python, serving
 from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random_stored
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -87,12 +86,8 @@ def hub(tmp_path):
     write_huggingface(random_stored(CONFIGS["one group"]), folder)
     (folder / "tf_model.h5").write_bytes(b"another format, which is not needed")
     server = Hub(folder)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(server):
+        yield server
 
 
 def read_in_process(hub: Hub, address: str) -> dict:
