@@ -132,7 +132,7 @@ def _canonical(inputs: dict) -> dict:
 
 def _traced(function, names):
     """`function` as a tf.function, traced for both values of `training`, any batch size and length."""
-    traced = tf.function(function)
+    traced = tf.function(function, autograph=False)
     for training in (False, True):
         traced.get_concrete_function(_specs(names), training=training)
     return traced
@@ -145,22 +145,22 @@ def _specs(names) -> dict[str, tf.TensorSpec]:
 def _signatures(root) -> dict:
     """TF2's serving_default, and TF-Hub v1's tokens, mlm and sop with their input names."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def serving_default(**inputs):
         return _arrays(root.__call__(inputs, training=False))
 
-    @tf.function
+    @tf.function(autograph=False)
     def tokens(input_ids, input_mask, segment_ids):
         outputs = root.__call__(_from_v1(input_ids, input_mask, segment_ids), training=False)
         return _v1_outputs(outputs)
 
-    @tf.function
+    @tf.function(autograph=False)
     def mlm(input_ids, input_mask, segment_ids, mlm_positions):
         inputs = _from_v1(input_ids, input_mask, segment_ids)
         outputs = root.mlm({**inputs, "masked_lm_positions": mlm_positions}, training=False)
         return {**_v1_outputs(outputs), "mlm_logits": outputs["mlm_logits"]}
 
-    @tf.function
+    @tf.function(autograph=False)
     def sop(input_ids, input_mask, segment_ids):
         outputs = root.sop(_from_v1(input_ids, input_mask, segment_ids), training=False)
         return {**_v1_outputs(outputs), "sop_log_probs": tf.nn.log_softmax(outputs["sop_logits"])}
@@ -190,7 +190,7 @@ def _arrays(outputs: dict) -> dict:
 
 
 def _tokenization_info(vocab_file, do_lower_case: bool):
-    @tf.function(input_signature=[])
+    @tf.function(input_signature=[], autograph=False)
     def tokenization_info():
         return {"vocab_file": vocab_file.asset_path, "do_lower_case": tf.constant(do_lower_case)}
 

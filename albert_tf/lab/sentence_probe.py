@@ -108,7 +108,7 @@ def cls_vectors(
         ExampleFiles.read(expand_files(files)), batch_size=_BATCH, shuffle_seed=shuffle_seed, repeat=False
     )
 
-    @tf.function
+    @tf.function(autograph=False)
     def vectors_of(batch):
         first = tf.zeros_like(batch["input_ids"][:, :1])  # of the last layer only [CLS] is needed
         return encoder(batch, training=False, positions=first)["sequence_output"][:, 0]

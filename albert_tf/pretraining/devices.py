@@ -109,7 +109,7 @@ def formula_compiler() -> Callable | None:
 @functools.cache
 def compile_formula(formula: Callable) -> Callable:
     """The formula compiled by XLA, once for each combination of shapes."""
-    return tf.function(formula, jit_compile=True)
+    return tf.function(formula, jit_compile=True, autograph=False)
 
 
 @functools.cache
@@ -117,7 +117,7 @@ def compiles_for_cpus() -> bool:
     """Whether this TensorFlow includes XLA for CPUs; tensorflow-tpu does not."""
     with tf.init_scope():
         try:
-            tf.function(lambda: tf.zeros(()), jit_compile=True)()
+            tf.function(lambda: tf.zeros(()), jit_compile=True, autograph=False)()
         except tf.errors.NotFoundError:
             return False
     return True

@@ -74,13 +74,13 @@ class TrainStep:
         self._gradients_of_part: Callable = self.gradients
         if jit_compile:
             # Not the whole step: XLA cannot compile the all-reduce and the update under every strategy.
-            self._gradients_of_part = tf.function(self.gradients, jit_compile=True)
+            self._gradients_of_part = tf.function(self.gradients, jit_compile=True, autograph=False)
         elif accumulation_steps > 1 or parallel_parts > 1:
             # Not inlined: for long sums of gradients inside two loops, TensorFlow 2.21 makes temporary
             # variables that the second step finds already there, and fails.
             self._gradients_of_part = _not_inlined(self.gradients)
-        self._take_steps = tf.function(self._steps)
-        self._trust_ratios = tf.function(_trust_ratios)
+        self._take_steps = tf.function(self._steps, autograph=False)
+        self._trust_ratios = tf.function(_trust_ratios, autograph=False)
 
     def __call__(self, iterator, steps: tf.Tensor, sums: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Takes `steps` optimizer steps and adds their sums over all replicas to `sums`.
@@ -102,11 +102,13 @@ class TrainStep:
         return {f"trust_ratio_{name}": float(v) for name, v in self._trust_ratios(self._optimizer).items()}
 
     def _steps(self, iterator, steps, sums):
-        totals = tf.stack([sums[name] for name in TRAINING_SUMS])
-        for _ in tf.range(steps):
+        def take_step(number, totals):
             batch, waited = _next_batch(iterator, totals)
             step_sums = _sum_replicas(self._strategy, self._strategy.run(self.replica_step, args=(batch,)))
-            totals += tf.concat([step_sums, [waited]], axis=0)
+            return number + 1, totals + tf.concat([step_sums, [waited]], axis=0)
+
+        totals = tf.stack([sums[name] for name in TRAINING_SUMS])
+        _, totals = tf.while_loop(lambda number, _: number < steps, take_step, (tf.constant(0), totals))
         return dict(zip(TRAINING_SUMS, tf.unstack(totals), strict=True))
 
     def replica_step(self, batch: dict) -> tf.Tensor:
@@ -227,7 +229,7 @@ def dropout_seed(seed: tf.Tensor, step: tf.Tensor, stream: tf.Tensor) -> tf.Tens
 
 def _not_inlined(function: Callable) -> Callable:
     """A tf.function that is traced once and called, however often a graph uses it."""
-    return tf.function(function, experimental_attributes={"_noinline": True})
+    return tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
 
 
 def _sum_of_parts(function: Callable, batch: dict, parts: int):
@@ -296,7 +298,7 @@ class EvalStep:
         self._sums_of_part: Callable = self._sums
         if parallel_parts > 1:  # not with several replicas: it would capture the variables of one
             self._sums_of_part = _not_inlined(self._sums)
-        self._step = tf.function(self._all_replicas)
+        self._step = tf.function(self._all_replicas, autograph=False)
 
     def __call__(self, batch) -> dict[str, tf.Tensor]:
         """`pretraining_sums` of a distributed batch."""

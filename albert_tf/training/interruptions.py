@@ -68,7 +68,7 @@ def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
     if not has_workers(strategy):
         return None
 
-    @tf.function
+    @tf.function(autograph=False)
     def count(value):
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: value + 0), axis=None)
 

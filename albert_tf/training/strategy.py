@@ -72,7 +72,7 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
     if not has_workers(strategy):
         return
 
-    @tf.function
+    @tf.function(autograph=False)
     def all_values(value):
         return strategy.gather(strategy.run(lambda: tf.reshape(value, [1])), axis=0)
 
