@@ -18,7 +18,7 @@ DATA = tests/data_prep
 MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
 TASKS = $(addprefix tests/albert_tf/,evaluation finetuning lab)
-FORMATS = tests/albert_tf/pretrained tests/export
+FORMATS = $(addprefix tests/albert_tf/,pretrained conversion) tests/export
 
 test: lint test-data test-model test-training test-tasks test-formats test-rest
 

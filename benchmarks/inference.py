@@ -119,7 +119,7 @@ def task_cell(task_and_data: str, settings: InferenceSettings) -> Cell:
 def export_all(folder: Path) -> dict[str, int]:
     """Exports an ALBERT-base with random weights in all formats; returns the sizes in bytes."""
     from albert_tf.config import AlbertConfig
-    from albert_tf.pretrained.conversion import convert
+    from albert_tf.conversion.convert import convert
     from albert_tf.pretrained.names import parameters
     from albert_tf.pretrained.stored import StoredModel
     from albert_tf.pretrained.tf1 import write_tf1

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.own import write_facts
-from albert_tf.pretrained.verification import random_inputs
 from albert_tf.training.run_files import CONFIG_FILE
 from export.savedmodel import Export, track_pretrainer
 

@@ -10,10 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.conversion.verification import random_inputs
 from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.output_folder import markdown_table
-from albert_tf.pretrained.verification import random_inputs
 from data_prep.errors import InputError
 from export.encoder import TEXT_INPUTS
 

@@ -30,6 +30,7 @@ FOLDERS = {
     "albert_tf/pretrained": set(),
     "albert_tf/pretraining": set(),
     "albert_tf/finetuning": set(),
+    "albert_tf/conversion": set(),
     "albert_tf/lab": set(),
     "export": set(),
     "albert_cli/commands": KERAS,

@@ -41,9 +41,14 @@ def convert(
     *,
     to: Literal["tf1", "huggingface", "keras", "kerashub"],
     dtype: Literal["float32", "float16", "bfloat16"] = "float32",
+    task: Literal[
+        "classification", "regression", "multiple_choice", "question_answering", "token_classification"
+    ]
+    | None = None,
+    labels: str = "",
     verify: bool = True,
 ) -> None:
-    """Write a pretrained model in another format, and check that it computes the same.
+    """Write a pretrained or fine-tuned model in another format, and check that it computes the same.
 
     For example:
 
@@ -51,19 +56,28 @@ def convert(
 
       albert convert albert_base_v2 albert_base_tf1 --to=tf1
 
+      albert convert runs/sst-2 sst2_hf --to=huggingface
+
+      albert convert original/model.ckpt-800 rte --to=keras --labels=entailment,not_entailment
+
     Args:
-      source: a run's folder or checkpoint, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub
-        SavedModel, a Hugging Face or KerasHub directory, what this command wrote, a name that `albert models`
-        lists, or an address: hf://OWNER/NAME, https:// of a .tar.gz, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION.
+      source: a folder of a run, pretraining or fine-tuning, a checkpoint in it, Google's TF1 checkpoint (folder,
+        prefix or .tar.gz), a TF-Hub SavedModel, a Hugging Face or KerasHub directory, what this command wrote, a
+        name that `albert models` lists, or an address: hf://OWNER/NAME, https:// of a .tar.gz, or
+        kaggle://OWNER/MODEL/FRAMEWORK/VARIATION.
       destination: a new or empty folder.
       to: tf1 (for google-research/albert), huggingface, keras (a .keras file of this library) or kerashub.
       dtype: for huggingface: float16 and bfloat16 round the weights and halve the file.
+      task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
+      labels: names of the classes in the order of the head's outputs, separated by commas; default: those in the
+        source's files, or LABEL_0, LABEL_1 and so on.
       verify: compare the outputs of source and result on random input. --noverify skips it.
     """
     import_tensorflow()
-    from albert_tf.pretrained.conversion import convert as convert_model
+    from albert_tf.conversion.convert import convert as convert_model
 
-    result = convert_model(source, destination, to, dtype=dtype, verify=verify)
+    names = [name.strip() for name in labels.split(",") if name.strip()]
+    result = convert_model(source, destination, to, dtype=dtype, task=task, labels=names, verify=verify)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())

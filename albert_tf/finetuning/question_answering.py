@@ -10,6 +10,7 @@ from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -38,7 +39,7 @@ class QuestionAnswering(TaskModel):
       (B, T), the latter given these starts.
     """
 
-    default_name = "question_answering"
+    default_name, kind, head_name = "question_answering", "question_answering", "span"
     preprocessor_class = QuestionPreprocessor
     has_token_outputs = True
 
@@ -139,6 +140,18 @@ class QuestionAnswering(TaskModel):
                 has_answer, outputs["answerable_logits"], from_logits=True
             )
         return losses
+
+    @classmethod
+    def _fits(cls, head, arguments):
+        if not super()._fits(head, arguments):
+            return False
+        answerable = head.size.part == CONDITIONAL_SPAN_HEAD
+        return arguments.get("answerable", answerable) == answerable
+
+    @classmethod
+    def _head_arguments(cls, head, **arguments):
+        answerable = head.size.part == CONDITIONAL_SPAN_HEAD
+        return super()._head_arguments(head, **{"answerable": answerable, **arguments})
 
     def get_config(self):
         return {

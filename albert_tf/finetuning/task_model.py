@@ -1,6 +1,7 @@
 """The base of all task models: an encoder, strings as inputs, the task's own loss, saving."""
 
 import dataclasses
+import logging
 from pathlib import Path
 
 import keras
@@ -19,7 +20,10 @@ from albert_tf.finetuning.string_batches import (
     predict_batches,
 )
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.heads import Head, set_head
+from albert_tf.pretrained.loading import as_pretrained
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -38,6 +42,8 @@ class TaskModel(keras.Model):
 
     Attributes:
       default_name: the name of the Keras model.
+      kind: the kind of task.
+      head_name: the attribute that holds the head; saved files store its weights under this name.
       label_key: where the dict holds the labels.
       preprocessor_class: the preprocessor of the task.
       input_rank: number of axes of the arrays in the dict.
@@ -46,6 +52,8 @@ class TaskModel(keras.Model):
     """
 
     default_name: str | None = None
+    kind: str
+    head_name = "classifier"
     label_key = "label"
     preprocessor_class: type[Preprocessor] = TextPreprocessor
     input_rank = 2
@@ -72,10 +80,14 @@ class TaskModel(keras.Model):
         vocab_file: str | Path | None = None,
         max_seq_length: int | None = None,
         hidden_dropout: float | None = None,
+        new_head: bool = False,
         seed: int | None = None,
         **kwargs,
     ):
         """Builds a model on a pretrained encoder; it takes strings if there is a vocabulary.
+
+        If the source is fine-tuned for this kind of task, the model has its head, with the head's labels and
+        dropout unless others are given. Otherwise the head is new; a log line says so.
 
         Args:
           source: anything that `albert_tf.load_pretrained` reads.
@@ -83,20 +95,70 @@ class TaskModel(keras.Model):
           vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary.
           max_seq_length: longest sequence, in tokens; default: the preprocessor's.
           hidden_dropout: the encoder's dropout, on hidden vectors and attention probabilities; default: its own.
+          new_head: initialize the head even if the source holds one.
           seed: determines the head's weights and dropout.
           **kwargs: further arguments of the constructor.
 
         Raises:
-          InputError: the source or the vocabulary cannot be read, or they do not fit each other.
+          InputError: the source or the vocabulary cannot be read, or they or the labels do not fit each other.
         """
-        loaded = load_pretrained(source, seed=seed)
-        vocabulary = Vocabulary.read(vocab_file) if vocab_file else loaded.vocabulary
+        stored = read(source)
+        vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
         lengths = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
         preprocessor = cls.preprocessor_class(vocabulary, **lengths) if vocabulary else None
-        encoder = loaded.encoder
+        head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
+        new = (
+            *(set(stored.missing) & {"pooler"}),
+            *([] if head else [f"head for {cls.kind.replace('_', ' ')}"]),
+        )
+        if new:
+            logging.getLogger(__name__).warning("%s holds no %s: using fresh weights", source, ", ".join(new))
+        return cls.from_stored(
+            dataclasses.replace(stored, head=head),
+            *args,
+            **{"hidden_dropout": hidden_dropout, "preprocessor": preprocessor, "seed": seed, **kwargs},
+        )
+
+    @classmethod
+    def from_stored(
+        cls,
+        stored: StoredModel,
+        *args,
+        hidden_dropout: float | None = None,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        """Builds a model on the encoder of files that were read, with their head if they hold one.
+
+        Args:
+          stored: its head, if any, is for this kind of task.
+          *args: the constructor's arguments after the encoder.
+          hidden_dropout: as for `from_pretrained`.
+          seed: as for `from_pretrained`.
+          **kwargs: further arguments of the constructor.
+
+        Raises:
+          InputError: the labels do not fit the head.
+        """
+        encoder, head = as_pretrained(stored, seed).encoder, stored.head
         if hidden_dropout is not None:
             encoder = with_dropout(encoder, hidden_dropout)
-        return cls(encoder, *args, **{"preprocessor": preprocessor, "seed": seed, **kwargs})
+        if head is None:
+            return cls(encoder, *args, **{"seed": seed, **kwargs})
+        head, arguments = cls._head_arguments(head, *args, **kwargs)
+        model = cls(encoder, **{"seed": seed, **arguments})
+        set_head(getattr(model, cls.head_name), head, encoder.config)
+        return model
+
+    @classmethod
+    def _fits(cls, head: Head | None, arguments: dict) -> bool:
+        """Whether files hold a head that a model with these arguments can have."""
+        return head is not None and cls.kind in head.kinds
+
+    @classmethod
+    def _head_arguments(cls, head: Head, **arguments) -> tuple[Head, dict]:
+        """The head as the model has it, and the constructor's arguments with what the head adds to them."""
+        return head, arguments if head.dropout is None else {"classifier_dropout": head.dropout, **arguments}
 
     def fit(self, x=None, y=None, batch_size=None, epochs=1, *, validation_data=None, **kwargs):
         """Keras' `fit`, which also takes strings, as the preprocessor does, with labels by name or number.

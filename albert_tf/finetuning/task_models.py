@@ -10,6 +10,7 @@ from albert_tf.finetuning.preprocessor import ChoicePreprocessor, WordsPreproces
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.pretrained.heads import with_classes
 from data_prep.tasks.task import TASKS, Task
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
@@ -25,11 +26,9 @@ class LinearTaskModel(TaskModel):
       preprocessor, seed: as for `TaskModel`.
 
     Attributes:
-      head_name: the attribute that holds the head; saved files store its weights under this name.
       has_labels: whether the head has an output for each of `labels`; otherwise it has one output.
     """
 
-    head_name = "classifier"
     has_labels = True
 
     def __init__(
@@ -75,6 +74,13 @@ class LinearTaskModel(TaskModel):
         config = {**super().get_config(), "classifier_dropout": self.classifier_dropout}
         return {**config, "labels": list(self.labels)} if self.has_labels else config
 
+    @classmethod
+    def _head_arguments(cls, head, labels=(), **arguments):
+        if cls.has_labels:
+            head = with_classes(head, tuple(labels) or head.class_names)
+            arguments["labels"] = head.labels
+        return super()._head_arguments(head, **arguments)
+
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class TextClassifier(LinearTaskModel):
@@ -90,7 +96,7 @@ class TextClassifier(LinearTaskModel):
       float32 logits (B, C). Labels are integers (B,), `label` in the dict.
     """
 
-    default_name = "text_classifier"
+    default_name, kind = "text_classifier", "classification"
     classifier: LinearHead
 
     def call(self, inputs, training=False):
@@ -111,7 +117,7 @@ class TextRegressor(LinearTaskModel):
       float32 (B,). Labels are floats (B,), `label` in the dict.
     """
 
-    default_name, head_name, has_labels = "text_regressor", "regressor", False
+    default_name, kind, head_name, has_labels = "text_regressor", "regression", "regressor", False
     regressor: LinearHead
 
     def call(self, inputs, training=False):
@@ -136,7 +142,7 @@ class MultipleChoice(LinearTaskModel):
       float32 logits (B, C). Labels are integers (B,), `label` in the dict.
     """
 
-    default_name, head_name, has_labels = "multiple_choice", "scorer", False
+    default_name, kind, head_name, has_labels = "multiple_choice", "multiple_choice", "scorer", False
     preprocessor_class = ChoicePreprocessor
     input_rank = 3
     scorer: LinearHead
@@ -166,7 +172,7 @@ class TokenClassifier(LinearTaskModel):
       the dict, with `label_weights` (B, T).
     """
 
-    default_name = "token_classifier"
+    default_name, kind = "token_classifier", "token_classification"
     preprocessor_class = WordsPreprocessor
     has_token_outputs = True
     classifier: LinearHead
@@ -192,18 +198,12 @@ class TokenClassifier(LinearTaskModel):
         return ops.maximum(ops.cast(y, "int32"), 0), weights
 
 
-TASK_MODELS: dict[str, type[TaskModel]] = {
-    "classification": TextClassifier,
-    "regression": TextRegressor,
-    "multiple_choice": MultipleChoice,
-    "question_answering": QuestionAnswering,
-    "token_classification": TokenClassifier,
-}
+_ALL = (TextClassifier, TextRegressor, MultipleChoice, QuestionAnswering, TokenClassifier)
+TASK_MODELS: dict[str, type[TaskModel]] = {model_class.kind: model_class for model_class in _ALL}
 
 
 def task_of(model: TaskModel) -> Task:
     """The task for own data that fits a model."""
     if isinstance(model, QuestionAnswering) and model.answerable:
         return TASKS["squad2.0"]
-    kind = next(kind for kind, model_class in TASK_MODELS.items() if isinstance(model, model_class))
-    return TASKS[kind.replace("_", "-")]
+    return TASKS[model.kind.replace("_", "-")]

@@ -10,9 +10,10 @@ import safetensors
 import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained.names import as_groups
+from albert_tf.pretrained.heads import Head, head_size, read_weights
+from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, SEQUENCE_HEAD, SPAN_HEAD, TOKEN_HEAD, as_groups
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
-from albert_tf.pretrained.weights import to_ours, to_theirs
+from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object, write_json
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -49,6 +50,16 @@ _COPIES = {
     "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
     "predictions.decoder.bias": "predictions.bias",
 }
+# The class for each kind of task, and the head that it has.
+_ARCHITECTURES = {
+    "classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
+    "regression": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
+    "multiple_choice": ("AlbertForMultipleChoice", SEQUENCE_HEAD),
+    "question_answering": ("AlbertForQuestionAnswering", SPAN_HEAD),
+    "token_classification": ("AlbertForTokenClassification", TOKEN_HEAD),
+}
+_PROBLEMS = {"classification": "single_label_classification", "regression": "regression"}
+_DROPOUT, _DEFAULT_DROPOUT = "classifier_dropout_prob", 0.1
 _COUNTER = "albert.embeddings.position_ids"  # 0, 1, 2, ...
 
 
@@ -59,16 +70,27 @@ def read_huggingface(folder: Path) -> StoredModel:
       InputError: a file is missing, damaged or from another model, or names, shapes and configuration do not
         fit each other, or pytorch_model.bin needs PyTorch, which is not installed.
     """
-    config = _config(folder / _CONFIG_FILE)
+    values = read_json_object(folder / _CONFIG_FILE)
+    config = _config(values, folder / _CONFIG_FILE)
     path, arrays = _read_arrays(folder)
-    weights = to_ours(_without_copies(_with_prefix(arrays), path), config, "huggingface", str(path))
+    arrays = _without_copies(_with_prefix(arrays), path)
+    part = dict(_ARCHITECTURES.values()).get(_architecture_in(values))
+    size = head_size(part, arrays, config, "huggingface") if part else None
+    weights, head_weights = read_weights(arrays, config, "huggingface", str(path), size)
     tokenizer = read_optional_json(folder / _TOKENIZER_CONFIG)
     lower = bool(tokenizer.get("do_lower_case", True))
     vocabulary = find_vocabulary(folder, ["spiece.model"], do_lower_case=lower)
     notes: tuple[str, ...] = ()
     if vocabulary is None and (folder / "tokenizer.json").exists():
         notes = ("ALBERT's tokenizers read spiece.model, not tokenizer.json: no vocabulary",)
-    return StoredModel("huggingface", folder, config, weights, vocabulary, notes)
+    head, kind = None, _kind(values, size.outputs) if size else None
+    if size and kind is None:
+        notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
+    if size and kind:
+        labels = _labels(values, size.outputs, folder) if kind.endswith("classification") else ()
+        dropout = float(values.get(_DROPOUT, _DEFAULT_DROPOUT))
+        head = Head(size, (kind,), head_weights, labels, dropout)
+    return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head)
 
 
 def write_huggingface(stored: StoredModel, folder: Path, dtype: Precision = "float32") -> list[str]:
@@ -81,22 +103,33 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: Precision = "flo
 
     Returns:
       Notes on what is lost by rounding, and on what transformers does differently.
+
+    Raises:
+      InputError: Hugging Face has no such head.
     """
-    arrays = to_theirs(stored.weights, stored.config, "huggingface")
+    head = stored.head
+    if head and head.size.part == CONDITIONAL_SPAN_HEAD:
+        raise InputError(
+            "Hugging Face's AlbertForQuestionAnswering has the head of SQuAD 1.1. Received that of SQuAD 2.0, "
+            "which only --to=tf1 and --to=keras can hold."
+        )
+    arrays = to_theirs(stored.all_weights, stored.config, "huggingface", head.size if head else None)
     arrays = {name: array.astype(dtype) for name, array in arrays.items()}
     safetensors.numpy.save_file(arrays, str(folder / _SAFETENSORS), metadata={"format": "pt"})
     config = as_groups(stored.config).to_dict()
     values = {theirs: config[ours] for ours, (theirs, _) in _FIELDS.items()}
     values |= {
         "hidden_act": _THEIR_ACTIVATIONS[config["hidden_act"]],
-        "architectures": [_architecture(stored.parts)],
+        "architectures": [_architecture(stored)],
         "model_type": "albert",
-        "classifier_dropout_prob": 0.1,
+        _DROPOUT: _DEFAULT_DROPOUT,
         "pad_token_id": 0,
         "bos_token_id": 2,
         "eos_token_id": 3,
         "tie_word_embeddings": True,
     }
+    if head:
+        values |= _head_values(head)
     write_json(folder / _CONFIG_FILE, dict(sorted(values.items())))
     (folder / _SAFETENSORS).chmod(
         (folder / _CONFIG_FILE).stat().st_mode
@@ -109,10 +142,51 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: Precision = "flo
     return notes
 
 
-def _architecture(parts: tuple[str, ...]) -> str:
-    if "sentence_order" in parts:
+def _architecture(stored: StoredModel) -> str:
+    if stored.head:
+        return _ARCHITECTURES[stored.head.kinds[0]][0]
+    if "sentence_order" in stored.parts:
         return "AlbertForPreTraining"
-    return "AlbertForMaskedLM" if "masked_lm" in parts else "AlbertModel"
+    return "AlbertForMaskedLM" if "masked_lm" in stored.parts else "AlbertModel"
+
+
+def _architecture_in(values: dict[str, Any]) -> str:
+    named = values.get("architectures")
+    return str(named[0]) if isinstance(named, list) and named else ""
+
+
+def _head_values(head: Head) -> dict[str, Any]:
+    """What config.json says of a head."""
+    kind = head.kinds[0]
+    values: dict[str, Any] = {_DROPOUT: _DEFAULT_DROPOUT if head.dropout is None else head.dropout}
+    if kind in _PROBLEMS:
+        values["problem_type"] = _PROBLEMS[kind]
+    if kind != "question_answering" and kind != "multiple_choice":
+        names = head.class_names
+        values["id2label"] = {str(number): name for number, name in enumerate(names)}
+        values["label2id"] = {name: number for number, name in enumerate(names)}
+    return values
+
+
+def _kind(values: dict[str, Any], outputs: int) -> str | None:
+    """The kind of task of a class, if there is one; without `problem_type` one output is a number."""
+    kinds = [kind for kind, (name, _) in _ARCHITECTURES.items() if name == _architecture_in(values)]
+    if len(kinds) == 1:
+        return kinds[0]
+    problem = values.get("problem_type") or _PROBLEMS["regression" if outputs == 1 else "classification"]
+    found = next((kind for kind in kinds if _PROBLEMS[kind] == problem), None)
+    return None if found == "regression" and outputs != 1 else found
+
+
+def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ...]:
+    """The names in `id2label`, in the order of the outputs."""
+    names = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(outputs)}
+    if sorted(names) != sorted(str(number) for number in range(outputs)):
+        raise InputError(
+            f"`id2label` in {folder / _CONFIG_FILE} must name each of the {outputs} outputs of the head. Received "
+            f"{', '.join(f'{id_}: {name}' for id_, name in names.items())}."
+        )
+    return tuple(str(names[str(number)]) for number in range(outputs))
 
 
 def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None:
@@ -129,8 +203,7 @@ def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None
     write_json(folder / _TOKENIZER_CONFIG, dict(sorted({**symbols, **common}.items())))
 
 
-def _config(path: Path) -> AlbertConfig:
-    values = read_json_object(path)
+def _config(values: dict[str, Any], path: Path) -> AlbertConfig:
     if values.get("model_type", "albert") != "albert":
         raise InputError(f"{path} must describe an ALBERT. Received model_type {values['model_type']!r}.")
     if values.get("position_embedding_type", "absolute") != "absolute":

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,20 @@ def read_description(path: Path) -> dict[str, Any]:
     return description
 
 
-def read_hdf5(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an HDF5 file.
+def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray]:
+    """The arrays of an HDF5 file.
+
+    Args:
+      path: the file.
+      is_wanted: whether to read the array of a name.
 
     Raises:
       InputError: the file is absent or damaged, or an array lies in another file or is larger than this one.
     """
     try:
         with h5py.File(path) as file:
-            return {name: item[()] for name, item in _check_arrays(file, path.stat().st_size, path).items()}
+            arrays = _check_arrays(file, path.stat().st_size, path)
+            return {name: item[()] for name, item in arrays.items() if is_wanted(name)}
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {path.parent}.") from None
     except (OSError, RuntimeError, KeyError) as error:

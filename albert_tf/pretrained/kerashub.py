@@ -78,6 +78,7 @@ def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
     _write_arrays(folder / _WEIGHTS_FILE, arrays)
     notes = _write_tokenizer(stored, folder)
     heads = [part for part in stored.parts if part != "pooler"]
+    heads += [stored.head.describe()] if stored.head else []
     if heads:
         notes.append(f"KerasHub's backbone cannot hold heads: left out {', '.join(heads)}")
     if config.attention_probs_dropout_prob != config.hidden_dropout_prob:

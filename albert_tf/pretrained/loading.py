@@ -9,6 +9,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.names import OPTIONAL_PARTS, as_groups
 from albert_tf.pretrained.own import is_run
 from albert_tf.pretrained.recognition import read
@@ -33,11 +34,14 @@ class Pretrained:
       missing: which of "pooler", "masked_lm" and "sentence_order" the files do not hold; they are newly
         initialized.
       vocabulary: the vocabulary, if the files include one.
+      head: the head of a fine-tuned model, which is not part of `model`; `TextClassifier.from_pretrained` and its
+        siblings take it.
     """
 
     model: AlbertPretrainer
     missing: tuple[str, ...]
     vocabulary: Vocabulary | None
+    head: Head | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -81,7 +85,7 @@ def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretraine
 
 def as_pretrained(stored: StoredModel, seed: int | None = None) -> Pretrained:
     """A model with the weights of files that were read; see `load_pretrained`."""
-    return Pretrained(stored.to_pretrainer(seed), stored.missing, stored.vocabulary)
+    return Pretrained(stored.to_pretrainer(seed), stored.missing, stored.vocabulary, stored.head)
 
 
 def load_weights_into(

@@ -1,16 +1,16 @@
-"""The one table of parameter names: ours, TF1's, Hugging Face's, KerasHub's and Model Garden's.
+"""The one table of parameter names: ours, TF1's, Hugging Face's, KerasHub's, Model Garden's, and .keras files'.
 
 V vocabulary, E embedding, H hidden, F feed-forward, N heads, D = H / N, T positions, S token types.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.parameters import distinct_layers
 
-Naming = Literal["ours", "tf1", "huggingface", "kerashub", "garden"]
+Naming = Literal["ours", "tf1", "huggingface", "kerashub", "garden", "keras"]
 # Parts that a file may lack: Hugging Face's masked-LM model has no pooler, TF-Hub's no sentence-order head.
 OPTIONAL_PARTS = ("pooler", "masked_lm", "sentence_order")
 PROJECTION = "embeddings/embedding_projection"
@@ -20,7 +20,8 @@ class LayerNames(NamedTuple):
     """One layer: the kind of its parameters, its size (inputs and outputs), and its name in each format.
 
     Kinds: "table" an embedding; "norm" a LayerNorm; "dense" a kernel and a bias; "split" a dense layer whose
-    outputs are heads, "merge" one whose inputs are; "logits" a dense layer that TF1 stores by outputs; "bias".
+    outputs are heads, "merge" one whose inputs are; "logits" a dense layer that TF1 stores by outputs; "bias";
+    "kernel" a dense layer without a bias. The name in .keras files is that inside the head's layer.
     """
 
     kind: str
@@ -30,6 +31,14 @@ class LayerNames(NamedTuple):
     huggingface: str
     kerashub: str = ""
     garden: str = ""
+    keras: str = ""
+
+
+class HeadSize(NamedTuple):
+    """Which of `HEADS` a fine-tuned model has, and the number of its outputs, C."""
+
+    part: str
+    outputs: int
 
 
 _EMBEDDINGS = (
@@ -109,17 +118,40 @@ _POOLER_AND_HEADS = (
         garden="bert/cls/predictions/output_bias/bias",
     ),
     LayerNames(
-        "logits", "H2", "sentence_order/classifier", "cls/seq_relationship", "sop_classifier.classifier"
+        "logits", "H2", "sentence_order/classifier", "cls/seq_relationship/output", "sop_classifier.classifier"
     ),
 )  # fmt: skip
+# The heads of fine-tuned models, of which a file has one at most.
+SEQUENCE_HEAD, TOKEN_HEAD = "sequence_head", "token_head"  # reads the pooled output; each token
+SPAN_HEAD, CONDITIONAL_SPAN_HEAD = "span_head", "conditional_span_head"  # of SQuAD 1.1 and 2.0
+HEADS = {
+    SEQUENCE_HEAD: (LayerNames("logits", "HC", SEQUENCE_HEAD, "output", "classifier", keras="output_dense"),),
+    TOKEN_HEAD: (LayerNames("logits", "HC", TOKEN_HEAD, "", "classifier", keras="output_dense"),),
+    SPAN_HEAD: (
+        LayerNames("logits", "H2", SPAN_HEAD, "cls/squad/output", "qa_outputs", keras="scores/output_dense"),
+    ),
+    # The layers that read two vectors have the rows of the first vector first.
+    CONDITIONAL_SPAN_HEAD: tuple(
+        LayerNames(kind, size, f"{CONDITIONAL_SPAN_HEAD}/{ours}", tf1, "", keras=keras)
+        for kind, size, ours, tf1, keras in (
+            ("dense", "H1", "start", "start_logits/dense", "start/output_dense"),
+            ("dense", "DH", "end_hidden", "end_logits/dense_0", "end_token"),
+            ("norm", "H", "end_norm", "end_logits/LayerNorm", "layer_norm"),
+            ("dense", "H1", "end", "end_logits/dense_1", "end/output_dense"),
+            ("dense", "DH", "answer_hidden", "answer_class/dense_0", "answerable"),
+            ("kernel", "H1", "unanswerable", "answer_class/dense_1", "answerable_output"),
+        )
+    ),
+}
 
-_KERAS = {"table": "", "norm": "/gamma /beta", "dense": "/kernel /bias", "bias": ""}
+_KERAS = {"table": "", "norm": "/gamma /beta", "dense": "/kernel /bias", "bias": "", "kernel": "/kernel"}
 _SUFFIXES = {
     "ours": _KERAS,
-    "tf1": {**_KERAS, "logits": "/output_weights /output_bias"},
+    "tf1": {**_KERAS, "logits": "_weights _bias"},
     "huggingface": {"table": ".weight", "norm": ".weight .bias", "dense": ".weight .bias", "bias": ""},
     "kerashub": {"table": "/vars/0", "norm": "/vars/0 /vars/1", "dense": "/vars/0 /vars/1"},
     "garden": {**_KERAS, "table": "/embeddings"},
+    "keras": {"dense": "/vars/0 /vars/1"},
 }
 # Which kernels a format stores as [outputs, inputs].
 _TRANSPOSED = {"tf1": ("logits",), "huggingface": ("dense", "split", "merge", "logits")}
@@ -134,7 +166,7 @@ class Parameter:
     Attributes:
       ours: our name: the variable's path without the model's name.
       theirs: the name in the other format.
-      part: "encoder", or one of `OPTIONAL_PARTS`.
+      part: "encoder", or one of `OPTIONAL_PARTS` or `HEADS`.
       shape: the shape of our array.
       their_shape: the shape of the other format's array.
       transposed: whether theirs is ours transposed; otherwise both hold the same numbers in the same order.
@@ -148,13 +180,29 @@ class Parameter:
     transposed: bool
 
 
-def parameters(config: AlbertConfig, naming: Naming) -> list[Parameter]:
-    """Every parameter of a model that a format has a name for.
+def parameters(config: AlbertConfig, naming: Naming, head: HeadSize | None = None) -> list[Parameter]:
+    """Every parameter of a model, with its head if it is fine-tuned, that a format has a name for.
 
     Formats that only have groups get one group for each layer if `parameter_sharing` is not "all": parameters
     that layers share are then listed once for each of them.
     """
-    return [parameter for row in _rows(config, naming) for parameter in _parameters(row, config, naming)]
+    rows = (*_rows(config, naming), *(HEADS[head.part] if head else ()))
+    outputs = head.outputs if head else 0
+    return [parameter for row in rows for parameter in _parameters(row, config, naming, outputs)]
+
+
+def heads_in(names: Container[str], config: AlbertConfig, naming: Naming) -> dict[str, list[str]]:
+    """Those of `HEADS` that have a parameter among a file's names, and these names."""
+    found = {
+        part: [
+            row.theirs
+            for layer in layers
+            for row in _parameters(layer, config, naming, 1)
+            if row.theirs in names
+        ]
+        for part, layers in HEADS.items()
+    }
+    return {part: theirs for part, theirs in found.items() if theirs}
 
 
 def as_groups(config: AlbertConfig) -> AlbertConfig:
@@ -187,7 +235,7 @@ def _rows(config: AlbertConfig, naming: Naming) -> Iterator[LayerNames]:
     yield from _POOLER_AND_HEADS
 
 
-def _parameters(row: LayerNames, config: AlbertConfig, naming: Naming) -> Iterator[Parameter]:
+def _parameters(row: LayerNames, config: AlbertConfig, naming: Naming, outputs: int) -> Iterator[Parameter]:
     base = getattr(row, naming)
     if not base:
         return
@@ -198,13 +246,16 @@ def _parameters(row: LayerNames, config: AlbertConfig, naming: Naming) -> Iterat
         "E": config.embedding_size,
         "H": config.hidden_size,
         "F": config.intermediate_size,
+        "D": 2 * config.hidden_size,
+        "C": outputs,
+        "1": 1,
         "2": 2,
     }
     kernel = tuple(sizes[letter] for letter in row.size)
     # The second is a bias, gamma or beta; a table or a bias alone has only the first.
     shapes = (kernel, kernel[-1:])
     head = row.ours.split("/")[0]
-    part = head if head in OPTIONAL_PARTS else "encoder"
+    part = head if head in OPTIONAL_PARTS or head in HEADS else "encoder"
     for mine, suffix, shape in zip(
         _suffixes("ours", row.kind), _suffixes(naming, row.kind), shapes, strict=False
     ):

@@ -115,15 +115,16 @@ def markdown_table(header: tuple[str, ...], rows: Iterable[Sequence]) -> str:
 def weights_hash(stored: StoredModel) -> str:
     """SHA-256 over our names and the float32 bytes, in the order of the names."""
     digest = hashlib.sha256()
-    for name, array in sorted(stored.weights.items()):
+    for name, array in sorted(stored.all_weights.items()):
         digest.update(name.encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
 
 
 def _model_summary(stored: StoredModel) -> str:
-    parameters = sum(array.size for array in stored.weights.values())
-    summary = f"{parameters:,} parameters: {', '.join(('encoder', *stored.parts))}."
+    parameters = sum(array.size for array in stored.all_weights.values())
+    parts = ["encoder", *stored.parts, *([stored.head.describe()] if stored.head else [])]
+    summary = f"{parameters:,} parameters: {', '.join(parts)}."
     if stored.vocabulary is None:
         return f"{summary} No vocabulary."
     kinds = {"sentencepiece": "a SentencePiece model", "wordpiece": "a WordPiece vocab.txt"}

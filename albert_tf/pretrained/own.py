@@ -1,9 +1,10 @@
 """Our own files: a run's checkpoints, what `albert convert --to=keras` writes, and fine-tuned models."""
 
 import base64
+import contextlib
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,15 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, read_description
-from albert_tf.pretrained.names import OPTIONAL_PARTS
+from albert_tf.pretrained.heads import Head, from_task_model
+from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, read_description, read_hdf5
+from albert_tf.pretrained.names import (
+    CONDITIONAL_SPAN_HEAD,
+    OPTIONAL_PARTS,
+    SEQUENCE_HEAD,
+    SPAN_HEAD,
+    TOKEN_HEAD,
+)
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import weights_of
 from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE, RESULTS_FILE, read_best_step
@@ -27,7 +35,14 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 MODEL_FILE = "model.keras"
 _FACTS_FILE = "pretrained.json"  # which parts are trained, and whether the vocabulary lower-cases
 _PRETRAINER = "albert_tf>AlbertPretrainer"
-_TASK_MODELS = ("TextClassifier", "TextRegressor", "QuestionAnswering", "MultipleChoice", "TokenClassifier")
+# The kind of task of each task model, and its head.
+_TASK_MODELS = {
+    "albert_tf>TextClassifier": ("classification", SEQUENCE_HEAD),
+    "albert_tf>TextRegressor": ("regression", SEQUENCE_HEAD),
+    "albert_tf>MultipleChoice": ("multiple_choice", SEQUENCE_HEAD),
+    "albert_tf>QuestionAnswering": ("question_answering", SPAN_HEAD),
+    "albert_tf>TokenClassifier": ("token_classification", TOKEN_HEAD),
+}
 
 
 def is_run(path: Path) -> bool:
@@ -70,7 +85,7 @@ def best_seed_folder(run: Path) -> Path | None:
 
 
 def read_keras(path: Path) -> StoredModel:
-    """Reads a .keras file of an `AlbertPretrainer`, or the encoder of a fine-tuned model.
+    """Reads a .keras file of an `AlbertPretrainer` or of a fine-tuned model.
 
     Only the configuration and the weights are read; no class that the file names is created.
 
@@ -81,8 +96,8 @@ def read_keras(path: Path) -> StoredModel:
     name, config = description.get("registered_name"), description.get("config", {})
     if name == _PRETRAINER:
         return _read_pretrainer(path, config.get("config", {}))
-    if name in [f"albert_tf>{task_model}" for task_model in _TASK_MODELS]:
-        return _read_finetuned(path, config)
+    if name in _TASK_MODELS:
+        return _read_finetuned(path, config, *_TASK_MODELS[name])
     raise InputError(f"{path} must hold a model of albert_tf. Received {name or 'no name of a class'}.")
 
 
@@ -121,17 +136,23 @@ def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
     return StoredModel("keras", path, model.config, _select_parts(model, parts), vocabulary)
 
 
-def _read_finetuned(path: Path, config: dict) -> StoredModel:
-    """The encoder, as a start for another task, and the vocabulary, which the configuration holds."""
+def _read_finetuned(path: Path, config: dict, kind: str, part: str) -> StoredModel:
+    """The encoder, the head, and the vocabulary, which the configuration holds."""
     model = _new_model(config.get("encoder", {}).get("config", {}), path)
     _load_weights(_TaskModelEncoder(model.encoder), path)
+    part = CONDITIONAL_SPAN_HEAD if config.get("answerable") else part
+    with _weights_file(path) as file:
+        arrays = read_hdf5(file, lambda name: not name.startswith("encoder/"))
+    size, weights = from_task_model(arrays, model.config, part, str(path))
+    head = Head(size, (kind,), weights, tuple(config.get("labels", ())), config.get("classifier_dropout"))
     preprocessor = (config.get("preprocessor") or {}).get("config")
     vocabulary = None
     if preprocessor:
         content = base64.b64decode(preprocessor["content"])
         vocabulary = Vocabulary(preprocessor["kind"], content, preprocessor["do_lower_case"])
-    note = "the encoder of a fine-tuned model; its head was left out"
-    return StoredModel("keras", path, model.config, _select_parts(model, ["pooler"]), vocabulary, (note,))
+    has_pooler = "pooler" in read_optional_json(path.parent / _FACTS_FILE).get("parts", OPTIONAL_PARTS)
+    encoder = _select_parts(model, ["pooler"] if has_pooler else [])
+    return StoredModel("keras", path, model.config, encoder, vocabulary, head=head)
 
 
 class _TaskModelEncoder(keras.Model):
@@ -152,13 +173,20 @@ def _new_model(shape: dict, path: Path) -> AlbertPretrainer:
 
 def _load_weights(model: keras.Model, path: Path) -> None:
     """Sets a model's weights to those of a .keras file."""
-    with tempfile.TemporaryDirectory() as temporary:
-        with zipfile.ZipFile(path) as archive:
-            file = archive.extract(WEIGHTS_FILE, temporary)
+    with _weights_file(path) as file:
         try:
             model.load_weights(file)
         except (ValueError, KeyError, OSError) as error:
             raise InputError(f"{path} does not fit its configuration: {first_line(error)}") from None
+
+
+@contextlib.contextmanager
+def _weights_file(path: Path) -> Iterator[Path]:
+    """The file of the weights in a .keras file, unpacked within the context."""
+    with tempfile.TemporaryDirectory() as temporary:
+        with zipfile.ZipFile(path) as archive:
+            file = archive.extract(WEIGHTS_FILE, temporary)
+        yield Path(file)
 
 
 def _select_parts(model: AlbertPretrainer, parts: Sequence[str]) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of, set_weights
 from data_prep.errors import InputError
@@ -26,9 +27,10 @@ class StoredModel:
       format: the format of the files.
       path: where they are.
       config: the model's shape.
-      weights: float32 arrays under our names (`names.parameters`).
+      weights: float32 arrays under our names (`names.parameters`), without those of `head`.
       vocabulary: the vocabulary, if the files include one.
       notes: sentences on what the format could not express or the files do not hold.
+      head: the head of a fine-tuned model, if the files hold one.
     """
 
     format: Format
@@ -37,6 +39,12 @@ class StoredModel:
     weights: dict[str, np.ndarray] = field(repr=False)
     vocabulary: Vocabulary | None = None
     notes: tuple[str, ...] = ()
+    head: Head | None = None
+
+    @property
+    def all_weights(self) -> dict[str, np.ndarray]:
+        """The weights with those of the head."""
+        return {**self.weights, **(self.head.weights if self.head else {})}
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -7,19 +7,21 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained.names import as_groups
+from albert_tf.pretrained.heads import Head, head_size, read_weights
+from albert_tf.pretrained.names import SEQUENCE_HEAD, TOKEN_HEAD, HeadSize, as_groups, heads_in
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
-from albert_tf.pretrained.weights import to_ours, to_theirs
+from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
 
 CONFIG_FILE = "albert_config.json"
 _CHECKPOINT = "model.ckpt-best"  # the name in Google's archives
 _HUB_SCOPE = "module/"
-_OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step")
+_GLOBAL_STEP = "global_step"
+_OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", _GLOBAL_STEP)
 
 
 def read_tf1(prefix: Path, folder: Path) -> StoredModel:
-    """Reads a TF1 checkpoint, with or without an optimizer's slots.
+    """Reads a TF1 checkpoint, pretrained or fine-tuned, with or without an optimizer's slots.
 
     Args:
       prefix: the checkpoint's path without .index.
@@ -33,8 +35,11 @@ def read_tf1(prefix: Path, folder: Path) -> StoredModel:
         name.removeprefix(_HUB_SCOPE): array
         for name, array in read_arrays(prefix, lambda name: not name.endswith(_OPTIMIZER)).items()
     }
-    weights = to_ours(arrays, config, "tf1", str(prefix))
-    return StoredModel("tf1", prefix, config, weights, find_vocabulary(folder, wordpiece="*vocab*.txt"))
+    size = _head_size(arrays, config, prefix)
+    weights, head_weights = read_weights(arrays, config, "tf1", str(prefix), size)
+    head = Head(size, _kinds(size), head_weights) if size else None
+    vocabulary = find_vocabulary(folder, wordpiece="*vocab*.txt")
+    return StoredModel("tf1", prefix, config, weights, vocabulary, head=head)
 
 
 def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray]:
@@ -61,9 +66,15 @@ def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
 
     Returns:
       Notes on what the original's code does not support.
+
+    Raises:
+      InputError: the original has no such head.
     """
-    config = as_groups(stored.config)
-    arrays = to_theirs(stored.weights, stored.config, "tf1")
+    config, head = as_groups(stored.config), stored.head
+    if head and head.size.part == TOKEN_HEAD:
+        raise InputError("google-research/albert has no token classification; --to=huggingface has it.")
+    arrays = to_theirs(stored.all_weights, stored.config, "tf1", head.size if head else None)
+    arrays[_GLOBAL_STEP] = np.array(0, np.int64)  # the original's evaluation reads it
     names = sorted(arrays)
     tf.raw_ops.SaveV2(
         prefix=str(folder / _CHECKPOINT),
@@ -75,11 +86,28 @@ def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
     if stored.vocabulary:
         stored.vocabulary.save(folder)
     notes = []
+    if head and head.labels:
+        notes.append(f"TF1 checkpoints do not name the classes: {', '.join(head.labels)}")
     if config.layer_norm_epsilon != 1e-12:
         notes.append(f"google-research/albert uses epsilon 1e-12 and ignores {config.layer_norm_epsilon:g}")
     if config.hidden_act == "gelu_erf":
         notes.append("google-research/albert does not support the activation gelu_erf")
     return notes
+
+
+def _head_size(arrays: dict[str, np.ndarray], config: AlbertConfig, prefix: Path) -> HeadSize | None:
+    heads = heads_in(arrays, config, "tf1")
+    if len(heads) > 1:
+        names = " and ".join(names[0] for names in heads.values())
+        raise InputError(f"{prefix} must hold the head of one task. Received {names}, of {len(heads)} heads.")
+    return head_size(next(iter(heads)), arrays, config, "tf1") if heads else None
+
+
+def _kinds(size: HeadSize) -> tuple[str, ...]:
+    """The tasks that the original has this head for; one output is a number, or the score of an option."""
+    if size.part != SEQUENCE_HEAD:
+        return ("question_answering",)
+    return ("classification",) if size.outputs > 1 else ("regression", "multiple_choice")
 
 
 def _config_file(folder: Path) -> Path:

@@ -6,7 +6,15 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.pretrained.names import OPTIONAL_PARTS, PROJECTION, Naming, as_groups, parameters
+from albert_tf.pretrained.names import (
+    OPTIONAL_PARTS,
+    PROJECTION,
+    HeadSize,
+    Naming,
+    Parameter,
+    as_groups,
+    parameters,
+)
 from data_prep.errors import InputError
 
 _LISTED = 12  # names in one message
@@ -14,7 +22,11 @@ _WIDENED = ("float32", "float16", "bfloat16")  # every value of these is a float
 
 
 def to_ours(
-    arrays: dict[str, np.ndarray], config: AlbertConfig, naming: Naming, where: str
+    arrays: dict[str, np.ndarray],
+    config: AlbertConfig,
+    naming: Naming,
+    where: str,
+    head: HeadSize | None = None,
 ) -> dict[str, np.ndarray]:
     """Renames and reshapes a file's arrays.
 
@@ -23,9 +35,10 @@ def to_ours(
       config: the model that the file describes.
       naming: the format whose names these are.
       where: the file, for messages.
+      head: the head of a fine-tuned model that the file must have.
 
     Returns:
-      float32 arrays under our names: the encoder, and each of `OPTIONAL_PARTS` that the file has.
+      float32 arrays under our names: the encoder, each of `OPTIONAL_PARTS` that the file has, and the head.
 
     Raises:
       InputError: names are missing or left over, shapes or dtypes are wrong, or arrays hold NaN; all are listed.
@@ -33,9 +46,18 @@ def to_ours(
     blocks = as_groups(config).num_hidden_groups * config.inner_group_num
     if blocks > len(arrays):  # before all their names are listed
         raise InputError(f"{where} does not fit its configuration: {blocks} blocks in {len(arrays)} arrays.")
-    known = parameters(config, naming)
-    present = {row.part for row in known if row.theirs in arrays} | {"encoder"}
-    expected = {row.theirs: row for row in known if row.part in present}
+    known = parameters(config, naming, head)
+    present = {row.part for row in known if row.theirs in arrays} | {"encoder", head.part if head else ""}
+    ours = rename(arrays, [row for row in known if row.part in present], where)
+    if config.embedding_size == config.hidden_size:
+        for name in [name for name in ours if name.startswith(PROJECTION)]:
+            _check_identity(ours.pop(name), where)
+    return ours
+
+
+def rename(arrays: dict[str, np.ndarray], rows: Iterable[Parameter], where: str) -> dict[str, np.ndarray]:
+    """Renames and reshapes exactly the arrays in `rows`; arguments and errors as for `to_ours`."""
+    expected = {row.theirs: row for row in rows}
     missing, extra = expected.keys() - arrays.keys(), arrays.keys() - expected.keys()
     if missing or extra:
         raise InputError(f"{where} does not fit its configuration: {_names_message(missing, extra)}.")
@@ -45,17 +67,16 @@ def to_ours(
     ours = {}
     for name, row in expected.items():
         array = np.asarray(arrays[name], np.float32)
-        if row.ours.startswith(PROJECTION) and config.embedding_size == config.hidden_size:
-            _check_identity(array, where)
-            continue
         ours[row.ours] = np.ascontiguousarray(array.T) if row.transposed else array.reshape(row.shape)
     return ours
 
 
-def to_theirs(weights: dict[str, np.ndarray], config: AlbertConfig, naming: Naming) -> dict[str, np.ndarray]:
+def to_theirs(
+    weights: dict[str, np.ndarray], config: AlbertConfig, naming: Naming, head: HeadSize | None = None
+) -> dict[str, np.ndarray]:
     """The reverse of `to_ours`; parts that the format has no name for, or `weights` lacks, are left out."""
     arrays = {}
-    for row in parameters(config, naming):
+    for row in parameters(config, naming, head):
         array = weights.get(row.ours)
         if array is None and row.ours.startswith(PROJECTION):  # E == H, where the original has none
             array = _neutral(row.shape)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
-from albert_tf.pretrained.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary

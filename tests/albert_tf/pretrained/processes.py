@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.pretrained import peers
+from albert_tf.conversion import peers
 
 needs_transformers = pytest.mark.skipif(
     not peers.is_installed("huggingface"), reason="needs the extra [peers]: transformers and torch"

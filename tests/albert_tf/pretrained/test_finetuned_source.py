@@ -24,7 +24,9 @@ def test_the_encoder_of_every_task_is_read(name, model_file, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
     assert loaded.vocabulary is not None
     assert loaded.vocabulary.content == model_file.read_bytes()
-    assert read(tmp_path / "any.keras").notes == ("the encoder of a fine-tuned model; its head was left out",)
+    assert loaded.head.kinds == (model.kind,)
+    assert loaded.head.labels == model.labels
+    assert loaded.head.dropout == 0.1
 
 
 def test_without_a_preprocessor_there_is_no_vocabulary(tmp_path):

@@ -8,10 +8,10 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.verification import random_inputs
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.verification import random_inputs
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.processes import needs_transformers, run_python

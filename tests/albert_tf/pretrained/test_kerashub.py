@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.verification import compare_models, random_inputs
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.verification import compare_models, random_inputs
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.processes import needs_keras_hub, run_python

@@ -11,12 +11,12 @@ import pytest
 import albert_tf
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import write_tf1
-from albert_tf.pretrained.verification import random_inputs
 from albert_tf.pretrained.weights import weights_of
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError

@@ -8,11 +8,11 @@ import pytest
 
 import albert_tf
 from albert_cli import cli
+from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.task_models import TextClassifier
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import sources
-from albert_tf.pretrained.conversion import convert
 from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.sources import named_models

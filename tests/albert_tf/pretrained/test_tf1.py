@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.verification import random_inputs
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
-from albert_tf.pretrained.verification import random_inputs
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError
 from tests.albert_tf.pretrained.random_models import (

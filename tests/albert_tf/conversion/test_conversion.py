@@ -9,12 +9,12 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.convert import convert
+from albert_tf.conversion.verification import check_equal, compare_models, random_inputs
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import names
-from albert_tf.pretrained.conversion import convert
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
-from albert_tf.pretrained.verification import check_equal, compare_models, random_inputs
 from data_prep.errors import InputError
 from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import (

@@ -1,6 +1,6 @@
 """Runs files by the library of their format, in a separate process: PyTorch's compiler aborts beside TensorFlow.
 
-    python -P albert_tf/pretrained/peers.py huggingface FOLDER INPUTS.npz OUTPUTS.npz
+    python -P albert_tf/conversion/peers.py huggingface FOLDER INPUTS.npz OUTPUTS.npz
 
 Imports nothing from this library, so that a peer computes with its own code only.
 """
@@ -10,6 +10,12 @@ import sys
 
 import numpy as np
 
+_TASK_CLASSES = (
+    "AlbertForSequenceClassification",
+    "AlbertForMultipleChoice",
+    "AlbertForQuestionAnswering",
+    "AlbertForTokenClassification",
+)
 PACKAGES = {"huggingface": ("transformers", "torch"), "kerashub": ("keras_hub",)}
 
 
@@ -20,27 +26,44 @@ def is_installed(naming: str) -> bool:
 
 
 def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
-    """Outputs of transformers' `AlbertForPreTraining`, under our names; heads that the files lack are random."""
+    """Outputs of transformers' `AlbertForPreTraining`, under our names; heads that the files lack are random.
+
+    Of a fine-tuned model also `head_logits`, by the class that config.json names.
+    """
     import torch
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    model = transformers.AlbertForPreTraining.from_pretrained(
-        folder, local_files_only=True, torch_dtype=torch.float32
-    ).eval()
+    options = {"local_files_only": True, "torch_dtype": torch.float32}
+    model = transformers.AlbertForPreTraining.from_pretrained(folder, **options).eval()
     names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "token_type_ids"}
+    inputs = {theirs: torch.tensor(batch[ours]).long() for theirs, ours in names.items()}
     with torch.no_grad():
-        outputs = model.albert(**{theirs: torch.tensor(batch[ours]).long() for theirs, ours in names.items()})
+        outputs = model.albert(**inputs)
         sequence, pooled = outputs.last_hidden_state, outputs.pooler_output
         logits, order = model.predictions(sequence), model.sop_classifier(pooled)
+        of_head = {}
+        if (name := (model.config.architectures or [""])[0]) in _TASK_CLASSES:
+            of_head = _run_task_class(getattr(transformers, name), folder, options, inputs)
     rows = np.arange(len(sequence))[:, None]
     return {
+        **of_head,
         "sequence_output": sequence.numpy(),
         "pooled_output": pooled.numpy(),
         "masked_lm_logits": logits.numpy()[rows, batch["masked_lm_positions"]],
         "sentence_order_logits": order.numpy(),
     }
+
+
+def _run_task_class(task_class, folder: str, options, inputs) -> dict[str, np.ndarray]:
+    """The logits of one of transformers' classes for fine-tuned models."""
+    if task_class.__name__ == "AlbertForMultipleChoice":
+        inputs = {name: array[:, None] for name, array in inputs.items()}  # one option for each question
+    found = task_class.from_pretrained(folder, **options).eval()(**inputs)
+    if "start_logits" in found:
+        return {"head_logits": np.stack([found.start_logits, found.end_logits], axis=-1)}
+    return {"head_logits": found.logits.numpy()}
 
 
 def run_kerashub(folder: str, batch) -> dict[str, np.ndarray]:

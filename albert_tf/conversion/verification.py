@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained import peers
+from albert_tf.conversion import peers
+from albert_tf.finetuning.task_models import TASK_MODELS
+from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_HEAD
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 
 TOLERANCE = 1e-4  # of the largest output, or of 1; float32 in another order of summation stays far below
+_OF_HEAD = "head_"  # begins the names of the outputs of a fine-tuned model's head
 _BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4
 # The parts that a file must hold for each output to mean anything.
 _NEEDED_PARTS = {
@@ -118,13 +121,31 @@ def _outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> tuple[dict[st
     else:
         run_by, outputs = "albert_tf", _our_outputs(stored, batch)
     names = [name for name, needed in _NEEDED_PARTS.items() if set(needed) <= set(stored.parts)]
+    names += [name for name in outputs if name.startswith(_OF_HEAD)]
     return {name: outputs[name] for name in names if name in outputs}, run_by
 
 
 def _our_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     model = stored.to_pretrainer(seed=0)
     outputs = {**model.encoder(batch), **model(batch)}
+    if stored.head:
+        outputs |= _head_outputs(stored, outputs["sequence_output"], outputs["pooled_output"])
     return {name: np.asarray(value) for name, value in outputs.items()}
+
+
+def _head_outputs(stored: StoredModel, sequence: Any, pooled: Any) -> dict[str, Any]:
+    """What the head returns for the encoder's outputs, in inference."""
+    head = stored.head
+    assert head
+    model = TASK_MODELS[head.kinds[0]].from_stored(stored, seed=0)
+    layer = getattr(model, model.head_name)
+    if head.size.part == CONDITIONAL_SPAN_HEAD:
+        nothing = np.zeros(sequence.shape[:2], "int32")
+        outputs = layer(sequence, nothing, start_positions=nothing[:, 0])
+        return {f"{_OF_HEAD}{name}": value for name, value in outputs.items()}
+    if head.size.part == SPAN_HEAD:
+        return {f"{_OF_HEAD}logits": layer.scores(sequence)}
+    return {f"{_OF_HEAD}logits": layer(sequence if head.size.part == TOKEN_HEAD else pooled)}
 
 
 def _peer_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,0 +1,1 @@
+"""`albert convert`: a model in one format is written in another, and both are compared."""

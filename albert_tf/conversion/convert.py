@@ -1,0 +1,252 @@
+"""`albert convert`: from any format that can be read to any that can be written."""
+
+import dataclasses
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
+from albert_tf.finetuning.preprocessor import QuestionPreprocessor
+from albert_tf.finetuning.task_models import TASK_MODELS
+from albert_tf.pretrained.heads import with_classes
+from albert_tf.pretrained.huggingface import Precision, write_huggingface
+from albert_tf.pretrained.kerashub import write_kerashub
+from albert_tf.pretrained.output_folder import TITLES, Usage, replaced_folder, write_card
+from albert_tf.pretrained.own import MODEL_FILE, write_facts, write_keras
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.training.run_files import CONFIG_FILE
+from data_prep.errors import InputError
+
+Writable = Literal["tf1", "huggingface", "keras", "kerashub"]
+TaskKind = Literal[
+    "classification", "regression", "multiple_choice", "question_answering", "token_classification"
+]
+_LONGEST_WINDOW = 384  # tokens, of a question and a part of its context
+
+
+class _Writer(NamedTuple):
+    """A format that can be written.
+
+    Attributes:
+      write: writes a model into an empty folder and returns notes on what the format cannot express.
+      example: Python that runs in the folder of the files.
+      task_example: the same for a fine-tuned model, with the names of its classes.
+    """
+
+    write: Callable[[StoredModel, Path], list[str]]
+    example: str
+    task_example: str = ""
+
+
+def _write_keras(stored: StoredModel, folder: Path) -> list[str]:
+    """Writes model.keras, a task model if there is a head, and the files that belong to it."""
+    head, vocabulary = stored.head, stored.vocabulary
+    if head is None:
+        return write_keras(stored, folder)
+    model_class = TASK_MODELS[head.kinds[0]]
+    preprocessor = None
+    if vocabulary:
+        kind, length = model_class.preprocessor_class, stored.config.max_position_embeddings
+        is_window = issubclass(kind, QuestionPreprocessor)
+        preprocessor = kind(vocabulary, min(length, _LONGEST_WINDOW) if is_window else length)
+        vocabulary.save(folder)
+    model_class.from_stored(stored, preprocessor=preprocessor, seed=0).save(folder / MODEL_FILE)
+    stored.config.to_json_file(folder / CONFIG_FILE)
+    write_facts(folder, stored.parts, vocabulary)
+    return []
+
+
+_WRITERS: dict[Writable, _Writer] = {
+    "tf1": _Writer(
+        write_tf1,
+        """
+        import albert_tf, keras
+
+        model = albert_tf.load_pretrained(".").model  # google-research/albert: --init_checkpoint=model.ckpt-best
+        outputs = model.encoder({"input_ids": keras.ops.array([[2, 13, 1, 9, 3]])})
+        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
+        """,
+        """
+        import keras
+        from albert_tf.finetuning import {ours}
+
+        model = {ours}.from_pretrained(".")
+        print(model({{"input_ids": keras.ops.array({ids})}}))
+        """,
+    ),
+    "huggingface": _Writer(
+        write_huggingface,
+        """
+        import torch
+        from transformers import AlbertModel
+
+        outputs = AlbertModel.from_pretrained(".")(torch.tensor([[2, 13, 1, 9, 3]]))
+        print(outputs.last_hidden_state.shape, outputs.pooler_output.shape)
+        """,
+        """
+        import torch
+        from transformers import AutoModelFor{theirs}
+
+        model = AutoModelFor{theirs}.from_pretrained(".")
+        print(model(torch.tensor({ids})))
+        """,
+    ),
+    "keras": _Writer(
+        _write_keras,
+        """
+        import keras
+        from albert_tf import AlbertPretrainer  # so that Keras knows the class
+
+        model = keras.models.load_model("model.keras")
+        outputs = model.encoder({"input_ids": keras.ops.array([[2, 13, 1, 9, 3]])})
+        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
+        """,
+        """
+        import keras
+        from albert_tf.finetuning import {ours}  # so that Keras knows the class
+
+        model = keras.models.load_model("model.keras")
+        print(model({{"input_ids": keras.ops.array({ids})}}))
+        """,
+    ),
+    "kerashub": _Writer(
+        write_kerashub,
+        """
+        import keras_hub, numpy as np
+
+        ids = np.array([[2, 13, 1, 9, 3]])
+        inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+        outputs = keras_hub.models.AlbertBackbone.from_preset("./")(inputs)
+        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
+        """,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The result of a conversion.
+
+    Attributes:
+      notes: sentences on what the source does not hold, or the result cannot.
+      comparison: the comparison of outputs, unless `convert` was called with verify=False.
+    """
+
+    notes: tuple[str, ...]
+    comparison: OutputComparison | None
+
+
+def convert(
+    source: str | Path,
+    destination: str | Path,
+    to: Writable,
+    *,
+    dtype: Precision = "float32",
+    task: TaskKind | None = None,
+    labels: Sequence[str] = (),
+    verify: bool = True,
+) -> Conversion:
+    """Writes a model, pretrained or fine-tuned, in another format.
+
+    Args:
+      source: anything that `load_pretrained` reads.
+      destination: a new or empty folder.
+      to: the format.
+      dtype: what "huggingface" rounds the weights to; the other formats store float32 only.
+      task: what the head of a fine-tuned model is for, where the files leave it open.
+      labels: names of the classes in the order of the head's outputs; default: those in the files.
+      verify: read the result back and compare outputs on random input before the files take their place. After
+        rounding, the difference is measured, and any finite one passes.
+
+    Raises:
+      InputError: the source cannot be read, the format cannot hold the model, outputs differ, or `destination`
+        holds something; nothing is written then.
+    """
+    destination = Path(destination)
+    _check_destination(destination)
+    write, rounded = _WRITERS[to].write, dtype != "float32"
+    if rounded:
+        if to != "huggingface":
+            raise InputError(f"--dtype={dtype} needs --to=huggingface. Received --to={to}.")
+        write = partial(write_huggingface, dtype=dtype)
+    stored, left_out = _as_written(_with_task(read(source), source, to, task, labels))
+    with replaced_folder(destination) as aside:
+        notes = [*left_out, *write(stored, aside)]
+        if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
+            notes.append("the format only has groups: what the layers share is stored once for each of them")
+        comparison = _verified(stored, read(aside), to, rounded) if verify else None
+        label = f"weights in {dtype}" if rounded else "verified"
+        check = comparison.describe(label) if comparison else "not verified (--noverify)"
+        usage = Usage(TITLES[to], "albert convert", _example(to, stored))
+        write_card(aside, source, stored, usage, notes, check)
+    missing = [part for part in stored.missing if part == "pooler" or not stored.head]
+    absent = (f"not in the source: {', '.join(missing)}",) if missing else ()
+    return Conversion((*absent, *stored.notes, *notes), comparison)
+
+
+def _check_destination(destination: Path) -> None:
+    is_empty_folder = destination.is_dir() and not any(destination.iterdir())
+    if not is_empty_folder and (destination.exists() or destination.is_symlink()):
+        raise InputError(f"The destination must be a new or empty folder. Received {destination}.")
+
+
+def _with_task(
+    stored: StoredModel, source: str | Path, to: Writable, task: TaskKind | None, labels: Sequence[str]
+) -> StoredModel:
+    """The model with its head as the arguments describe it."""
+    head = stored.head
+    if head is None:
+        if task or labels:
+            raise InputError(
+                f"--task and --labels need a fine-tuned model. {source} holds none of its heads."
+            )
+        return stored
+    kinds = tuple(kind for kind in head.kinds if task in (None, kind))
+    if not kinds or (len(kinds) > 1 and to != "tf1"):
+        raise InputError(
+            f"--task must be what the head is for, {' or '.join(head.kinds)}. Received {task or 'no --task'}."
+        )
+    if labels and not kinds[0].endswith("classification"):
+        raise InputError(
+            f"--labels needs a model with classes. Received one for {kinds[0].replace('_', ' ')}."
+        )
+    if labels:
+        head = dataclasses.replace(head, labels=())  # names in the order of the outputs
+        head = with_classes(head, labels)
+    return dataclasses.replace(stored, head=dataclasses.replace(head, kinds=kinds))
+
+
+def _as_written(stored: StoredModel) -> tuple[StoredModel, list[str]]:
+    """The model without the pretraining heads if it is fine-tuned, as the formats have it, and notes on this."""
+    if stored.head is None:
+        return stored, []
+    extra = [part for part in stored.parts if part != "pooler"]
+    weights = {name: array for name, array in stored.weights.items() if name.split("/")[0] not in extra}
+    notes = [f"a fine-tuned model has no heads for pretraining: left out {', '.join(extra)}"] if extra else []
+    return dataclasses.replace(stored, weights=weights), notes
+
+
+def _example(to: Writable, stored: StoredModel) -> str:
+    """Python for the README.md that runs the model."""
+    if stored.head is None:
+        return _WRITERS[to].example
+    kind = stored.head.kinds[0]
+    theirs = {"classification": "SequenceClassification", "regression": "SequenceClassification"}
+    ids = [[2, 13, 1, 9, 3]]
+    return textwrap.dedent(_WRITERS[to].task_example).format(
+        ours=TASK_MODELS[kind].__name__,
+        theirs=theirs.get(kind, kind.title().replace("_", "")),
+        ids=[ids] if kind == "multiple_choice" else ids,
+    )
+
+
+def _verified(stored: StoredModel, result: StoredModel, to: Writable, rounded: bool) -> OutputComparison:
+    assert to == "kerashub" or (result.parts == stored.parts and bool(result.head) == bool(stored.head))
+    comparison = compare_models(stored, result)
+    check_equal(comparison, rounded=rounded)
+    return comparison

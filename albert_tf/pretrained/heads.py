@@ -1,0 +1,143 @@
+"""The head of a fine-tuned model as files hold it, and the layer that it is set into."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import keras
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.pretrained.names import (
+    CONDITIONAL_SPAN_HEAD,
+    HEADS,
+    SEQUENCE_HEAD,
+    TOKEN_HEAD,
+    HeadSize,
+    Naming,
+    parameters,
+)
+from albert_tf.pretrained.weights import rename, to_ours
+from data_prep.errors import InputError
+
+# In a task model, the layer on [token, start] is two: the token's half, with the bias, and the start's.
+_TOKEN_HALF, _START_HALF = "end_token/vars/0", "end_start/vars/0"
+_ANSWERABLE = "answerable_output/vars/0"  # the model predicts "answerable", the original "impossible"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a fine-tuned model.
+
+    Attributes:
+      size: which one it is, and the number of its outputs, C.
+      kinds: the kinds of tasks that it may be for, keys of `TASK_MODELS`; several if the files leave it open.
+      weights: float32 arrays under our names.
+      labels: the C names of the classes; () if there are none, or the files do not hold them.
+      dropout: dropout rate before the last layer; None if the files do not hold it.
+    """
+
+    size: HeadSize
+    kinds: tuple[str, ...]
+    weights: dict[str, np.ndarray] = field(repr=False)
+    labels: tuple[str, ...] = ()
+    dropout: float | None = None
+
+    def __post_init__(self):
+        if self.labels and len(self.labels) != self.size.outputs:
+            raise InputError(
+                f"A head must have one output for each class. Received {self.size.outputs} outputs and "
+                f"{len(self.labels)} classes: {', '.join(self.labels)}."
+            )
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes; LABEL_0 and so on, as in Hugging Face, if the files do not hold them."""
+        return self.labels or tuple(f"LABEL_{number}" for number in range(self.size.outputs))
+
+    def describe(self) -> str:
+        """What the head is for, in words."""
+        names = " or ".join(kind.replace("_", " ") for kind in self.kinds)
+        answers = " with unanswerable questions" if self.size.part == CONDITIONAL_SPAN_HEAD else ""
+        classes = f" ({self.size.outputs} classes)" if self.kinds[0].endswith("classification") else ""
+        return f"head for {names}{answers}{classes}"
+
+
+def head_size(part: str, arrays: Mapping[str, np.ndarray], config: AlbertConfig, naming: Naming) -> HeadSize:
+    """The size of a head, from the bias of its layer if the number of outputs is open."""
+    if part not in (SEQUENCE_HEAD, TOKEN_HEAD):
+        return HeadSize(part, 0)
+    bias = parameters(config, naming, HeadSize(part, 1))[-1].theirs
+    return HeadSize(part, arrays[bias].size if bias in arrays else 1)
+
+
+def read_weights(
+    arrays: dict[str, np.ndarray], config: AlbertConfig, naming: Naming, where: str, size: HeadSize | None
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The weights of a file without its head, and those of the head; arguments and errors as for `to_ours`."""
+    weights = to_ours(arrays, config, naming, where, size)
+    head = {name: weights.pop(name) for name in list(weights) if name.split("/")[0] in HEADS}
+    return weights, head
+
+
+def from_task_model(
+    arrays: Mapping[str, np.ndarray], config: AlbertConfig, part: str, where: str
+) -> tuple[HeadSize, dict[str, np.ndarray]]:
+    """The size and the weights of a head from the arrays of a task model's file.
+
+    Args:
+      arrays: under the paths of the file, without the encoder.
+      config: the encoder's shape.
+      part: one of `HEADS`.
+      where: the file, for messages.
+
+    Raises:
+      InputError: arrays are missing or have wrong shapes.
+    """
+    names = [row.theirs for row in _rows(config, HeadSize(part, 1))]
+    if part == CONDITIONAL_SPAN_HEAD:
+        names.append(_START_HALF)
+    # The file has the path to the head's layer in front of each name.
+    found = {
+        name: array for name in names for path, array in arrays.items() if f"/{path}".endswith(f"/{name}")
+    }
+    if part == CONDITIONAL_SPAN_HEAD and {_TOKEN_HALF, _START_HALF, _ANSWERABLE} <= found.keys():
+        found[_TOKEN_HALF] = np.concatenate([found[_TOKEN_HALF], found.pop(_START_HALF)])
+        found[_ANSWERABLE] = -found[_ANSWERABLE]
+    size = HeadSize(part, 0)
+    if part in (SEQUENCE_HEAD, TOKEN_HEAD):
+        size = HeadSize(part, next((array.shape[-1] for array in found.values()), 1))
+    return size, rename(found, _rows(config, size), where)
+
+
+def set_head(layer: keras.layers.Layer, head: Head, config: AlbertConfig) -> None:
+    """Sets the weights of a task model's head, a built layer of `finetuning.heads`."""
+    arrays = {row.theirs: head.weights[row.ours] for row in _rows(config, head.size)}
+    if head.size.part == CONDITIONAL_SPAN_HEAD:
+        arrays[_TOKEN_HALF], arrays[_START_HALF] = np.split(arrays[_TOKEN_HALF], 2)
+        arrays[_ANSWERABLE] = -arrays[_ANSWERABLE]
+    for name, array in arrays.items():
+        path, number = name.split("/vars/")
+        functools.reduce(getattr, path.split("/"), layer).weights[int(number)].assign(array)
+
+
+def with_classes(head: Head, labels: Sequence[str]) -> Head:
+    """The head with its classes named as given: in another order if they are the same, otherwise renamed.
+
+    Raises:
+      InputError: there are more or fewer names than classes, which needs a new head.
+    """
+    if len(labels) != head.size.outputs:
+        raise InputError(
+            f"There must be a name for each class of the head, {head.size.outputs}. Received "
+            f"{', '.join(labels)}; for other classes, initialize a head with `new_head=True`."
+        )
+    weights = head.weights
+    if set(labels) == set(head.labels):
+        order = [head.labels.index(label) for label in labels]
+        weights = {name: array[..., order] for name, array in weights.items()}
+    return Head(head.size, head.kinds, weights, tuple(labels), head.dropout)
+
+
+def _rows(config: AlbertConfig, size: HeadSize):
+    return parameters(config, "keras", size)

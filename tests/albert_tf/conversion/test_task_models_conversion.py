@@ -1,0 +1,159 @@
+"""Fine-tuned models through `albert convert`, and back into task models."""
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_cli import cli
+from albert_tf.conversion.convert import convert
+from albert_tf.finetuning import MultipleChoice, QuestionAnswering, TextClassifier, TextRegressor
+from albert_tf.pretrained.names import HeadSize
+from albert_tf.pretrained.tf1 import read_arrays
+from data_prep.errors import InputError
+from tests.albert_tf.finetuning.task_models import CASES, outputs
+from tests.albert_tf.pretrained.processes import needs_transformers, run_python
+from tests.albert_tf.pretrained.random_models import assert_same_weights
+from tests.albert_tf.pretrained.test_heads import write_google
+from tests.data_prep.conftest import model_file, story
+
+__all__ = ["model_file", "story"]
+
+
+@pytest.fixture
+def classifier(tmp_path, model_file):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    CASES["text"].build(model_file).save(folder / "model.keras")
+    return folder
+
+
+def is_weight(name: str) -> bool:
+    return not name.endswith(("/adam_m", "/adam_v", "global_step"))
+
+
+def test_round_trip_of_a_fine_tuned_classifier_is_bit_equal(tmp_path):
+    """TF1 -> ours -> Hugging Face -> ours -> TF1."""
+    write_google(tmp_path / "0", HeadSize("sequence_head", 3))
+    for step, to in enumerate(("keras", "huggingface", "keras", "tf1")):
+        convert(tmp_path / str(step), tmp_path / str(step + 1), to, verify=False)
+    first = read_arrays(tmp_path / "0" / "model.ckpt-800", is_weight)
+    assert_same_weights(first, read_arrays(tmp_path / "4" / "model.ckpt-best", is_weight))
+
+
+HELD = [
+    (name, to)
+    for name in CASES
+    for to in ("tf1", "huggingface")
+    if (name, to) not in (("words", "tf1"), ("span or none", "huggingface"))
+]
+
+
+@pytest.mark.parametrize(("name", "to"), HELD)
+def test_task_models_predict_the_same_after_a_conversion(name, to, model_file, tmp_path):
+    case = CASES[name]
+    model = case.build(model_file)
+    (tmp_path / "run").mkdir()
+    model.save(tmp_path / "run" / "model.keras")
+    conversion = convert(tmp_path / "run", tmp_path / "there", to)
+    assert [output for output in conversion.comparison.outputs if output.startswith("head_")]
+    restored = case.model.from_pretrained(
+        tmp_path / "there", **case.arguments, preprocessor=model.preprocessor
+    )
+    for ours, theirs in zip(outputs(model, case.x), outputs(restored, case.x), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_labels_and_dropout_travel(classifier, tmp_path):
+    convert(classifier, tmp_path / "hf", "huggingface", verify=False)
+    assert json.loads((tmp_path / "hf" / "config.json").read_text())["id2label"] == {"0": "small", "1": "big"}
+    convert(tmp_path / "hf", tmp_path / "ours", "keras", verify=False)
+    model = TextClassifier.from_pretrained(tmp_path / "ours", max_seq_length=40)
+    assert (model.labels, model.classifier_dropout) == (("small", "big"), 0.1)
+    texts = CASES["text"].x
+    swapped = TextClassifier.from_pretrained(tmp_path / "ours", ("big", "small"), max_seq_length=40)
+    np.testing.assert_array_equal(model.predict(texts, verbose=0), swapped.predict(texts, verbose=0)[:, ::-1])
+
+
+def test_a_head_that_does_not_fit_is_new_or_refused(classifier, caplog):
+    arguments = {"labels": ("a", "b", "c"), "max_seq_length": 24}
+    with pytest.raises(InputError, match="for each class of the head, 2. Received a, b, c; .*new_head=True"):
+        TextClassifier.from_pretrained(classifier, **arguments)
+    assert TextClassifier.from_pretrained(classifier, **arguments, new_head=True).labels == ("a", "b", "c")
+    for model, line in (
+        (TextRegressor, "holds no head for regression: using fresh weights"),
+        (QuestionAnswering, "holds no head for question answering: using fresh weights"),
+    ):
+        caplog.clear()
+        model.from_pretrained(classifier, max_seq_length=24)
+        assert line in caplog.text
+
+
+def test_what_the_files_leave_open_is_asked_for(tmp_path):
+    write_google(tmp_path / "race", HeadSize("sequence_head", 1))
+    with pytest.raises(
+        InputError, match="--task must be .*regression or multiple_choice. Received no --task"
+    ):
+        convert(tmp_path / "race", tmp_path / "hf", "huggingface")
+    with pytest.raises(InputError, match="Received classification"):
+        convert(tmp_path / "race", tmp_path / "hf", "huggingface", task="classification")
+    assert not (tmp_path / "hf").exists()
+    convert(tmp_path / "race", tmp_path / "hf", "huggingface", task="multiple_choice", verify=False)
+    values = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert values["architectures"] == ["AlbertForMultipleChoice"]
+    for model in (TextRegressor, MultipleChoice):
+        assert model.from_pretrained(tmp_path / "race").preprocessor is None
+
+
+def test_command_names_the_classes(tmp_path, capfd):
+    write_google(tmp_path / "mnli", HeadSize("sequence_head", 3))
+    to = ("--to=huggingface", "--labels=yes, no,perhaps")
+    assert cli.main(["convert", str(tmp_path / "mnli"), str(tmp_path / "hf"), *to]) == 0
+    assert "head_logits" in capfd.readouterr().err
+    values = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert values["id2label"] == {"0": "yes", "1": "no", "2": "perhaps"}
+    assert "head for classification (3 classes)" in (tmp_path / "hf" / "README.md").read_text()
+
+
+def test_command_refuses_in_one_sentence(model_file, tmp_path, capfd):
+    (tmp_path / "squad2").mkdir()
+    CASES["span or none"].build(model_file).save(tmp_path / "squad2" / "model.keras")
+    assert cli.main(["convert", str(tmp_path / "squad2"), str(tmp_path / "hf"), "--to=huggingface"]) == 2
+    assert "Received that of SQuAD 2.0" in capfd.readouterr().err
+    assert not (tmp_path / "hf").exists()
+
+
+PIPELINE = """
+    import json, sys, transformers
+    texts = json.load(open("texts.json"))
+    run = transformers.pipeline("text-classification", "hf", top_k=None)
+    print(json.dumps([{one["label"]: one["score"] for one in scores} for scores in run(texts)]))
+"""
+
+
+@pytest.mark.slow
+@needs_transformers
+def test_pipeline_of_transformers(classifier, tmp_path):
+    """The lines have no comma after a digit, nor quotes, where transformers tokenizes in another way."""
+    texts = [text for text in CASES["text"].x if "1987," not in text]
+    conversion = convert(classifier, tmp_path / "hf", "huggingface")
+    assert conversion.comparison.result_run_by.startswith("transformers")
+    assert conversion.comparison.difference < 1e-5
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    found = json.loads(run_python(PIPELINE, tmp_path).splitlines()[-1])
+    logits = TextClassifier.from_pretrained(classifier, max_seq_length=40).predict(texts, verbose=0)
+    odds = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    for row, scores in zip(odds, found, strict=True):
+        np.testing.assert_allclose([scores["small"], scores["big"]], row, atol=1e-5)
+
+
+@pytest.mark.slow
+@needs_transformers
+@pytest.mark.parametrize("name", ["pair", "choice", "words", "span"])
+def test_transformers_computes_the_same(name, model_file, tmp_path):
+    (tmp_path / "run").mkdir()
+    CASES[name].build(model_file).save(tmp_path / "run" / "model.keras")
+    conversion = convert(tmp_path / "run", tmp_path / "hf", "huggingface")
+    assert conversion.comparison.result_run_by.startswith("transformers")
+    assert "head_logits" in conversion.comparison.outputs
+    assert conversion.comparison.difference < 1e-5
