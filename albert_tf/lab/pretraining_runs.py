@@ -1,11 +1,12 @@
 """The pretraining runs of a laboratory, DIR/runs/VARIANT/seed-N, which its experiments share."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.laboratory import Laboratory
-from albert_tf.lab.text import LabText
+from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import Variant
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, SETTINGS_FILE, read_metrics
@@ -58,39 +59,55 @@ class PretrainingRuns:
     def check(self, variant: Variant) -> None:
         """Raises InputError if a flag is out of range, before anything is written."""
         self.config(variant)
-        self._settings(variant, 1, 1, "examples", "heldout")
+        self._settings(variant, 1, 1, ())
 
     def train(self, variant: Variant, seed: int) -> None:
         """Starts or resumes a run unless it is finished. The run that it starts from must be finished."""
         if self.is_trained(variant, seed):
             return
-        examples = self.text.examples(variant.objective, "train" if variant.text == "all" else "part")
-        heldout = self.text.examples(variant.objective, "heldout")
         config = self.folder(variant, seed).parent / CONFIG_FILE
         config.parent.mkdir(parents=True, exist_ok=True)
         self.config(variant).to_json_file(config)
-        settings = self._settings(variant, seed, self.steps(variant), examples, heldout)
+        steps = self.steps(variant)
+        settings = self._settings(variant, seed, steps, self._phases(variant, steps))
         self.lab.programs.albert("pretrain", settings)
 
+    def _phases(self, variant: Variant, steps: int) -> tuple[str, ...]:
+        """The values of --phase: the scale's short sequences, if it has any, and those of --max_seq_length."""
+        lab, short = self.lab.settings, self.lab.scale.short_phase
+        part: TextPart = "train" if variant.text == "all" else "part"
+
+        def phase(T: int | None, num_train_steps: int) -> str:
+            values = {
+                "input_file": self.text.examples(variant.objective, part, T),
+                "eval_file": self.text.examples(variant.objective, "heldout", T),
+                "num_train_steps": num_train_steps,
+                "train_batch_size": lab.train_batch_size * lab.max_seq_length // (T or lab.max_seq_length),
+            }
+            return shlex.join(f"{name}={value}" for name, value in values.items())
+
+        if short is None or short[0] >= lab.max_seq_length:
+            return (phase(None, steps),)
+        short_steps = max(1, int(short[1] * steps))
+        return (phase(short[0], short_steps), phase(None, steps - short_steps))
+
     def _settings(
-        self, variant: Variant, seed: int, steps: int, examples: str, heldout: str
+        self, variant: Variant, seed: int, steps: int, phases: tuple[str, ...]
     ) -> PretrainingSettings:
         lab, run = self.lab.settings, self.folder(variant, seed)
         return PretrainingSettings(
             str(run.parent / CONFIG_FILE),
             str(run),
-            examples,
-            eval_file=heldout,
+            phase=phases,
             spm_model_file=str(self.text.vocabulary_file),
             init_checkpoint=self._start(variant, seed),
             init_optimizer=variant.fork,
             do_train=True,
             do_eval=True,
             seed=seed,
-            train_batch_size=lab.train_batch_size,
             learning_rate=lab.learning_rate,
             optimizer=self.lab.scale.optimizer,
-            num_train_steps=steps,
+            poly_power=self.lab.scale.poly_power,
             num_warmup_steps=round(lab.num_warmup_steps * steps / lab.num_train_steps),
             save_checkpoints_steps=save_interval(steps),
             keep_checkpoint_max=_KEPT,
@@ -138,12 +155,19 @@ def evaluations(run: Path) -> list[dict]:
 def training_seconds(run: Path) -> float:
     """The time that a run's steps took, without start-up and evaluations."""
     settings = read_json_object(run / SETTINGS_FILE)
-    tokens = settings["train_batch_size"] * settings["max_seq_length"]
     lines = [line for line in read_metrics(run) if "tokens_per_second" in line]
     # A forked run starts in the middle.
     first = fork_step(settings["num_train_steps"]) if settings["init_optimizer"] else 0
     starts = [first, *(line["step"] for line in lines[:-1])]
     return sum(
-        (line["step"] - start) * tokens / line["tokens_per_second"]
+        (line["step"] - start)
+        * _tokens_per_step(settings["phases"], line["step"])
+        / line["tokens_per_second"]
         for line, start in zip(lines, starts, strict=True)
     )
+
+
+def _tokens_per_step(phases: list[dict], step: int) -> int:
+    """The tokens of the step in a run with these phases, as its settings.json lists them."""
+    phase = next(phase for phase in phases if step <= phase["start_step"] + phase["num_train_steps"])
+    return phase["train_batch_size"] * phase["max_seq_length"]

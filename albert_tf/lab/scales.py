@@ -23,10 +23,13 @@ class Scale:
       vocab_size: V.
       max_seq_length: T.
       train_batch_size: examples per step.
+      short_phase: (T, share of the steps) of shorter sequences that a run starts with, as many tokens per step;
+        None for one length throughout. Less than half of the steps, so that runs fork after it.
       num_train_steps: steps per run.
       num_warmup_steps: steps of linear warm-up.
       learning_rate: the peak.
       optimizer: lamb, the paper's, or adamw.
+      poly_power: of the decay of the learning rate; below 1 the rate stays higher for the long sequences.
       dropout: the rate of models "with dropout".
       dupe_factor: passes over the text, each with other chunks; pairs and masks change every epoch.
       max_eval_steps: batches of 64 held-out examples per evaluation.
@@ -45,6 +48,8 @@ class Scale:
     num_warmup_steps: int
     learning_rate: float
     optimizer: Literal["lamb", "adamw"] = "lamb"
+    poly_power: float = 1.0
+    short_phase: tuple[int, float] | None = None
     dropout: float = 0.1
     dupe_factor: int = 5
     max_eval_steps: int = 200
@@ -80,14 +85,14 @@ def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
     }
 
 
-# Many small steps: a model needs thousands of them to find that its neighbors predict a masked word, fewer with a
-# shorter T and with a wider E, which also encodes positions.
+# Many small steps, on short sequences first: a model needs thousands of steps to find that its neighbors predict a
+# masked word, and fewer with a shorter T and with a wider E, which also encodes positions.
 TINY = Scale(
     sizes={
-        "base": tiny_shape(96, 2),
-        "large": tiny_shape(128, 4),
-        "xlarge": tiny_shape(192, 4),
-        "xxlarge": tiny_shape(320, 2),
+        "base": tiny_shape(96, 4),
+        "large": tiny_shape(128, 6),
+        "xlarge": tiny_shape(192, 6),
+        "xxlarge": tiny_shape(320, 4),
     },
     embeddings={64: 48, 128: 64, 256: 80},
     widths={
@@ -97,12 +102,14 @@ TINY = Scale(
         6144: tiny_shape(192, 4),
     },
     vocab_size=8000,
-    max_seq_length=32,
-    train_batch_size=32,
-    num_train_steps=8000,
-    num_warmup_steps=400,
+    max_seq_length=128,
+    train_batch_size=16,
+    num_train_steps=6000,
+    num_warmup_steps=300,
     learning_rate=0.002,
     optimizer="adamw",
+    poly_power=0.5,
+    short_phase=(32, 0.4),
     finetuning=_SMALL_ENCODER_TASKS,
 )
 SMALL = Scale(

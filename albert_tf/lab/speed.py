@@ -46,7 +46,8 @@ def measure_ratios(
     """The examples per second of each model, relative to the reference; one value per turn.
 
     A model and the reference alternate in turns of a few seconds, so that both find the machine in the same state;
-    only these two are in memory. FOLDER/speed.json keeps the result.
+    only these two are in memory. FOLDER/speed.json keeps what is measured, so that
+    a measurement that was interrupted resumes with the next model.
 
     Args:
       configs: name -> model; includes the reference, whose ratio is 1.
@@ -65,17 +66,19 @@ def measure_ratios(
         "models": {name: config.to_dict() for name, config in configs.items()},
     }
     kept = read_json_object(file) if file.exists() else {}
-    if {name: kept.get(name) for name in request} == request:
-        return kept["ratios"]
     ratios: dict[str, list[float]] = {reference: [1.0]}
+    if {name: kept.get(name) for name in request} == request:
+        ratios = kept["ratios"]
+    missing = [name for name in configs if name not in ratios]
+    if not missing:
+        return ratios
     with SpeedProcess(reference, configs[reference], settings, folder) as base:
-        for name, config in configs.items():
-            if name != reference:
-                programs.log(f"speed of {name}, in turns with {reference}")
-                with SpeedProcess(name, config, settings, folder) as other:
-                    ratios[name] = [_turn(base, other, programs) for _ in range(settings.turns)]
-                programs.log(f"  {statistics.median(ratios[name]):.2f} times as many examples per second")
-    write_json(file, {**request, "ratios": ratios})
+        for name in missing:
+            programs.log(f"speed of {name}, in turns with {reference}")
+            with SpeedProcess(name, configs[name], settings, folder) as other:
+                ratios[name] = [_turn(base, other, programs) for _ in range(settings.turns)]
+            write_json(file, {**request, "ratios": ratios})
+            programs.log(f"  {statistics.median(ratios[name]):.2f} times as many examples per second")
     return ratios
 
 

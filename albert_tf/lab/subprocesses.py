@@ -108,15 +108,20 @@ class ProgramRunner:
 
 
 def flags_of(settings: Any) -> list[str]:
-    """The flags of a dataclass that differ from their defaults.
+    """The flags of a dataclass that differ from their defaults; a tuple's flag is given once for each element.
 
     >>> flags_of(VocabularySettings("text.txt", "vocabulary", vocab_size=100))
     ['--input_file=text.txt', '--output_prefix=vocabulary', '--vocab_size=100']
     """
-    return [
-        f"--{field.name}={value}"
+    given = {
+        field.name: value
         for field in dataclasses.fields(settings)
         if (value := getattr(settings, field.name)) != field.default
+    }
+    return [
+        f"--{name}={element}"
+        for name, value in given.items()
+        for element in (value if isinstance(value, tuple) else (value,))
     ]
 
 

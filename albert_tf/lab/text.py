@@ -134,12 +134,18 @@ class LabText:
             self.lab.programs.albert("vocab", settings)
         return model
 
-    def examples(self, objective: Objective, part: TextPart) -> str:
-        """The glob of an objective's examples, prepared if they do not exist."""
-        folder = self.folder / objective / part
+    def examples(self, objective: Objective, part: TextPart, T: int | None = None) -> str:
+        """The glob of an objective's examples, prepared if they do not exist.
+
+        Args:
+          objective: the sentence objective.
+          part: the part of the text.
+          T: tokens per example; None for --max_seq_length.
+        """
+        folder = self._examples_file(objective, part, T).parent
         if not (folder / MANIFEST).is_file():
             vocabulary, text = self.vocabulary(), self._linked(part)
-            self.lab.programs.albert("prepare", self._prepare_settings(objective, part, text, vocabulary))
+            self.lab.programs.albert("prepare", self._prepare_settings(objective, part, text, vocabulary, T))
         return f"{folder}/examples.tfrecord*"
 
     def manifest_hashes(self) -> dict[str, str]:
@@ -150,18 +156,21 @@ class LabText:
     def _linked(self, part: TextPart) -> str:
         return link_files(self.paths(part), self.folder / "text" / part)
 
+    def _examples_file(self, objective: Objective, part: TextPart, T: int | None) -> Path:
+        return self.folder / objective / (f"{part}-{T}" if T else part) / "examples.tfrecord"
+
     def _prepare_settings(
-        self, objective: Objective, part: TextPart, text: str, vocabulary: Path
+        self, objective: Objective, part: TextPart, text: str, vocabulary: Path, T: int | None = None
     ) -> PrepareSettings:
         settings = self.lab.settings
         held_out = part == "heldout"
         return PrepareSettings(
             text,
-            str(self.folder / objective / part / "examples.tfrecord"),
+            str(self._examples_file(objective, part, T)),
             str(vocabulary),
             input_format=settings.input_format,
             language=settings.language,
-            max_seq_length=settings.max_seq_length,
+            max_seq_length=T or settings.max_seq_length,
             sentence_objective=objective,
             # Training: other chunks in each pass, new pairs and masks in each epoch. Held out: always the same.
             dupe_factor=1 if held_out else self.lab.scale.dupe_factor,

@@ -10,6 +10,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.lab import run as lab_run
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
+from albert_tf.lab.pretraining_runs import training_seconds
 from albert_tf.lab.results import Results
 from albert_tf.lab.run import run_experiment
 from albert_tf.lab.scales import TINY, shape
@@ -28,6 +29,7 @@ ABSURD = dataclasses.replace(
     vocab_size=90,
     max_seq_length=24,
     train_batch_size=4,
+    short_phase=None,
     num_train_steps=4,
     num_warmup_steps=1,
     dupe_factor=1,
@@ -77,6 +79,16 @@ def first_rows(name: str, number: int) -> Experiment:
     names = {row.name for row in rows}
     claims = [claim for claim in EXPERIMENTS[name].claims if {claim.row, claim.than} <= names]
     return dataclasses.replace(EXPERIMENTS[name], rows=rows, claims=claims)
+
+
+@pytest.mark.slow
+def test_runs_start_with_short_sequences(laboratory, ran):
+    settings = dataclasses.replace(laboratory, output=f"{laboratory.output}-short")
+    run_experiment(first_rows("table3", 1), settings, dataclasses.replace(ABSURD, short_phase=(12, 0.4)))
+    (run,) = Path(settings.output).glob("runs/*/seed-1")
+    lengths = [(line["step"], line["max_seq_length"]) for line in read_metrics(run) if "loss" in line]
+    assert lengths == [(1, 12), (2, 24), (3, 24), (4, 24)]
+    assert training_seconds(run) > 0
 
 
 @pytest.mark.slow
@@ -198,10 +210,10 @@ def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, me
 
 @pytest.mark.slow
 def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path):
-    too_long = StepSettings(batch_size=2, max_seq_length=17, dtype="float32")  # one more than positions
-    with (
-        ProgramRunner() as programs,
-        pytest.raises(InputError, match="could not be measured.*bert-large.log"),
-    ):
-        measure_ratios({"bert-large": tiny_config}, "bert-large", too_long, tmp_path, programs)
-    assert not (tmp_path / "speed.json").exists()
+    short = dataclasses.replace(tiny_config, max_position_embeddings=8)
+    configs = {"bert-large": tiny_config, "same": tiny_config, "short": short}
+    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
+    with ProgramRunner() as programs, pytest.raises(InputError, match="could not be measured.*short.log"):
+        measure_ratios(configs, "bert-large", step, tmp_path, programs)
+    kept = json.loads((tmp_path / "speed.json").read_text())
+    assert list(kept["ratios"]) == ["bert-large", "same"], "what is measured stays"

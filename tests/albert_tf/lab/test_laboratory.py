@@ -29,7 +29,7 @@ def begin(settings: ResolvedLabSettings) -> None:
 def test_a_laboratory_with_runs_keeps_its_settings(settings):
     begin(settings)
     open_laboratory(dataclasses.replace(settings, seeds=5, glue_dir="glue"), "abc")
-    with pytest.raises(InputError, match="they have --num_train_steps=8000. Received 7; use the same"):
+    with pytest.raises(InputError, match="they have --num_train_steps=6000. Received 7; use the same"):
         open_laboratory(dataclasses.replace(settings, num_train_steps=7), "abc")
     assert (
         json.loads((settings.folder / "laboratory.json").read_text())["num_train_steps"]

@@ -17,13 +17,9 @@ def test_a_fork_starts_from_a_saved_checkpoint(steps):
 
 def run(folder, lines, **settings):
     folder.mkdir()
-    settings = {
-        "train_batch_size": 4,
-        "max_seq_length": 8,
-        "num_train_steps": 40,
-        "init_optimizer": False,
-        **settings,
-    }
+    short = {"start_step": 0, "num_train_steps": 30, "train_batch_size": 8, "max_seq_length": 4}
+    long = {"start_step": 30, "num_train_steps": 10, "train_batch_size": 6, "max_seq_length": 8}
+    settings = {"phases": [short, long], "num_train_steps": 40, "init_optimizer": False, **settings}
     (folder / "settings.json").write_text(json.dumps(settings))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
@@ -31,10 +27,10 @@ def run(folder, lines, **settings):
 
 def test_training_seconds_are_those_of_the_steps(tmp_path):
     lines = [
-        {"step": 10, "tokens_per_second": 32.0},  # a step of 32 tokens a second
+        {"step": 10, "tokens_per_second": 32.0},  # one step per second
         {"step": 10, "eval_masked_lm_accuracy": 0.1},
         {"step": 30, "tokens_per_second": 64.0},
-        {"step": 40, "tokens_per_second": 16.0},
+        {"step": 40, "tokens_per_second": 24.0},  # of 48 tokens
         {"step": 40, "eval_masked_lm_accuracy": 0.2},
     ]
     one = run(tmp_path / "one", lines)

@@ -69,6 +69,11 @@ def test_flags_at_their_defaults_are_left_out():
     assert flags_of(settings) == [*flags, "--learning_rate=0.1"]
 
 
+def test_a_tuple_is_one_flag_for_each_element():
+    settings = PretrainingSettings("config", "run", phase=("a", "b"), do_train=True)
+    assert flags_of(settings)[2:] == ["--phase=a", "--phase=b", "--do_train=True"]
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
