@@ -4,6 +4,7 @@ files --permute(seed, epoch)--> records --windows, each permuted--> records --> 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -53,37 +54,15 @@ def pretraining_dataset(
     Raises:
       InputError: there are fewer examples than hosts.
     """
-    context = input_context or tf.distribute.InputContext()
-    num_hosts, host = context.num_input_pipelines, context.input_pipeline_id
-    paths, counts = files.paths, files.counts
-    by_file = len(paths) >= num_hosts
-    if by_file:
-        paths, counts = paths[host::num_hosts], counts[host::num_hosts]
-    sharers = 1 if by_file else num_hosts  # hosts that take turns in one stream
-    if sum(counts) < sharers:
-        raise InputError(
-            f"Every host needs at least one example. Received none for host {host} of {num_hosts}."
-        )
-
-    def epoch_records(epoch, skip):
-        records = _files_in_order(paths, shuffle_seed, epoch)
-        if shuffle_seed is None:
-            return records.skip(skip)
-        return _shuffled(records, shuffle_seed, epoch, shuffle_window, skip)
-
-    if repeat:
-        records = _endless(epoch_records, sum(counts), start_example * sharers)
-    else:
-        records = epoch_records(tf.constant(0, tf.int64), min(start_example * sharers, sum(counts)))
-    if not by_file:
-        records = records.shard(num_hosts, host)
+    share = _share_of(files, input_context or tf.distribute.InputContext())
+    records = share.records(start_example, repeat, shuffle_seed, shuffle_window)
 
     def parse(number, batch):
         if not files.masking:
             return _parse_batch(batch, files.layout)
         # Batches have no gaps, so the number of a batch gives its examples' places in the endless stream.
         rows = tf.range(tf.shape(batch)[0], dtype=tf.int64)
-        positions = (start_example + number * batch_size + rows) * num_hosts + host
+        positions = (start_example + number * batch_size + rows) * share.num_hosts + share.host
         return _drawn_batch(batch, files.layout, files.masking, example_keys(shuffle_seed or 0, positions))
 
     batches = (
@@ -94,6 +73,55 @@ def pretraining_dataset(
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+@dataclass(frozen=True)
+class _HostShare:
+    """What one host reads: files of its own, or every N-th record of all files.
+
+    Attributes:
+      paths: the files.
+      num_examples: those in the files.
+      num_hosts: N.
+      host: its number.
+      takes_turns: whether all hosts read the same files.
+    """
+
+    paths: Sequence[Path]
+    num_examples: int
+    num_hosts: int
+    host: int
+    takes_turns: bool
+
+    def records(
+        self, start_example: int, repeat: bool, shuffle_seed: int | None, shuffle_window: int
+    ) -> tf.data.Dataset:
+        """The serialized examples of this host; the arguments are those of `pretraining_dataset`."""
+
+        def epoch_records(epoch, skip):
+            records = _files_in_order(self.paths, shuffle_seed, epoch)
+            if shuffle_seed is None:
+                return records.skip(skip)
+            return _shuffled(records, shuffle_seed, epoch, shuffle_window, skip)
+
+        start = start_example * self.num_hosts if self.takes_turns else start_example
+        if repeat:
+            records = _endless(epoch_records, self.num_examples, start)
+        else:
+            records = epoch_records(tf.constant(0, tf.int64), min(start, self.num_examples))
+        return records.shard(self.num_hosts, self.host) if self.takes_turns else records
+
+
+def _share_of(files: ExampleFiles, context: tf.distribute.InputContext) -> _HostShare:
+    num_hosts, host = context.num_input_pipelines, context.input_pipeline_id
+    takes_turns = len(files.paths) < num_hosts
+    own = slice(None) if takes_turns else slice(host, None, num_hosts)
+    num_examples = sum(files.counts[own])
+    if num_examples < (num_hosts if takes_turns else 1):
+        raise InputError(
+            f"Every host needs at least one example. Received none for host {host} of {num_hosts}."
+        )
+    return _HostShare(files.paths[own], num_examples, num_hosts, host, takes_turns)
 
 
 def _endless(epoch_records: Callable[..., tf.data.Dataset], num_examples: int, start: int) -> tf.data.Dataset:
