@@ -36,7 +36,7 @@ class TaskDataSettings:
       split: one of the task's splits.
       spm_model_file: a SentencePiece vocabulary.
       vocab_file: a WordPiece vocabulary instead.
-      do_lower_case: whether the vocabulary is uncased.
+      do_lower_case: whether the vocabulary is uncased. Default: as the file beside it says, else true.
       max_seq_length: T, in tokens; windows of question answering have at most 384.
       batch_size: B.
       seed: the seed of the order.
@@ -47,7 +47,7 @@ class TaskDataSettings:
     split: str = "train"
     spm_model_file: str | None = None
     vocab_file: str | None = None
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     max_seq_length: int = 512
     batch_size: int = 32
     seed: int = 0

@@ -32,7 +32,7 @@ class GoldSettings:
       data_file: JSON in SQuAD's form.
       spm_model_file: a SentencePiece vocabulary.
       vocab_file: a WordPiece vocabulary instead.
-      do_lower_case: whether the vocabulary is uncased.
+      do_lower_case: whether the vocabulary is uncased. Default: as the file beside it says, else true.
       max_seq_length: the maximum length of a window, in tokens.
       max_query_length: the maximum length of a question, in tokens.
       doc_stride: the distance between the starts of windows, in tokens.
@@ -41,7 +41,7 @@ class GoldSettings:
     data_file: Path
     spm_model_file: str | None = None
     vocab_file: str | None = None
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     max_seq_length: int = 384
     max_query_length: int = 64
     doc_stride: int = 128

@@ -3,6 +3,7 @@
 The interface is TF-Hub's for TF2 text encoders; the signatures have the names of Google's TF-Hub v1 modules.
 """
 
+import dataclasses
 from pathlib import Path
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.own import write_facts
 from albert_tf.training.run_files import CONFIG_FILE
+from data_prep.tokenizers.normalization import Normalization
 from export.savedmodel import Export, track_pretrainer
 
 TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
@@ -34,7 +36,7 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
     `encoder_outputs`, a list of L arrays (B, T, H), and `default`, which is the pooled output. `encoder.mlm`
     also takes `masked_lm_positions` (B, P) and adds `mlm_logits` (B, P, V); `encoder.sop` adds `sop_logits`
     (B, 2). If the model's encoder removes padding (`unpad`), the outputs there are 0. The signature
-    `tokenization_info` returns the vocabulary's path and whether it lower-cases.
+    `tokenization_info` returns the vocabulary's path and its normalization.
 
     Outputs of parts that the source does not hold are left out: without a pooler `pooled_output`, `default` and
     everything about the sentence order.
@@ -51,7 +53,7 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
     signatures = _signatures(root)
     if vocabulary:
         root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
-        signatures["tokenization_info"] = _tokenization_info(root.vocab_file, vocabulary.do_lower_case)
+        signatures["tokenization_info"] = _tokenization_info(root.vocab_file, vocabulary.normalization)
     is_present = {
         "pooled_output and default: no pooler": "pooler" in pretrained.parts,
         ".mlm and the signature mlm: no masked-LM head": hasattr(root, "mlm"),
@@ -189,9 +191,10 @@ def _arrays(outputs: dict) -> dict:
     return {**outputs, "encoder_outputs": tf.stack(outputs["encoder_outputs"])}
 
 
-def _tokenization_info(vocab_file, do_lower_case: bool):
+def _tokenization_info(vocab_file, normalization: Normalization):
     @tf.function(input_signature=[], autograph=False)
     def tokenization_info():
-        return {"vocab_file": vocab_file.asset_path, "do_lower_case": tf.constant(do_lower_case)}
+        settings = {name: tf.constant(value) for name, value in dataclasses.asdict(normalization).items()}
+        return {"vocab_file": vocab_file.asset_path, **settings}
 
     return tokenization_info

@@ -35,7 +35,7 @@ def tokenize(
     *,
     spm_model_file: str | None = None,
     vocab_file: str | None = None,
-    do_lower_case: bool = True,
+    do_lower_case: bool | None = None,
     pieces: bool = False,
     offsets: bool = False,
 ) -> None:
@@ -48,7 +48,7 @@ def tokenize(
     Args:
       spm_model_file: a SentencePiece model.
       vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, instead of a SentencePiece model.
-      do_lower_case: --nodo_lower_case for a cased vocabulary.
+      do_lower_case: --nodo_lower_case for a cased vocabulary. Default: as the file beside it says, else true.
       pieces: print pieces instead of ids.
       offsets: print [begin, end] of each piece in its line, in characters (code points), instead of ids.
     """

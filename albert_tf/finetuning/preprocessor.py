@@ -1,6 +1,7 @@
 """From strings to the arrays that task models take; .keras files include the preprocessor and its vocabulary."""
 
 import base64
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.windows import Window, question_windows, window_features
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
@@ -43,15 +45,18 @@ class Preprocessor:
         return {
             "kind": self.vocabulary.kind,
             "content": base64.b64encode(self.vocabulary.content).decode("ascii"),
-            "do_lower_case": self.vocabulary.do_lower_case,
+            **dataclasses.asdict(self.vocabulary.normalization),
             "max_seq_length": self.max_seq_length,
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Preprocessor":
-        config = dict(config)
-        kind, content = config.pop("kind"), base64.b64decode(config.pop("content"))
-        return cls(Vocabulary(kind, content, config.pop("do_lower_case")), **config)
+        content = base64.b64decode(config["content"])
+        vocabulary = Vocabulary(
+            config["kind"], content, Normalization.from_dict(config, "The preprocessor's configuration")
+        )
+        used = {"kind", "content", *dataclasses.asdict(vocabulary.normalization)}
+        return cls(vocabulary, **{name: value for name, value in config.items() if name not in used})
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

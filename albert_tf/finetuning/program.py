@@ -244,7 +244,7 @@ class TrainingRun(FinetuningRun):
         self.preprocessor = make_preprocessor(task, vocabulary, length, settings, config)
         self.read_data()
         self.report_data()
-        settings = dataclasses.replace(settings, do_lower_case=vocabulary.do_lower_case)
+        settings = dataclasses.replace(settings, do_lower_case=vocabulary.normalization.do_lower_case)
         self.resolved = resolve(settings, task, config, length, len(self.splits["train"][0].features))
         self.check_settings()
         self.say(str(self.resolved))

@@ -26,7 +26,7 @@ class FinetuningSettings:
       init_checkpoint: the pretrained encoder: a run, a checkpoint, a name that `albert models` lists, or anything
         else that `albert convert` reads; also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
       vocab_file: the SentencePiece model or WordPiece vocab.txt, if the checkpoint comes without one.
-      do_lower_case: lower-case text, for --vocab_file; --nodo_lower_case for a cased vocabulary.
+      do_lower_case: --nodo_lower_case for a cased --vocab_file. Default: as the file beside it says, else true.
       do_train: train; with --do_eval keep the weights that are best on the dev set, otherwise the last ones.
       do_eval: evaluate on the dev set, during training and at its end.
       do_predict: write predictions for the test set, and its submission file.
@@ -68,7 +68,7 @@ class FinetuningSettings:
     column_names: str = ""
     init_checkpoint: str | None = None
     vocab_file: str | None = None
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     do_train: bool = False
     do_eval: bool = False
     do_predict: bool = False

@@ -127,7 +127,7 @@ class Figure1Settings:
       output: the laboratory's folder; the results are written to its folder figure1.
       spm_model_file: a SentencePiece model, for checkpoints without a vocabulary.
       vocab_file: a WordPiece vocab.txt, for checkpoints without a vocabulary.
-      do_lower_case: whether these two vocabularies are lower-cased; --nodo_lower_case for a cased one.
+      do_lower_case: --nodo_lower_case if that vocabulary is cased. Default: as the file beside it says, else true.
       max_seq_length: tokens per sequence with [CLS] and [SEP]; fewer if a model has fewer positions.
       num_sequences: the number of sequences, evenly spread over the text.
     """
@@ -135,7 +135,7 @@ class Figure1Settings:
     output: str
     spm_model_file: str | None = None
     vocab_file: str | None = None
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     max_seq_length: int = 512
     num_sequences: int = 32
 

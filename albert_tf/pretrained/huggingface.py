@@ -1,5 +1,6 @@
 """Hugging Face directories: config.json with model.safetensors (sharded too), or the old pytorch_model.bin."""
 
+import dataclasses
 import zipfile
 from pathlib import Path
 from typing import Any, Literal
@@ -12,11 +13,11 @@ import safetensors.numpy
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.heads import Head, head_size, read_weights
 from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, SEQUENCE_HEAD, SPAN_HEAD, TOKEN_HEAD, as_groups
-from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object, write_json
-from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 
 Precision = Literal["float32", "float16", "bfloat16"]
 
@@ -24,7 +25,6 @@ _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
 _PYTORCH = "pytorch_model.bin"
 FILES = (_SAFETENSORS, _PYTORCH, _CONFIG_FILE)  # that a user may name in place of their directory
-_TOKENIZER_CONFIG = "tokenizer_config.json"
 # Their name of each of our fields, and their default.
 _FIELDS: dict[str, tuple[str, Any]] = {
     "vocab_size": ("vocab_size", 30000),
@@ -77,9 +77,7 @@ def read_huggingface(folder: Path) -> StoredModel:
     part = dict(_ARCHITECTURES.values()).get(_architecture_in(values))
     size = head_size(part, arrays, config, "huggingface") if part else None
     weights, head_weights = read_weights(arrays, config, "huggingface", str(path), size)
-    tokenizer = read_optional_json(folder / _TOKENIZER_CONFIG)
-    lower = bool(tokenizer.get("do_lower_case", True))
-    vocabulary = find_vocabulary(folder, ["spiece.model"], do_lower_case=lower)
+    vocabulary = find_vocabulary(folder, ["spiece.model"])
     notes: tuple[str, ...] = ()
     if vocabulary is None and (folder / "tokenizer.json").exists():
         notes = ("ALBERT's tokenizers read spiece.model, not tokenizer.json: no vocabulary",)
@@ -190,7 +188,8 @@ def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ..
 
 
 def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None:
-    common = {"do_lower_case": vocabulary.do_lower_case, "model_max_length": longest}
+    values: dict[str, Any] = {"do_lower_case": vocabulary.normalization.do_lower_case}
+    values["model_max_length"] = longest
     symbols = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
     if vocabulary.kind == "wordpiece":
         (folder / "vocab.txt").write_bytes(vocabulary.content)
@@ -199,8 +198,8 @@ def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None
         (folder / "spiece.model").write_bytes(vocabulary.content)
         symbols |= {"tokenizer_class": "AlbertTokenizer", "unk_token": "<unk>", "pad_token": "<pad>"}
         symbols |= {"bos_token": "[CLS]", "eos_token": "[SEP]"}
-        common |= {"keep_accents": False, "remove_space": True}
-    write_json(folder / _TOKENIZER_CONFIG, dict(sorted({**symbols, **common}.items())))
+        values |= dataclasses.asdict(vocabulary.normalization)
+    write_json(folder / TOKENIZER_CONFIG, dict(sorted({**symbols, **values}.items())))
 
 
 def _config(values: dict[str, Any], path: Path) -> AlbertConfig:

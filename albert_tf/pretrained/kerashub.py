@@ -134,7 +134,9 @@ def _write_tokenizer(stored: StoredModel, folder: Path) -> list[str]:
     values = {"name": "albert_tokenizer", "trainable": True, "dtype": _dtype("int32"), "proto": None}
     values |= {"config_file": "tokenizer.json", "sequence_length": None, "add_bos": False, "add_eos": False}
     write_json(folder / "tokenizer.json", _serialized("albert_tokenizer", "AlbertTokenizer", values))
-    return ["KerasHub's AlbertTokenizer does not lower-case"] if vocabulary.do_lower_case else []
+    if vocabulary.normalization.do_lower_case:
+        return ["KerasHub's AlbertTokenizer does not lower-case"]
+    return []
 
 
 def _serialized(module: str, class_name: str, config: dict[str, Any]) -> dict[str, Any]:

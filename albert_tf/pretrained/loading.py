@@ -11,18 +11,20 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.names import OPTIONAL_PARTS, as_groups
-from albert_tf.pretrained.own import is_run
+from albert_tf.pretrained.own import is_run, read_run_vocabulary
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.weights import set_weights, weights_of
 from albert_tf.training.positions import ResizePositions, resized_table
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
-from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.normalization import Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
 
 _POSITIONS = "embeddings/position_embeddings"
 # May differ between a checkpoint and the model that takes its weights: they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+_WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file lies beside the vocabulary
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def load_weights_into(
     *,
     resize_positions: ResizePositions = False,
     optimizer: keras.optimizers.Optimizer | None = None,
+    normalization: Normalization | None = None,
 ) -> tuple[str, ...]:
     """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
 
@@ -104,6 +107,8 @@ def load_weights_into(
       resize_positions: if the position tables differ in length, how to fill a longer one: True or "tile" repeats
         the learned rows, "fresh" keeps the model's initial values.
       optimizer: built for the model; receives the moments and the step count, which only our runs hold.
+      normalization: of the examples that the model will be trained on; refused if the source's vocabulary has
+        another one.
 
     Returns:
       Which of "pooler", "masked_lm" and "sentence_order" `source` does not hold; the model keeps its own.
@@ -112,6 +117,7 @@ def load_weights_into(
       InputError: `source` cannot be read, or holds another model or optimizer; the model is then unchanged.
     """
     if is_run(Path(source)):
+        _check_same_normalization(read_run_vocabulary(Path(source)), normalization, source)
         load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
         return ()
     if optimizer is not None:
@@ -120,11 +126,24 @@ def load_weights_into(
             "for this optimizer; leave the flag out."
         )
     stored = read(source)
+    is_known = stored.format not in _WITHOUT_NORMALIZATION
+    if stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file)):
+        _check_same_normalization(stored.vocabulary, normalization, source)
     _check_same_model(stored, model.config, source, resize_positions)
     weights = dict(stored.weights)
     weights[_POSITIONS] = resized_table(weights[_POSITIONS], weights_of(model)[_POSITIONS], resize_positions)
     set_weights(model, weights)
     return stored.missing
+
+
+def _check_same_normalization(
+    vocabulary: Vocabulary | None, normalization: Normalization | None, source: str | Path
+) -> None:
+    if vocabulary and normalization and vocabulary.normalization != normalization:
+        raise InputError(
+            f"A model must be trained on text that is normalized as its vocabulary was. {source} has "
+            f"{vocabulary.normalization}; the examples were prepared with {normalization}. Prepare them again."
+        )
 
 
 def _check_same_model(

@@ -129,7 +129,9 @@ def _model_summary(stored: StoredModel) -> str:
         return f"{summary} No vocabulary."
     kinds = {"sentencepiece": "a SentencePiece model", "wordpiece": "a WordPiece vocab.txt"}
     count = stored.vocabulary.count_pieces()
-    case = "lower-cased" if stored.vocabulary.do_lower_case else "cased"
+    normalization = stored.vocabulary.normalization
+    case = "lower-cased" if normalization.do_lower_case else "cased"
+    case += ", with accents" if normalization.keep_accents else ""
     return f"{summary} Vocabulary: {kinds[stored.vocabulary.kind]} of {count:,} pieces, {case}."
 
 

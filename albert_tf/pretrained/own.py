@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -30,10 +31,11 @@ from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError, first_line
 from data_prep.examples.manifest import Manifest
 from data_prep.files import write_json
+from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 MODEL_FILE = "model.keras"
-_FACTS_FILE = "pretrained.json"  # which parts are trained, and whether the vocabulary lower-cases
+_FACTS_FILE = "pretrained.json"  # which parts are trained, and the normalization of the vocabulary
 _PRETRAINER = "albert_tf>AlbertPretrainer"
 # The kind of task of each task model, and its head.
 _TASK_MODELS = {
@@ -59,23 +61,32 @@ def read_run(path: Path) -> StoredModel:
     Raises:
       InputError: there is no checkpoint, or it does not fit the run's configuration.
     """
-    run = path if path.is_dir() else path.parent.parent
+    run = _run_folder(path)
     config = AlbertConfig.from_json_file(run / CONFIG_FILE)
     prefix = Path(find_checkpoint(path))
     size = sum(file.stat().st_size for file in prefix.parent.glob(f"{prefix.name}.data-*"))
     check_size(config, size, prefix)
     model = AlbertPretrainer(config)
     load_weights(model, prefix)
-    manifest = run / MANIFEST_FILE
-    lower = Manifest.read(manifest).settings.do_lower_case if manifest.exists() else True
-    vocabulary = find_vocabulary(run, do_lower_case=lower)
     notes: tuple[str, ...] = ()
     if path.is_dir() and (best := read_best_step(run)) is not None:
         which = "the best on held-out text" if prefix.name == f"ckpt-{best}" else "the last one"
         notes = (
             f"these are the weights of {prefix.name}, {which}; to take others, name a checkpoint of the run",
         )
-    return StoredModel("run", prefix, config, weights_of(model), vocabulary, notes)
+    return StoredModel("run", prefix, config, weights_of(model), read_run_vocabulary(path), notes)
+
+
+def read_run_vocabulary(path: Path) -> Vocabulary | None:
+    """The vocabulary of a run's folder or checkpoint, if the folder holds one."""
+    run = _run_folder(path)
+    manifest = run / MANIFEST_FILE
+    normalization = Manifest.read(manifest).vocabulary.normalization if manifest.exists() else RELEASED
+    return find_vocabulary(run, otherwise=normalization)
+
+
+def _run_folder(path: Path) -> Path:
+    return path if path.is_dir() else path.parent.parent
 
 
 def best_seed_folder(run: Path) -> Path | None:
@@ -117,7 +128,7 @@ def write_facts(folder: Path, parts: Sequence[str], vocabulary: Vocabulary | Non
     """Writes what neither configuration nor weights express, for `read_facts`; returns the path."""
     facts: dict[str, Any] = {"parts": list(parts)}
     if vocabulary:
-        facts["do_lower_case"] = vocabulary.do_lower_case
+        facts |= dataclasses.asdict(vocabulary.normalization)
     write_json(folder / _FACTS_FILE, facts)
     return folder / _FACTS_FILE
 
@@ -125,7 +136,8 @@ def write_facts(folder: Path, parts: Sequence[str], vocabulary: Vocabulary | Non
 def read_facts(folder: Path) -> tuple[Sequence[str], Vocabulary | None]:
     """The trained parts and the vocabulary of a folder with a file of `write_facts`; all parts without one."""
     facts = read_optional_json(folder / _FACTS_FILE)
-    vocabulary = find_vocabulary(folder, do_lower_case=bool(facts.get("do_lower_case", True)))
+    normalization = Normalization.from_dict(facts, str(folder / _FACTS_FILE))
+    vocabulary = find_vocabulary(folder, otherwise=normalization)
     return facts.get("parts", OPTIONAL_PARTS), vocabulary
 
 
@@ -149,7 +161,8 @@ def _read_finetuned(path: Path, config: dict, kind: str, part: str) -> StoredMod
     vocabulary = None
     if preprocessor:
         content = base64.b64decode(preprocessor["content"])
-        vocabulary = Vocabulary(preprocessor["kind"], content, preprocessor["do_lower_case"])
+        normalization = Normalization.from_dict(preprocessor, str(path))
+        vocabulary = Vocabulary(preprocessor["kind"], content, normalization)
     has_pooler = "pooler" in read_optional_json(path.parent / _FACTS_FILE).get("parts", OPTIONAL_PARTS)
     encoder = _select_parts(model, ["pooler"] if has_pooler else [])
     return StoredModel("keras", path, model.config, encoder, vocabulary, head=head)

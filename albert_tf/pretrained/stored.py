@@ -14,7 +14,8 @@ from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of, set_weights
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
-from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
+from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind, read_normalization
 
 Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras", "export"]
 
@@ -79,7 +80,7 @@ def find_vocabulary(
     folder: Path,
     sentencepiece: Sequence[str] = ("*.model",),
     wordpiece: str = "vocab.txt",
-    do_lower_case: bool = True,
+    otherwise: Normalization = RELEASED,
 ) -> Vocabulary | None:
     """The vocabulary in a folder.
 
@@ -87,7 +88,7 @@ def find_vocabulary(
       folder: where to look.
       sentencepiece: glob patterns for a SentencePiece model; the first that matches is taken.
       wordpiece: glob pattern for a WordPiece vocabulary.
-      do_lower_case: what is known about it.
+      otherwise: its normalization if no file beside it says so.
 
     Raises:
       InputError: several files match one pattern.
@@ -104,7 +105,8 @@ def find_vocabulary(
                 f"{folder} holds several vocabularies: {names}. Keep the one that belongs to it."
             )
         if files:
-            return Vocabulary(kind, files[0].read_bytes(), do_lower_case, str(files[0]))
+            normalization = read_normalization(files[0]) or otherwise
+            return Vocabulary(kind, files[0].read_bytes(), normalization, str(files[0]))
     return None
 
 

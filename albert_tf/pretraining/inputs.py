@@ -11,6 +11,7 @@ from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
 from data_prep.text.sources import expand_files
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 def read_inputs(settings: PretrainingSettings, config: AlbertConfig) -> list["PretrainingInputs"]:
@@ -62,6 +63,7 @@ class PretrainingInputs:
         self._eval = ExampleFiles.read(eval_paths, vocab_size=config.vocab_size) if eval_paths else None
         if self._eval:
             _check_same_lengths(self._train, self._eval)
+            _check_same_normalization(self._train, self._eval)
         T = self._train.max_seq_length
         if T > config.max_position_embeddings:
             raise InputError(
@@ -122,17 +124,16 @@ class PretrainingInputs:
 
         return strategy.distribute_datasets_from_function(per_host)
 
-    def _find_vocabulary(self) -> Path | None:
+    def _find_vocabulary(self) -> Vocabulary | None:
         if self._settings.spm_model_file:
             path = Path(self._settings.spm_model_file)
             if not path.is_file():
                 raise InputError(
                     f"--spm_model_file must name a SentencePiece model or a vocab.txt. There is no file {path}."
                 )
-            return path
-        if self.manifest:
-            path = Path(self.manifest.vocabulary.file)
-            return path if path.is_file() else None
+            return self.manifest.vocabulary.read(path) if self.manifest else Vocabulary.read(path)
+        if self.manifest and Path(self.manifest.vocabulary.file).is_file():
+            return self.manifest.vocabulary.read()
         return None
 
 
@@ -157,6 +158,17 @@ def _check_same_lengths(train: ExampleFiles, evaluation: ExampleFiles) -> None:
         )
 
 
+def _check_same_normalization(train: ExampleFiles, evaluation: ExampleFiles) -> None:
+    if not train.manifest or not evaluation.manifest:
+        return
+    first, second = (each.vocabulary.normalization for each in (train.manifest, evaluation.manifest))
+    if first != second:
+        raise InputError(
+            "Training and evaluation files must be prepared with the same normalization of text. Received "
+            f"{first} in {train.paths[0]}, {second} in {evaluation.paths[0]}; prepare both alike."
+        )
+
+
 def _check_same_vocabulary(first: PretrainingInputs, other: PretrainingInputs) -> None:
     if not first.manifest or not other.manifest:
         return
@@ -165,6 +177,11 @@ def _check_same_vocabulary(first: PretrainingInputs, other: PretrainingInputs) -
         raise InputError(
             f"All phases must have one vocabulary. {first.phase.input_file} was prepared with {ours.file}, "
             f"{other.phase.input_file} with {theirs.file}; prepare both with the same --spm_model_file."
+        )
+    if ours.normalization != theirs.normalization:
+        raise InputError(
+            f"All phases must have one normalization of text. {first.phase.input_file} was prepared with "
+            f"{ours.normalization}, {other.phase.input_file} with {theirs.normalization}; prepare both alike."
         )
 
 

@@ -134,12 +134,14 @@ class PretrainingRun:
         """Loads --init_checkpoint, if given; returns the parts of the model that it does not hold."""
         if not self.settings.init_checkpoint:
             return ()
+        manifest = self.inputs[0].manifest
         with self.strategy.scope():
             return load_weights_into(
                 self.model,
                 self.settings.init_checkpoint,
                 resize_positions=self.settings.resize_positions,
                 optimizer=self.optimizer if self.settings.init_optimizer else None,
+                normalization=manifest.vocabulary.normalization if manifest else None,
             )
 
     @contextlib.contextmanager

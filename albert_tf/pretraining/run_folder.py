@@ -34,7 +34,7 @@ _FIXED_OF_A_PHASE = (
 def write_run_folder(
     settings: ResolvedPretrainingSettings,
     config: AlbertConfig,
-    vocabulary: Path | None,
+    vocabulary: Vocabulary | None,
     manifest: Manifest | None,
 ) -> Path:
     """Creates the run's folder, or checks that an existing one holds the same run; returns it.
@@ -62,7 +62,7 @@ def write_run_folder(
     config.to_json_file(run / CONFIG_FILE)
     write_text(run / SETTINGS_FILE, settings_json(settings))
     if vocabulary:
-        Vocabulary.read(vocabulary).save(run)
+        vocabulary.save(run)
     if manifest and manifest.path:
         with written_aside(run / MANIFEST_FILE) as aside:
             shutil.copyfile(manifest.path, aside)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -16,7 +17,8 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.files import read_json_object, write_text
-from data_prep.tokenizers.vocabulary import Tokenizer
+from data_prep.tokenizers.normalization import Normalization
+from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
 MANIFEST = "manifest.json"
 _BLOCK = 1 << 20  # bytes
@@ -79,6 +81,7 @@ class VocabularyFacts:
       size: V.
       cls_id, sep_id, mask_id: ids of the symbols.
       special_ids: all ids that are never a random replacement.
+      do_lower_case, keep_accents, remove_space: how the text was normalized.
     """
 
     file: str
@@ -88,6 +91,9 @@ class VocabularyFacts:
     sep_id: int
     mask_id: int
     special_ids: list[int]
+    do_lower_case: bool = True
+    keep_accents: bool = False
+    remove_space: bool = True
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "VocabularyFacts":
@@ -100,7 +106,28 @@ class VocabularyFacts:
             tokenizer.sep_id,
             tokenizer.mask_id,
             np.flatnonzero(tokenizer.is_special).tolist(),
+            **dataclasses.asdict(tokenizer.normalization),
         )
+
+    @property
+    def normalization(self) -> Normalization:
+        """How the text was normalized."""
+        return Normalization(self.do_lower_case, self.keep_accents, self.remove_space)
+
+    def read(self, file: str | os.PathLike | None = None) -> Vocabulary:
+        """Reads the vocabulary from its file at that time, or from another one.
+
+        Raises:
+          InputError: the file cannot be read, or is for text that is normalized otherwise than the examples.
+        """
+        vocabulary = Vocabulary.read(file or self.file)
+        beside = read_normalization(vocabulary.file)
+        if beside and beside != self.normalization:
+            raise InputError(
+                f"Examples and vocabulary must have the same normalization. The examples were prepared with "
+                f"{self.normalization}; {vocabulary.file} is for {beside}. Prepare them again with it."
+            )
+        return dataclasses.replace(vocabulary, normalization=self.normalization)
 
 
 @dataclass(frozen=True)
@@ -165,7 +192,7 @@ class Manifest:
             return cls(
                 _parsed(ExampleCounts, values["counts"]),
                 _parsed(PrepareSettings, values["settings"]),
-                _parsed(VocabularyFacts, values["vocabulary"]),
+                _parsed(VocabularyFacts, {**_earlier_case(values), **values["vocabulary"]}),
                 [_parsed(SourceFile, each) for each in values["inputs"]],
                 [_parsed(Shard, each) for each in values["shards"]],
                 dict(values["versions"]),
@@ -297,6 +324,11 @@ def _parsed(kind: type[_Entry], values: dict[str, Any]) -> _Entry:
         if simple in (int, str, bool, list) and not isinstance(values[name], simple):
             raise TypeError(f"`{name}` is {values[name]!r}")
     return kind(**{name: values[name] for name in known})
+
+
+def _earlier_case(values: dict[str, Any]) -> dict[str, Any]:
+    """Manifests of earlier versions have this fact of the vocabulary among the settings."""
+    return {"do_lower_case": values["settings"].get("do_lower_case", True)}
 
 
 def _version(package: str) -> str:

@@ -44,7 +44,7 @@ class PrepareSettings:
       sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
         another document (BERT); "none" makes single segments.
       random_seed: seed of all draws.
-      do_lower_case: false for a cased vocabulary.
+      do_lower_case: false for a cased vocabulary. Default: as the file beside it says, else true.
       workers: number of processes. Default: one per core. The output does not depend on it.
       runner: "local", or an Apache Beam runner such as DirectRunner, FlinkRunner, SparkRunner or
         DataflowRunner, to prepare on a cluster. The output does not depend on it.
@@ -70,7 +70,7 @@ class PrepareSettings:
     masking: Literal["static", "dynamic"] = "static"
     sentence_objective: Literal["sop", "nsp", "none"] = "sop"
     random_seed: int = 12345
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     workers: int | None = None
     runner: str = "local"
     pipeline_options: str = ""
@@ -132,7 +132,8 @@ class PrepareSettings:
         return {name: value for name, value in values.items() if name not in _NOT_IN_THE_OUTPUT}
 
 
-_NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options")  # they decide who does the work
+# Who does the work; and the vocabulary's facts hold the normalization.
+_NOT_IN_THE_OUTPUT = ("workers", "runner", "pipeline_options", "do_lower_case")
 
 
 def check_settings(settings: PrepareSettings) -> None:

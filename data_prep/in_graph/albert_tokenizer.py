@@ -25,7 +25,6 @@ from data_prep.in_graph.character_ops import (
     utf8_widths,
 )
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
-from data_prep.tokenizers.digit_comma import SPACE
 from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable
 
 
@@ -64,14 +63,14 @@ class GraphAlbertTokenizer(tf.Module):
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
         table = tokenizer.folding
-        self._do_lower_case = tokenizer.do_lower_case
+        self._normalization = tokenizer.normalization
         self._folding_rows = tf.constant(table.rows)
         self._folding = tf.RaggedTensor.from_row_splits(table.values, table.splits.astype(np.int64))
         self._is_space = tf.constant(WHITE_SPACE)
         self._lower_sigmas = SigmaRule()
         self._visible = tf.constant(tokenizer.locator.visible)
         self._model = tf_text.SentencepieceTokenizer(model=tokenizer.serialized_model)
-        self._space_id = tokenizer.pieces.index(SPACE) if SPACE in tokenizer.pieces else tokenizer.unk_id
+        self._is_blank = tf.constant(tokenizer.locator.is_blank)
         rewriting = tokenizer.digit_comma
         self._parts = tf.RaggedTensor.from_row_splits(
             np.arange(len(rewriting.ids)), rewriting.splits.astype(np.int64)
@@ -133,15 +132,17 @@ class GraphAlbertTokenizer(tf.Module):
 
     def _fold(self, texts: tf.RaggedTensor) -> _Plain:
         """Normalizes code points: one ragged gather, and the final sigma."""
-        superfluous = self._superfluous_spaces(texts.values, texts.row_splits)
-        gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.DROPPED)
-        rows = tf.tensor_scatter_nd_update(self._folding_row(texts.values), superfluous, gone)
+        rows = self._folding_row(texts.values)
+        if self._normalization.remove_space:
+            superfluous = self._superfluous_spaces(texts.values, texts.row_splits)
+            gone = tf.fill(tf.shape(superfluous)[:1], FoldingTable.DROPPED)
+            rows = tf.tensor_scatter_nd_update(rows, superfluous, gone)
         folded = tf.gather(self._folding, rows)
         sources = row_of_values(folded.row_splits)
         itself = tf.gather(texts.values, sources)
         codes = tf.where(folded.values == FoldingTable.ITSELF, itself, folded.values)
         splits = tf.gather(folded.row_splits, texts.row_splits)
-        if self._do_lower_case:
+        if self._normalization.do_lower_case:
             codes = self._lower_sigmas(codes, splits)
         return _Plain(codes, splits, sources)
 
@@ -174,7 +175,7 @@ class GraphAlbertTokenizer(tf.Module):
         ends = tf.gather(visible_before_byte, first_byte + tf.cast(limits.values, tf.int64))
         visible_splits = tf.gather(visible_before, plain.splits)
         firsts, lasts = tf.gather(visible_splits, texts), tf.gather(visible_splits, texts + 1)
-        has_visible = tf.cast(ids.values != self._space_id, tf.int64)
+        has_visible = tf.cast(~tf.gather(self._is_blank, ids.values), tf.int64)
         ends = tf.maximum(ends, tf.minimum(begins + has_visible, lasts))
 
         parts = tf.gather(self._parts, ids.values)

@@ -76,9 +76,9 @@ class GraphWordPieceTokenizer(tf.Module):
             raise InputError(
                 f"In a graph a piece may have at most {_LONGEST_PIECE} bytes. {tokenizer.file} has {longest!r}."
             )
-        self._do_lower_case = tokenizer.do_lower_case
-        self._kinds = tf.constant(character_kinds(tokenizer.do_lower_case))
-        if tokenizer.do_lower_case:
+        self._do_lower_case = tokenizer.normalization.do_lower_case
+        self._kinds = tf.constant(character_kinds(self._do_lower_case))
+        if self._do_lower_case:
             table = accent_folding()
             self._lower_sigmas = SigmaRule()
             self._folding_rows = tf.constant(table.rows)

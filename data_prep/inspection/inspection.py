@@ -12,7 +12,7 @@ from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
 from data_prep.inspection.verification import check_values, missing_shards, verify_file
 from data_prep.text.sources import expand_files
-from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, load_tokenizer
+from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer, vocabulary_from_flags
 
 _EXAMPLES = 3  # shown by default
 
@@ -136,9 +136,10 @@ def verify_files(
 def _tokenizer(
     path: Path, manifest: Manifest | None, spm_model_file: str | None, vocab_file: str | None
 ) -> Tokenizer:
-    lower = manifest.settings.do_lower_case if manifest else True
     if spm_model_file or vocab_file:
-        return load_tokenizer(spm_model_file, vocab_file, lower)
+        if manifest:
+            return manifest.vocabulary.read(vocabulary_from_flags(spm_model_file, vocab_file)).tokenizer()
+        return load_tokenizer(spm_model_file, vocab_file)
     if not manifest or not Path(manifest.vocabulary.file).is_file():
         reason = f"{path} has no manifest"
         if manifest:
@@ -146,4 +147,4 @@ def _tokenizer(
         raise InputError(
             f"Decoding and counting need the vocabulary. {reason}; give it with --spm_model_file or --vocab_file."
         )
-    return Vocabulary.read(manifest.vocabulary.file, lower).tokenizer()
+    return manifest.vocabulary.read().tokenizer()

@@ -154,7 +154,8 @@ def _work_folder(output_file: str) -> Path:
 def _plan(settings: PrepareSettings, tokenizer: Tokenizer) -> dict:
     """Everything that decides the bytes but the text, which is compared part by part."""
     plan = {name: value for name, value in settings.output_settings.items() if name not in _NAMES_OF_FILES}
-    return {**plan, "vocabulary": file_sha256(tokenizer.file), "versions": package_versions()}
+    vocabulary = {"vocabulary": file_sha256(tokenizer.file), **dataclasses.asdict(tokenizer.normalization)}
+    return {**plan, **vocabulary, "versions": package_versions()}
 
 
 def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Document]:
@@ -225,7 +226,7 @@ def _make_part(job: _PartJob) -> Counter:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(vocabulary_file: str, do_lower_case: bool, sha256: str) -> Tokenizer:
+def _tokenizer(vocabulary_file: str, do_lower_case: bool | None, sha256: str) -> Tokenizer:
     """Loaded once per process; `sha256` distinguishes files that had the same name one after the other."""
     return Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
 

@@ -84,7 +84,7 @@ def examples_hash(examples: Sequence[Any]) -> str:
 def tokenizer_hash(tokenizer: Tokenizer) -> str:
     """A hash of everything that determines the ids of a text."""
     model = getattr(tokenizer, "serialized_model", None) or "\n".join(tokenizer.pieces).encode("utf-8")
-    name = f"{type(tokenizer).__name__} {tokenizer.do_lower_case}"
+    name = f"{type(tokenizer).__name__} {tokenizer.normalization}"
     return hashlib.sha256(name.encode() + b"\n" + model).hexdigest()
 
 

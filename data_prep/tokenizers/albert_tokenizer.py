@@ -15,7 +15,14 @@ import sentencepiece
 from data_prep.errors import InputError
 from data_prep.files import read_bytes
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
-from data_prep.tokenizers.normalization import FoldingTable, encodable, folding_table, normalize
+from data_prep.tokenizers.normalization import (
+    RELEASED,
+    FoldingTable,
+    Normalization,
+    encodable,
+    folding_table,
+    normalize,
+)
 from data_prep.tokenizers.offsets import Locator
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
@@ -44,7 +51,7 @@ class AlbertTokenizer:
 
     Args:
       spm_model_file: a SentencePiece model with the control symbols [CLS], [SEP] and [MASK].
-      do_lower_case: False for a cased vocabulary.
+      normalization: how the text is normalized that the vocabulary is for.
       content: the model's bytes if they are in memory; `spm_model_file` then only names them in messages.
 
     Attributes:
@@ -64,10 +71,13 @@ class AlbertTokenizer:
     """
 
     def __init__(
-        self, spm_model_file: str | os.PathLike, do_lower_case: bool = True, content: bytes | None = None
+        self,
+        spm_model_file: str | os.PathLike,
+        normalization: Normalization = RELEASED,
+        content: bytes | None = None,
     ):
         self.file = Path(spm_model_file)
-        self.do_lower_case = do_lower_case
+        self.normalization = normalization
         self._model = _load(read_bytes(self.file) if content is None else content, self.file)
         self.vocab_size: int = self._model.vocab_size()
         self.pieces: tuple[str, ...] = tuple(self._model.id_to_piece(list(range(self.vocab_size))))
@@ -90,12 +100,12 @@ class AlbertTokenizer:
     @cached_property
     def folding(self) -> FoldingTable:
         """`normalize` as a table, for offsets and graphs; computed on first use."""
-        return folding_table(self.do_lower_case)
+        return folding_table(self.normalization)
 
     @cached_property
     def locator(self) -> Locator:
         """Computes offsets; created on first use."""
-        return Locator(self._model, self.folding, self.digit_comma)
+        return Locator(self._model, self.normalization, self.digit_comma)
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol.
@@ -107,7 +117,7 @@ class AlbertTokenizer:
 
     def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
         """The ids of each text, int32 [number of pieces]."""
-        plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
+        plain = [encodable(normalize(text, self.normalization)) for text in texts]
         encoded: list[list[int]] = self._model.encode(plain, num_threads=1)
         ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
         parts, counts = self.digit_comma.expand(np.fromiter(chain.from_iterable(encoded), np.int32))
@@ -134,7 +144,7 @@ class AlbertTokenizer:
         return encodings
 
     def _encode_with_offsets(self, texts: list[str]) -> list[Encoding]:
-        plain = [encodable(normalize(text, self.do_lower_case)) for text in texts]
+        plain = [encodable(normalize(text, self.normalization)) for text in texts]
         encoded = self._model.encode(plain, out_type="serialized_proto", num_threads=1)
         ids, offsets, splits = self.locator.locate(texts, plain, encoded)
         return [Encoding(ids[begin:end], offsets[begin:end]) for begin, end in pairwise(splits.tolist())]

@@ -7,12 +7,14 @@ collapsing white space and the lower case of the final sigma (ΟΔΟΣ -> οδο
 import re
 import sys
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+
+from data_prep.errors import InputError
 
 SIGMA = "Σ"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -21,19 +23,53 @@ WHITE_SPACE = np.array([chr(i).isspace() for i in range(0x3002)])  # str.split's
 _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
 
 
-def normalize(text: str, do_lower_case: bool = True) -> str:
-    """ALBERT's normalization before SentencePiece.
+@dataclass(frozen=True)
+class Normalization:
+    """How text becomes plain text, which belongs to a vocabulary; the defaults are those of the released models.
 
-    Collapses white space to single spaces, decomposes characters (NFKD), drops combining marks, and converts to
-    lower case unless the vocabulary is cased.
+    Attributes:
+      do_lower_case: convert to lower case.
+      keep_accents: keep characters as they are, instead of decomposing them (NFKD) and dropping combining marks.
+      remove_space: collapse white space to single spaces, none at either end.
+    """
+
+    do_lower_case: bool = True
+    keep_accents: bool = False
+    remove_space: bool = True
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], source: str) -> "Normalization":
+        """Takes the fields from an object with other names as well; a missing one has its default.
+
+        Raises:
+          InputError: a value is not true or false; the message names `source`.
+        """
+        given = {each.name: values[each.name] for each in fields(cls) if each.name in values}
+        for name, value in given.items():
+            if not isinstance(value, bool):
+                raise InputError(f"{source}: `{name}` must be true or false. Received {value!r}.")
+        return cls(**given)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={str(value).lower()}" for name, value in asdict(self).items())
+
+
+RELEASED = Normalization()
+
+
+def normalize(text: str, normalization: Normalization = RELEASED) -> str:
+    """ALBERT's normalization before SentencePiece.
 
     >>> normalize("  Café\\t№ 5 ")
     'cafe no 5'
+    >>> normalize("Schöne  Bücher が", Normalization(keep_accents=True))
+    'schöne bücher が'
     """
-    text = " ".join(text.split())
-    if not text.isascii():
+    if normalization.remove_space:
+        text = " ".join(text.split())
+    if not normalization.keep_accents and not text.isascii():
         text = _NOT_ASCII.sub(_fold, text)  # ASCII is its own decomposition
-    return text.lower() if do_lower_case else text
+    return text.lower() if normalization.do_lower_case else text
 
 
 def encodable(text: str) -> str:
@@ -65,15 +101,17 @@ class FoldingTable:
 
 
 @cache  # a constant of Unicode
-def folding_table(do_lower_case: bool = True) -> FoldingTable:
+def folding_table(normalization: Normalization = RELEASED) -> FoldingTable:
     """Tabulates `normalize`; lower case keeps Σ, since its lower case depends on its neighbours.
 
-    White space becomes a space; users of the table collapse it.
+    With `remove_space`, white space becomes a space; users of the table collapse it.
     """
+    lower, collapse = normalization.do_lower_case, normalization.remove_space
+    in_place = replace(normalization, do_lower_case=False, remove_space=False)
 
     def folded(character: str) -> str:
-        plain = " " if character.isspace() else normalize(character, do_lower_case=False)
-        return SIGMA.join(part.lower() for part in plain.split(SIGMA)) if do_lower_case else plain
+        plain = " " if collapse and character.isspace() else normalize(character, in_place)
+        return SIGMA.join(part.lower() for part in plain.split(SIGMA)) if lower else plain
 
     return tabulate_folding(folded)
 

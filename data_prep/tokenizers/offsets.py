@@ -17,7 +17,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
-from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable, code_points
+from data_prep.tokenizers.normalization import WHITE_SPACE, Normalization, code_points, folding_table
 
 _SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
 
@@ -44,23 +44,26 @@ class Locator:
 
     Args:
       model: the SentencePiece model.
-      folding: the table of normalization.
+      normalization: from original to plain text.
       rewriting: the digit-comma rule.
 
     Attributes:
       visible: bool [code points], from `visible_characters`.
+      is_blank: bool [V], the pieces that are only spaces.
     """
 
     def __init__(
         self,
         model: sentencepiece.SentencePieceProcessor,
-        folding: FoldingTable,
+        normalization: Normalization,
         rewriting: DigitCommaTable,
     ):
-        self._folding = folding
+        self._folding = folding_table(normalization)
+        self._remove_space = normalization.remove_space
         self._rewriting = rewriting
         self.visible = visible_characters(model)
-        self._space_id = model.piece_to_id(SPACE)
+        pieces = model.id_to_piece(list(range(model.vocab_size())))
+        self.is_blank = np.array([not piece.replace(SPACE, "") for piece in pieces])
 
     def locate(
         self, originals: Sequence[str], plain: Sequence[str], encoded: Sequence[bytes]
@@ -109,7 +112,8 @@ class Locator:
         is_whole = lengths > 0
         next_wholes = np.append(np.flatnonzero(is_whole), len(codes))[1:]
 
-        lengths[_superfluous_spaces(codes, splits)] = 0
+        if self._remove_space:
+            lengths[_superfluous_spaces(codes, splits)] = 0
         sources = np.repeat(np.arange(len(codes)), lengths)[is_visible]
         text_begins = np.repeat(splits[:-1], sizes)[sources]
         text_ends = np.repeat(splits[1:], sizes)[sources]
@@ -127,7 +131,7 @@ class Locator:
         ends = visible_before_byte[first_byte + pieces.ends]
         splits = visible_before[text_splits]
         # If the model's own rules turn one character into several (ß, ss), the pieces share it.
-        at_least = np.minimum(begins + (pieces.ids != self._space_id), splits[pieces.text_of + 1])
+        at_least = np.minimum(begins + ~self.is_blank[pieces.ids], splits[pieces.text_of + 1])
         return begins, np.maximum(ends, at_least), splits
 
 

@@ -1,20 +1,23 @@
 """The content of a vocabulary file, a SentencePiece model or a WordPiece vocab.txt, and its tokenizer."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import sentencepiece
 
 from data_prep.errors import InputError
-from data_prep.files import read_bytes, written_aside
+from data_prep.files import read_bytes, read_json_object, write_json, written_aside
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
 Tokenizer = AlbertTokenizer | WordPieceTokenizer
 VocabularyKind = Literal["sentencepiece", "wordpiece"]
 
+TOKENIZER_CONFIG = "tokenizer_config.json"  # in Hugging Face directories
+_NAMES_IN_HUGGINGFACE = ("spiece.model", "vocab.txt")
 _FILE_NAMES = {"sentencepiece": "spm.model", "wordpiece": "vocab.txt"}
 
 
@@ -25,28 +28,42 @@ class Vocabulary:
     Attributes:
       kind: "sentencepiece", or "wordpiece" for a vocab.txt.
       content: the file's bytes.
-      do_lower_case: whether the tokenizer converts text to lower case.
+      normalization: how the tokenizer normalizes text.
       file: the file's path, or a description for error messages; does not take part in comparisons.
     """
 
     kind: VocabularyKind
     content: bytes = field(repr=False)
-    do_lower_case: bool = True
+    normalization: Normalization = RELEASED
     file: str = field(default="The vocabulary", compare=False)
 
     @classmethod
-    def read(cls, path: str | os.PathLike, do_lower_case: bool = True) -> "Vocabulary":
+    def read(cls, path: str | os.PathLike, do_lower_case: bool | None = None) -> "Vocabulary":
         """Reads a file, whose name determines the kind: a WordPiece vocabulary ends in .txt.
 
+        Args:
+          path: the file; the normalization is read from beside it (`read_normalization`).
+          do_lower_case: for a vocabulary without such a file. Default: true.
+
         Raises:
-          InputError: the file cannot be read.
+          InputError: the file cannot be read, or the file beside it says otherwise than `do_lower_case`.
         """
         kind: VocabularyKind = "wordpiece" if _is_wordpiece(path) else "sentencepiece"
-        return cls(kind, read_bytes(path), do_lower_case, str(path))
+        beside = read_normalization(path)
+        normalization = beside or RELEASED
+        if do_lower_case is not None:
+            normalization = replace(normalization, do_lower_case=do_lower_case)
+        if beside and normalization != beside:
+            raise InputError(
+                f"A vocabulary must be used with its own normalization. {path} is for {beside}, according to the "
+                f"file beside it; received do_lower_case={str(do_lower_case).lower()}."
+            )
+        return cls(kind, read_bytes(path), normalization, str(path))
 
     def save(self, folder: str | os.PathLike) -> Path:
-        """Writes FOLDER/spm.model or FOLDER/vocab.txt and returns its path."""
+        """Writes FOLDER/spm.model or FOLDER/vocab.txt, with its normalization, and returns its path."""
         path = Path(folder, _FILE_NAMES[self.kind])
+        write_normalization(path, self.normalization)
         with written_aside(path) as aside:
             aside.write_bytes(self.content)
         return path
@@ -58,7 +75,7 @@ class Vocabulary:
           InputError: the content is damaged or lacks a symbol.
         """
         make = WordPieceTokenizer if self.kind == "wordpiece" else AlbertTokenizer
-        return make(self.file, self.do_lower_case, self.content)
+        return make(self.file, self.normalization, self.content)
 
     def count_pieces(self) -> int:
         """The number of pieces V.
@@ -97,14 +114,59 @@ def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) ->
 
 
 def load_tokenizer(
-    spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool = True
+    spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool | None = None
 ) -> Tokenizer:
     """Makes the tokenizer of the vocabulary file given by one of two flags.
 
     Raises:
-      InputError: as in `vocabulary_from_flags`, or the file is not a vocabulary.
+      InputError: as in `vocabulary_from_flags` and `Vocabulary.read`, or the file is not a vocabulary.
     """
     return Vocabulary.read(vocabulary_from_flags(spm_model_file, vocab_file), do_lower_case).tokenizer()
+
+
+def normalization_file(vocabulary: str | os.PathLike) -> Path:
+    """The path of the file that holds a vocabulary's normalization.
+
+    >>> normalization_file("vocab/30k.model")
+    PosixPath('vocab/30k.normalization.json')
+    """
+    return Path(vocabulary).with_suffix(".normalization.json")
+
+
+def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
+    """The normalization in the file beside a vocabulary: ours, or Hugging Face's tokenizer_config.json.
+
+    Returns:
+      None if there is no such file.
+
+    Raises:
+      InputError: the file is damaged.
+    """
+    path, ours = Path(vocabulary), normalization_file(vocabulary)
+    if ours.is_file():
+        return Normalization.from_dict(read_json_object(ours), str(ours))
+    theirs = path.with_name(TOKENIZER_CONFIG)
+    if path.name not in _NAMES_IN_HUGGINGFACE or not theirs.is_file():
+        return None
+    values = read_json_object(theirs)
+    if _is_wordpiece(path):
+        lower = values.get("do_lower_case", True)
+        strip = values.get("strip_accents")  # null: as do_lower_case
+        values = {"do_lower_case": lower, "keep_accents": lower is True and strip is False}
+        if strip is True and lower is False:
+            raise InputError(
+                f"{theirs}: a cased WordPiece vocabulary keeps accents. Received strip_accents=true."
+            )
+    return Normalization.from_dict(values, str(theirs))
+
+
+def write_normalization(vocabulary: str | os.PathLike, normalization: Normalization) -> None:
+    """Writes the file that `read_normalization` reads, or removes it if the normalization is the usual one."""
+    path = normalization_file(vocabulary)
+    if normalization == RELEASED:
+        path.unlink(missing_ok=True)
+    else:
+        write_json(path, asdict(normalization))
 
 
 def _is_wordpiece(path: str | os.PathLike) -> bool:

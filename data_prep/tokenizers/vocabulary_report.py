@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import sentencepiece
 from rich.table import Table
 
-from data_prep.tokenizers.albert_tokenizer import SPACE, normalize
+from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.normalization import Normalization, normalize
 
 _BATCH = 1000  # sentences
 _LISTED = 20  # unknown characters
@@ -47,21 +48,25 @@ class VocabularyReport:
 
 
 def measure_vocabulary(
-    model: bytes, sentences: list[str], do_lower_case: bool, measured_on: str, trained_sentences: int
+    model: bytes,
+    sentences: list[str],
+    normalization: Normalization,
+    measured_on: str,
+    trained_sentences: int,
 ) -> VocabularyReport:
     """Encodes sentences and counts.
 
     Args:
       model: a serialized SentencePiece model.
       sentences: text before normalization.
-      do_lower_case: as in training.
+      normalization: as in training.
       measured_on: copied to the report.
       trained_sentences: copied to the report.
 
     Returns:
       The report; without sentences its shares are 0 and its coverage is 1.
 
-    >>> measure_vocabulary(model, ["She lived in 日本."], True, "eval_file", 9).unknown_characters
+    >>> measure_vocabulary(model, ["She lived in 日本."], RELEASED, "eval_file", 9).unknown_characters
     {'日': 1, '本': 1}
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -69,7 +74,7 @@ def measure_vocabulary(
     words = pieces = unknown_pieces = 0
     characters: Counter = Counter()
     for begin in range(0, len(sentences), _BATCH):
-        plain = [normalize(sentence, do_lower_case) for sentence in sentences[begin : begin + _BATCH]]
+        plain = [normalize(sentence, normalization) for sentence in sentences[begin : begin + _BATCH]]
         words += sum(len(sentence.split()) for sentence in plain)
         for sentence in plain:
             # SentencePiece's own normalization, which drops zero-width and control characters.

@@ -16,7 +16,9 @@ from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json, write_text, written_aside
 from data_prep.text.documents import InputFormat, read_documents
 from data_prep.text.sources import expand_files
-from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS, normalize
+from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
+from data_prep.tokenizers.normalization import Normalization, normalize
+from data_prep.tokenizers.vocabulary import write_normalization
 from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
 
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
@@ -37,6 +39,8 @@ class VocabularySettings:
       language: language of prose, for the sentence splitter.
       text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
       do_lower_case: False for a cased vocabulary.
+      keep_accents: for languages in which ö and o, or が and か, are different letters. If these two settings are
+        not the defaults, PREFIX.normalization.json holds them for the other commands.
       character_coverage: share of the text's characters that get a piece; 0.9995 suits Chinese and Japanese.
       max_sentences: train on a random sample of this many sentences, which is held in memory.
       eval_file: measure the vocabulary on this text. Without it, one sentence in a hundred is held out.
@@ -51,11 +55,17 @@ class VocabularySettings:
     language: str = "en"
     text_field: str = "text"
     do_lower_case: bool = True
+    keep_accents: bool = False
     character_coverage: float = 0.99995
     max_sentences: int = 10_000_000
     eval_file: str | None = None
     max_eval_sentences: int = 10_000
     random_seed: int = 12345
+
+    @property
+    def normalization(self) -> Normalization:
+        """How the text is normalized."""
+        return Normalization(self.do_lower_case, self.keep_accents)
 
 
 def train_vocabulary(settings: VocabularySettings) -> Path:
@@ -72,18 +82,19 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
     _check(settings)
     training, evaluation, measured_on = _samples(settings)
     # After sampling, since most sentences of a large text are not in the sample.
-    training = [normalize(sentence, settings.do_lower_case) for sentence in training]
+    training = [normalize(sentence, settings.normalization) for sentence in training]
     # Without a letter the trainer would abort the process.
     if not any(character.isalnum() for sentence in training for character in sentence):
         raise InputError(f"A vocabulary needs text. Received {settings.input_file}, which has no letters.")
     model = _train(training, settings)
-    report = measure_vocabulary(model, evaluation, settings.do_lower_case, measured_on, len(training))
+    report = measure_vocabulary(model, evaluation, settings.normalization, measured_on, len(training))
 
     model_file = Path(f"{settings.output_prefix}.model")
     model_file.parent.mkdir(parents=True, exist_ok=True)
     write_text(f"{settings.output_prefix}.vocab", _vocab_listing(model))
     write_json(report_file(model_file), dataclasses.asdict(report))
-    # Last, so that a model implies the other two.
+    write_normalization(model_file, settings.normalization)
+    # Last, so that a model implies the other files.
     with written_aside(model_file) as aside:
         aside.write_bytes(model)
     return model_file

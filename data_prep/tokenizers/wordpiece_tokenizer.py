@@ -13,6 +13,7 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.files import read_bytes
 from data_prep.tokenizers.albert_tokenizer import Encoding
+from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.words import CHINESE, split_words
 
 SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -25,7 +26,7 @@ class WordPieceTokenizer:
 
     Args:
       vocab_file: a vocab.txt: one piece a line, with [PAD], [UNK], [CLS], [SEP] and [MASK].
-      do_lower_case: False for a cased vocabulary, which also keeps accents.
+      normalization: `do_lower_case` drops accents, too; a cased vocabulary keeps them.
       content: the file's bytes if they are in memory; `vocab_file` then only names them in messages.
 
     Attributes:
@@ -45,10 +46,18 @@ class WordPieceTokenizer:
     """
 
     def __init__(
-        self, vocab_file: str | os.PathLike, do_lower_case: bool = True, content: bytes | None = None
+        self,
+        vocab_file: str | os.PathLike,
+        normalization: Normalization = RELEASED,
+        content: bytes | None = None,
     ):
         self.file = Path(vocab_file)
-        self.do_lower_case = do_lower_case
+        self.normalization = normalization
+        if normalization.do_lower_case and normalization.keep_accents:
+            raise InputError(
+                "A WordPiece vocabulary in lower case has no accents. Received do_lower_case=true and "
+                f"keep_accents=true for {self.file}."
+            )
         self._content = read_bytes(self.file) if content is None else content
         self.pieces: tuple[str, ...] = _read_pieces(self._content, self.file)
         self.vocab_size = len(self.pieces)
@@ -63,11 +72,11 @@ class WordPieceTokenizer:
 
     def __reduce__(self):
         # For worker processes: without the cache, which cannot be pickled.
-        return WordPieceTokenizer, (self.file, self.do_lower_case, self._content)
+        return WordPieceTokenizer, (self.file, self.normalization, self._content)
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol."""
-        words = split_words(text, self.do_lower_case)
+        words = split_words(text, self.normalization.do_lower_case)
         return [i for word in words for i, _ in self._split_cached(word.text)]
 
     def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
@@ -81,7 +90,7 @@ class WordPieceTokenizer:
         [[0, 1], [2, 3], [3, 4], [5, 9], [9, 10]]
         """
         ids, offsets = [], []
-        for word in split_words(text, self.do_lower_case):
+        for word in split_words(text, self.normalization.do_lower_case):
             begin = 0
             for i, end in self._split_cached(word.text):
                 ids.append(i)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.loading import Pretrained
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.encoder import build_encoder
 from export.savedmodel import write_savedmodel
@@ -37,7 +38,7 @@ def exported(tmp_path_factory):
         **DROPOUT,
     )
     model = AlbertPretrainer(config, seed=1)
-    vocabulary = Vocabulary("sentencepiece", b"a vocabulary", do_lower_case=False)
+    vocabulary = Vocabulary("sentencepiece", b"a vocabulary", Normalization(False, True))
     save_model(model, folder / "saved", folder / "assets", vocabulary)
     return model, pretraining_batch(config), folder / "saved"
 
@@ -119,7 +120,8 @@ def test_assets_and_tokenization_info(exported):
     ]
     info = tf.saved_model.load(folder).signatures["tokenization_info"]()
     assert tf.io.read_file(info["vocab_file"]) == b"a vocabulary"
-    assert not bool(info["do_lower_case"])
+    settings = ("do_lower_case", "keep_accents", "remove_space")
+    assert [bool(info[name]) for name in settings] == [False, True, True]
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
 from data_prep.errors import InputError
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from tests.albert_tf.pretrained.random_models import assert_same_weights
@@ -46,7 +47,7 @@ def test_restores_everything(source, folder):
 
 @pytest.mark.slow
 def test_restores_parts_case_and_precision(vocab_file, tmp_path):
-    vocabulary = Vocabulary("wordpiece", vocab_file.read_bytes(), do_lower_case=False)
+    vocabulary = Vocabulary("wordpiece", vocab_file.read_bytes(), Normalization(do_lower_case=False))
     source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)
     export_model(source, tmp_path / "saved", dtype="bfloat16")
     before, after = read(source), read(tmp_path / "saved")

@@ -5,17 +5,22 @@ import unicodedata
 from tests.reference.masking import digit_comma
 
 
-def preprocess(text: str, lower: bool = True) -> str:
-    """ALBERT's preprocess_text, without the quotes that only XLNet and Hugging Face touch."""
-    outputs = " ".join(text.strip().split())
-    outputs = unicodedata.normalize("NFKD", outputs)
-    outputs = "".join([c for c in outputs if not unicodedata.combining(c)])
+def preprocess(
+    text: str, lower: bool = True, keep_accents: bool = False, remove_space: bool = True, quotes: bool = False
+) -> str:
+    """ALBERT's preprocess_text; `quotes` that only XLNet and Hugging Face replace."""
+    outputs = " ".join(text.strip().split()) if remove_space else text
+    if quotes:
+        outputs = outputs.replace("``", '"').replace("''", '"')
+    if not keep_accents:
+        outputs = unicodedata.normalize("NFKD", outputs)
+        outputs = "".join([c for c in outputs if not unicodedata.combining(c)])
     return outputs.lower() if lower else outputs
 
 
-def encode(model, text: str, lower: bool = True) -> list[int]:
+def encode(model, text: str, *rules: bool) -> list[int]:
     """ALBERT's encode_ids; replaces what UTF-8 cannot encode first."""
-    text = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in preprocess(text, lower))
+    text = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in preprocess(text, *rules))
     pieces = digit_comma(model.encode_as_pieces(text), model.encode_as_pieces)
     return [model.piece_to_id(piece) for piece in pieces]
 

@@ -7,6 +7,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.inputs import read_inputs
 from albert_tf.pretraining.run_folder import write_run_folder
 from albert_tf.pretraining.settings import PretrainingSettings
+from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretraining.resolved import resolved
 
 
@@ -34,5 +35,5 @@ def test_the_vocabulary_is_stored_under_the_name_of_its_kind(tmp_path):
     settings = resolved((16, 2), output_dir=str(tmp_path / "run"))
     for name, kept in (("30k.model", "spm.model"), ("chinese.txt", "vocab.txt")):
         (tmp_path / name).write_text(name)
-        run = write_run_folder(settings, AlbertConfig(), tmp_path / name, None)
+        run = write_run_folder(settings, AlbertConfig(), Vocabulary.read(tmp_path / name), None)
         assert (run / kept).read_text() == name

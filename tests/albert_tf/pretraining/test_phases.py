@@ -283,6 +283,19 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     phases = [f"input_file={output} num_train_steps=3", second]
     error = refused(capfd, flags(tmp_path / "run", phases))
     assert "All phases must have one vocabulary." in error
+
+    settings = PrepareSettings(text, output, str(pretraining_files.spm_model_file), max_seq_length=SHORT)
+    prepare(settings, show_progress=False)
+    manifest = tmp_path / "manifest.json"
+    facts = json.loads(manifest.read_text("utf-8"))
+    facts["vocabulary"]["keep_accents"] = True
+    manifest.write_text(json.dumps(facts))
+    error = refused(capfd, flags(tmp_path / "run", phases))
+    assert "must have one normalization of text." in error
+    assert "keep_accents=true, remove_space=true, " in error
+    evaluated = " ".join([*kept, f"eval_file={output}"])
+    error = refused(capfd, flags(tmp_path / "run", [evaluated, second]))
+    assert "must be prepared with the same normalization of text." in error
     assert not (tmp_path / "run").exists()
 
 

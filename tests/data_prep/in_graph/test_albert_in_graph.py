@@ -1,3 +1,4 @@
+import itertools
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 
 from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
+from data_prep.tokenizers.normalization import Normalization
 from tests.data_prep.nasty import LINES, texts
 from tests.reference.tokenization import encode
 
@@ -26,7 +28,7 @@ def byte_offsets(text: str, offsets: np.ndarray) -> np.ndarray:
 def check_equal(tokenizer, graph, lines):
     """Checks that plain texts, ids and offsets of the graph equal those of the class."""
     assert [text.decode() for text in graph.normalize(lines).numpy()] == [
-        normalize(line, tokenizer.do_lower_case) for line in lines
+        normalize(line, tokenizer.normalization) for line in lines
     ]
     ids = graph.tokenize(lines).to_list()
     located = graph.tokenize_with_offsets(lines)
@@ -60,9 +62,34 @@ def test_normalize_equals_the_class_on_every_character(graph):
     assert [text.decode() for text in graph.normalize(lines).numpy()] == [normalize(line) for line in lines]
 
 
-def test_cased(model_file):
-    tokenizer = AlbertTokenizer(model_file, do_lower_case=False)
-    check_equal(tokenizer, GraphAlbertTokenizer(tokenizer), LINES)
+@pytest.fixture(scope="module", params=itertools.product([True, False], repeat=3), ids=str)
+def normalized(model_file, request) -> AlbertTokenizer:
+    return AlbertTokenizer(model_file, Normalization(*request.param))
+
+
+def test_equals_the_class_with_any_normalization(normalized):
+    graph = GraphAlbertTokenizer(normalized)
+    check_equal(normalized, graph, LINES)
+    check_equal(
+        normalized, graph, ["Schöne  Bu\u0308cher\u3000", " \t が か\u3099ｶﾞ ", "ΟΔΟΣ İΣ Á\u0323Σ", ""]
+    )
+    characters = [chr(i) for i in range(0x32000) if not 0xD800 <= i < 0xE000]
+    lines = ["".join(f"A{c}Σ " for c in characters[i : i + 2000]) for i in range(0, len(characters), 2000)]
+    expected = [normalize(line, normalized.normalization) for line in lines]
+    assert [text.decode() for text in graph.normalize(lines).numpy()] == expected
+
+
+@pytest.fixture(scope="module")
+def keeping(model_file):
+    """A tokenizer that keeps accents and spaces, and its graph."""
+    tokenizer = AlbertTokenizer(model_file, Normalization(keep_accents=True, remove_space=False))
+    return tokenizer, GraphAlbertTokenizer(tokenizer)
+
+
+@settings(max_examples=50, deadline=None)
+@given(texts(60), texts())
+def test_equals_the_class_on_any_text_with_accents(keeping, a, b):
+    check_equal(*keeping, [a, b])
 
 
 @pytest.mark.parametrize(

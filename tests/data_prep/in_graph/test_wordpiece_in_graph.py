@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from data_prep.errors import InputError
 from data_prep.in_graph.wordpiece_tokenizer import GraphWordPieceTokenizer
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
 from data_prep.tokenizers.words import Kind, character_kinds
 from tests.data_prep.nasty import LINES, texts
@@ -86,7 +87,7 @@ def check_equal(both, lines):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def both(request, vocab_file):
-    tokenizer = WordPieceTokenizer(vocab_file, do_lower_case=request.param)
+    tokenizer = WordPieceTokenizer(vocab_file, Normalization(do_lower_case=request.param))
     return tokenizer, GraphWordPieceTokenizer(tokenizer)
 
 

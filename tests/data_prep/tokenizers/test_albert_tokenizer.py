@@ -1,5 +1,7 @@
+import itertools
 import json
 import pickle
+from dataclasses import astuple
 from unicodedata import combining
 
 import numpy as np
@@ -12,7 +14,13 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
-from data_prep.tokenizers.normalization import case_kinds, code_points, encodable, folding_table
+from data_prep.tokenizers.normalization import (
+    Normalization,
+    case_kinds,
+    code_points,
+    encodable,
+    folding_table,
+)
 from tests.data_prep.nasty import BROKEN, texts
 from tests.data_prep.nasty import LINES as NASTY
 from tests.reference import masking as reference
@@ -45,6 +53,9 @@ def commas(tmp_path_factory) -> AlbertTokenizer:
     characters = [(c, -9.0) for c in "▁x12345678,."]
     pieces = [("▁5,", -1), ("▁5", -2), ("7,", -1), ("12,", -1), ("▁12", -2), ("34,", -1), ("34", -2)]
     return handmade(tmp_path_factory.mktemp("commas") / "commas.model", characters + pieces)
+
+
+NORMALIZATIONS = [Normalization(*values) for values in itertools.product([True, False], repeat=3)]
 
 
 def spelled(tokenizer, text):
@@ -95,20 +106,27 @@ def test_real_vocabulary_matches_the_original(real_model_file):
     ],
 )
 def test_normalize(text, cased, uncased):
-    assert normalize(text, do_lower_case=False) == cased
+    assert normalize(text, Normalization(do_lower_case=False)) == cased
     assert normalize(text) == uncased
 
 
 @settings(deadline=None)
-@given(st.one_of(st.text(), texts()), st.booleans())
-def test_normalize_equals_the_original(text, do_lower_case):
-    assert normalize(text, do_lower_case) == preprocess(text, do_lower_case)
+@given(st.one_of(st.text(), texts()), st.sampled_from(NORMALIZATIONS))
+def test_normalize_equals_the_original(text, normalization):
+    assert normalize(text, normalization) == preprocess(text, *astuple(normalization))
 
 
 @settings(deadline=None)
 @given(texts(60))
 def test_ids_equal_the_original(tokenizer, text):
     assert tokenizer.encode(text) == encode(tokenizer._model, text)
+
+
+@settings(deadline=None)
+@given(texts(60), st.sampled_from(NORMALIZATIONS))
+def test_ids_equal_the_original_with_any_normalization(model_file, text, normalization):
+    tokenizer = AlbertTokenizer(model_file, normalization)
+    assert tokenizer.encode(text) == encode(tokenizer._model, text, *astuple(normalization))
 
 
 @settings(deadline=None)
@@ -185,6 +203,27 @@ def test_offsets_by_hand(tmp_path, model_file, text, expected):
         (tokenizer.pieces[i], text[begin:end])
         for i, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True)
     ]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Schöne Bücher", [("▁schöne", "Schöne"), ("▁bücher", "Bücher")]),
+        # Decomposed: SentencePiece's own rules compose letters and marks.
+        ("Scho\u0308ne  Bu\u0308cher", [("▁schöne", "Scho\u0308ne"), ("▁bücher", "Bu\u0308cher")]),
+        ("これが", [("▁", ""), ("これ", "これ"), ("が", "が")]),
+        ("これか\u3099", [("▁", ""), ("これ", "これ"), ("が", "か\u3099")]),
+        ("ｶﾞ ﬁ", [("▁", ""), ("ガ", "ｶﾞ"), ("▁", ""), ("f", "ﬁ"), ("i", "ﬁ")]),
+        ("हिन्दी", [("▁", ""), ("हिन्दी", "हिन्दी")]),
+    ],
+)
+def test_offsets_with_accents(model_file, tmp_path, text, expected):
+    words = ["▁", "▁schöne", "▁bücher", "これ", "が", "ガ", "f", "i", "हिन्दी"]
+    file = handmade(tmp_path / "words.model", [(word, -1.0) for word in words], rules_of=model_file).file
+    tokenizer = AlbertTokenizer(file, Normalization(keep_accents=True))
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    found = [(tokenizer.pieces[i], text[begin:end]) for i, (begin, end) in zip(ids, offsets, strict=True)]
     assert found == expected
 
 
@@ -273,24 +312,25 @@ def test_offsets_recover_real_answers(real_model_file):
     assert exact > 0.99 * answers
 
 
-@pytest.mark.parametrize("do_lower_case", [True, False])
-def test_folding_table_equals_normalize(do_lower_case):
-    table = folding_table(do_lower_case)
+@pytest.mark.parametrize("normalization", NORMALIZATIONS, ids=str)
+def test_folding_table_equals_normalize(normalization):
+    table = folding_table(normalization)
+    sigma = "σ" if normalization.do_lower_case else "Σ"
     for code in range(len(table.rows)):
         character, row = chr(code), table.rows[code]
         folded = "".join(map(chr, table.values[table.splits[row] : table.splits[row + 1]]))
         if row == table.ITSELF:
             folded = character
-        if character.isspace():
+        if normalization.remove_space and character.isspace():
             assert folded == " "
         else:
-            assert folded.replace("Σ", "σ" if do_lower_case else "Σ") == normalize(character, do_lower_case)
+            assert folded.replace("Σ", sigma) == normalize(character, normalization)
     beyond = "".join(map(chr, range(len(table.rows), 0x110000)))
-    assert normalize(beyond, do_lower_case) == beyond
+    assert normalize(beyond, normalization) == beyond
 
 
 def test_case_kinds_are_the_same_for_capitals():
     """The graph applies the rule of the final sigma after lower case, Python before."""
     kinds = case_kinds()
-    folded = normalize("".join(map(chr, range(len(kinds)))), do_lower_case=False)
+    folded = normalize("".join(map(chr, range(len(kinds)))), Normalization(do_lower_case=False))
     assert (kinds[code_points(folded)] == kinds[code_points(folded.replace("Σ", "σ").lower())]).all()

@@ -11,6 +11,8 @@ import pytest
 from albert_cli.cli import main
 from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary
 from data_prep.tokenizers.vocabulary_report import measure_vocabulary, report_table
 from data_prep.tokenizers.vocabulary_training import (
     Reservoir,
@@ -41,6 +43,20 @@ def test_text_is_normalized_before_training(model_file, story, tmp_path):
     assert not any("É" in piece or "é" in piece or piece.lower() != piece for piece in pieces[13:])
     cased = VocabularySettings(str(story), str(tmp_path / "cased"), vocab_size=100, do_lower_case=False)
     assert any(piece.lower() != piece for piece in AlbertTokenizer(train_vocabulary(cased)).pieces[13:])
+
+
+def test_accents_are_kept_on_request(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "Schöne Bücher, süße Früchte\nschöne süße Äpfel\nGrüße über Grüße\nこれが これが ある\n" * 50
+    )
+    for keep, letters in ((True, "öüäが"), (False, "ouaか")):
+        settings = VocabularySettings(str(text), str(tmp_path / "own"), vocab_size=42, keep_accents=keep)
+        vocabulary = Vocabulary.read(train_vocabulary(settings))
+        assert vocabulary.normalization == Normalization(keep_accents=keep)
+        assert read_report(Path(vocabulary.file)).unknown_rate == 0
+        pieces = "".join(vocabulary.tokenizer().pieces)
+        assert set(letters) <= set(pieces) and ("ö" in pieces) == keep
 
 
 def test_same_text_same_bytes(model_file, story, tmp_path):
@@ -118,7 +134,7 @@ def test_a_short_text_is_measured_on_itself(tmp_path):
 
 
 def test_nothing_to_measure(model_file):
-    report = measure_vocabulary(model_file.read_bytes(), [], True, "eval_file", 5)
+    report = measure_vocabulary(model_file.read_bytes(), [], RELEASED, "eval_file", 5)
     assert (report.character_coverage, report.unknown_rate, report.pieces_per_word) == (1, 0, 0)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from data_prep.errors import InputError
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
 from data_prep.tokenizers.words import split_words
 from tests.data_prep.nasty import BROKEN, LINES, texts
@@ -50,7 +51,7 @@ def test_pieces_by_hand(tokenizer, text, expected):
 @settings(deadline=None)
 @given(st.one_of(texts(), st.text()), st.booleans())
 def test_pieces_equal_the_original(vocab_file, text, do_lower_case):
-    tokenizer = WordPieceTokenizer(vocab_file, do_lower_case)
+    tokenizer = WordPieceTokenizer(vocab_file, Normalization(do_lower_case))
     assert spelled(tokenizer, text) == wordpieces(set(tokenizer.pieces), text, do_lower_case)
 
 

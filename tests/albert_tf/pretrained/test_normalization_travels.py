@@ -1,0 +1,85 @@
+"""The normalization of a vocabulary reaches every format and every later stage."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf.conversion.convert import convert
+from albert_tf.finetuning.preprocessor import TextPreprocessor
+from albert_tf.pretrained.huggingface import write_huggingface
+from albert_tf.pretrained.loading import load_pretrained, load_weights_into
+from albert_tf.pretrained.own import read_run_vocabulary, write_keras
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.pretraining.run_folder import write_run_folder
+from data_prep.errors import InputError
+from data_prep.examples.manifest import Manifest
+from data_prep.examples.settings import PrepareSettings
+from data_prep.prepare.local import prepare
+from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary
+from export.run import export_model
+from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random_stored
+from tests.albert_tf.pretraining.resolved import resolved
+
+KEPT = Normalization(do_lower_case=False, keep_accents=True, remove_space=False)
+MODEL = dataclasses.replace(
+    random_stored(CONFIGS["one group"]), vocabulary=dataclasses.replace(VOCABULARY, normalization=KEPT)
+)
+
+
+@pytest.mark.parametrize("write", [write_tf1, write_huggingface, write_keras], ids=lambda f: f.__name__)
+def test_through_files(tmp_path, write):
+    write(MODEL, tmp_path)
+    assert read(tmp_path).vocabulary == MODEL.vocabulary
+
+
+def test_through_conversions_and_an_export(tmp_path):
+    write_huggingface(MODEL, tmp_path)
+    convert(tmp_path, tmp_path / "keras", "keras")
+    convert(tmp_path / "keras", tmp_path / "tf1", "tf1")
+    export_model(tmp_path / "tf1", tmp_path / "export")
+    convert(tmp_path / "export", tmp_path / "back", "huggingface")
+    assert load_pretrained(tmp_path / "back").vocabulary == MODEL.vocabulary
+
+
+def test_with_a_task_model():
+    preprocessor = TextPreprocessor(MODEL.vocabulary)
+    assert TextPreprocessor.from_config(preprocessor.get_config()).vocabulary == MODEL.vocabulary
+
+
+@pytest.fixture(scope="module")
+def prepared(pretraining_files, tmp_path_factory):
+    """Examples of a vocabulary with accents, and their manifest."""
+    folder = tmp_path_factory.mktemp("accents")
+    content = pretraining_files.spm_model_file.read_bytes()
+    file = Vocabulary("sentencepiece", content, Normalization(keep_accents=True)).save(folder)
+    (folder / "text.txt").write_text("Die Bücher der Königin.\nSie sind schön.\nUnd alt.\n" * 9)
+    settings = PrepareSettings(
+        str(folder / "text.txt"), str(folder / "a.tfrecord"), str(file), max_seq_length=16, dupe_factor=2
+    )
+    prepare(settings, show_progress=False)
+    return Manifest.read(folder)
+
+
+def test_from_the_vocabulary_to_a_run(prepared, tmp_path):
+    facts = prepared.vocabulary
+    assert facts.normalization == Normalization(keep_accents=True)
+    settings = resolved((16, 2), output_dir=str(tmp_path))
+    run = write_run_folder(settings, CONFIGS["one group"], facts.read(), prepared)
+    assert read_run_vocabulary(run) == Vocabulary.read(facts.file)
+    # Of a run without the file beside the vocabulary, the manifest knows.
+    (run / "spm.normalization.json").unlink()
+    assert read_run_vocabulary(run).normalization == facts.normalization
+
+
+def test_examples_with_another_normalization_are_refused(prepared, tmp_path):
+    write_keras(MODEL, tmp_path)
+    with pytest.raises(
+        InputError, match="prepared with do_lower_case=true, keep_accents=true, .*Prepare them"
+    ):
+        prepared.vocabulary.read(tmp_path / "spm.model")
+    model = MODEL.to_pretrainer(seed=0)
+    load_weights_into(model, tmp_path, normalization=KEPT)
+    with pytest.raises(InputError, match="normalized as its vocabulary was. .*keep_accents=false"):
+        load_weights_into(model, tmp_path, normalization=RELEASED)
