@@ -9,7 +9,10 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.training.run_files import read_metrics
+from data_prep.examples.settings import PrepareSettings
+from data_prep.prepare.local import prepare
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, everything_in, without_speed
+from tests.data_prep.conftest import write_story
 from tests.processes import ROOT, run_python, run_workers
 
 pytestmark = pytest.mark.slow
@@ -23,21 +26,38 @@ def without_dropout(pretraining_files, tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def short_examples(pretraining_files, tmp_path_factory) -> Path:
+    """Examples of 16 tokens; the other files have 32."""
+    folder = tmp_path_factory.mktemp("short")
+    text, examples = write_story(folder / "text.txt", 6, 25), folder / "short.tfrecord"
+    vocabulary = str(pretraining_files.spm_model_file)
+    prepare(PrepareSettings(str(text), str(examples), vocabulary, max_seq_length=16), show_progress=False)
+    return examples
+
+
 def program(pretraining_files, run: Path, **flags) -> list:
     return [ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]]
 
 
-def test_two_workers_equal_one(pretraining_files, without_dropout, tmp_path):
-    """Over several epochs, resumed half-way, and evaluated on an odd number of examples.
+def test_two_workers_equal_one(pretraining_files, short_examples, without_dropout, tmp_path):
+    """In two phases, over several epochs, resumed in the second phase, evaluated on an odd number of examples.
 
     Both read one file; of two files each worker would read one, in another order than a single worker.
     """
-    flags = {"input_file": sorted(glob.glob(pretraining_files.train))[0]}  # noqa: PTH207
+    first_file = sorted(glob.glob(pretraining_files.train))[0]  # noqa: PTH207
+    flags = dict.fromkeys(("input_file", "eval_file", "num_train_steps"))  # the phases have them
     flags |= {"albert_config_file": without_dropout, "train_batch_size": 16, "eval_batch_size": 7}
     flags |= {"num_warmup_steps": 100, "learning_rate": 0.1}  # the same schedule whatever the number of steps
-    assert cli.main(pretraining_files.flags(tmp_path / "one", **flags)) == 0
-    for steps in (8, 12):
-        command = program(pretraining_files, tmp_path / "two", **flags, num_train_steps=steps)
+
+    def phases(steps):
+        short = f"input_file={short_examples} num_train_steps=5 train_batch_size=32"
+        long = f"input_file={first_file} eval_file={pretraining_files.heldout} num_train_steps={steps}"
+        return [f"--phase={short}", f"--phase={long}"]
+
+    assert cli.main([*pretraining_files.flags(tmp_path / "one", **flags), *phases(7)]) == 0
+    for steps in (3, 7):
+        command = [*program(pretraining_files, tmp_path / "two", **flags), *phases(steps)]
         for worker in run_workers(command, command):
             assert worker.returncode == 0, worker.stderr
 
