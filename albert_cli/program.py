@@ -1,6 +1,7 @@
 """A command line as a program: the style of its flags, and an exit status for each way that it can end."""
 
 import difflib
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Annotated, Any
@@ -10,9 +11,11 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from data_prep.errors import InputError, Preempted
+from data_prep.files import check_local
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
+_ADDRESSES = ("hf://", "https://", "http://", "kaggle://", "grpc://")  # of pretrained models; of TPUs
 _LISTS = Parameter(consume_multiple=True, negative_iterable=())  # --shapes 1,16 8,128
 
 
@@ -28,6 +31,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
     """
     console = Console(stderr=True)
     try:
+        _check_local(sys.argv[1:] if arguments is None else arguments)
         program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
         console.print(
@@ -71,6 +75,16 @@ def run_with_settings(
     app = App(default_parameter=Parameter.combine(FLAGS, _LISTS), help=help_text, help_format="plaintext")
     app.default(program)
     return run(app, arguments)
+
+
+def _check_local(arguments: list[str]) -> None:
+    """Refuses storage that no command reads or writes; Apache Beam's runners have their own."""
+    if any(word.startswith("--runner") for word in arguments):
+        return
+    for word in arguments:
+        value = word.partition("=")[2] if word.startswith("--") else word
+        if "://" in value and not value.startswith(_ADDRESSES):
+            check_local(value)
 
 
 def _message(error: Exception) -> str:

@@ -3,11 +3,23 @@
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
+
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not C:/, a drive
+
+
+def check_local(path: str | os.PathLike) -> None:
+    """Raises InputError for an address such as gs://bucket/run, which would become a local folder named "gs:"."""
+    if _REMOTE.match(str(path)):
+        raise InputError(
+            f"Files must be on this machine. Received {path}; use a local path and copy the files, or mount the "
+            "bucket."
+        )
 
 
 def read_text(path: str | os.PathLike) -> str:
@@ -70,6 +82,7 @@ def write_json(path: str | os.PathLike, value: Any) -> None:
 @contextlib.contextmanager
 def written_aside(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path beside `path` and renames it to `path` if the block succeeds."""
+    check_local(path)
     path = Path(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -88,6 +101,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Creates a folder, and removes it again if the block fails and leaves it empty."""
+    check_local(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:

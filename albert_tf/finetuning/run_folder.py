@@ -29,7 +29,7 @@ from albert_tf.training.run_files import (
     settings_json,
 )
 from data_prep.errors import InputError, first_line
-from data_prep.files import read_json_object, write_json, write_text
+from data_prep.files import check_local, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _TRAINED_FILE = "training.json"
@@ -48,7 +48,8 @@ class SeedFolder:
         return cls(Path(output_dir) / f"seed_{seed}")
 
     def check(self, settings: ResolvedSettings) -> None:
-        """Raises InputError if the folder holds a run with other settings."""
+        """Raises InputError if the folder cannot be one, or holds a run with other settings."""
+        check_local(self.path)
         for path in (self.path.parent, self.path):
             if path.exists() and not path.is_dir():
                 raise InputError(f"--output_dir must be a folder. Received {path}, which is a file.")

@@ -13,6 +13,7 @@ from pathlib import Path
 from albert_tf.pretrained.stored import Format, StoredModel
 from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE
 from data_prep.errors import InputError
+from data_prep.files import check_local
 
 CARD_FILE = "README.md"
 TITLES: dict[Format, str] = {
@@ -33,6 +34,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     Raises:
       InputError: `folder` cannot be written.
     """
+    check_local(folder)
     folder = folder.resolve()  # keeps a link, and replaces the folder that it names
     # Beside the first folder that has to be created, so that a failure leaves none.
     nearest = next(parent for parent in folder.parents if parent.exists())

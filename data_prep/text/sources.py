@@ -8,7 +8,6 @@ import glob
 import gzip
 import io
 import lzma
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,12 +16,12 @@ from types import ModuleType
 from typing import Any
 
 from data_prep.errors import InputError
+from data_prep.files import check_local
 from data_prep.text.tfds_rows import is_tfds
 
 STANDARD_INPUT = Path("-")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _BLOCK = 1 << 17  # bytes
-_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def expand_files(patterns: str) -> list[Path]:
@@ -178,10 +177,7 @@ def _zstd() -> ModuleType:
 def _matches(pattern: str) -> list[Path]:
     if is_tfds(pattern) or Path(pattern) == STANDARD_INPUT:
         return [Path(pattern)]
-    if _REMOTE.match(pattern):
-        raise InputError(
-            f"Input files must be on this machine. Received {pattern}; copy it here or mount the bucket."
-        )
+    check_local(pattern)
     # A path that exists is not a pattern. (Path.glob accepts no absolute patterns.)
     found = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     matches = [Path(name) for name in found if not Path(name).is_dir()]

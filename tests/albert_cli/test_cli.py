@@ -51,6 +51,14 @@ def test_help_has_an_example(capfd, command):
         (("export", "--model_dir=nowhere", "--output=y"), "There is no checkpoint at nowhere"),
         (("prepare", "--max_seq_lenght=3"), "Did you mean --max_seq_length?"),
         (("vocab", "--input_file=nowhere.txt", "--output_prefix=v"), "There is no input file nowhere.txt"),
+        (
+            ("convert", "run", "s3://bucket/model", "--to=tf1"),
+            "Files must be on this machine. Received s3://",
+        ),
+        (
+            ("export", "--model_dir=run", "--output=gs://bucket/model"),
+            "Received gs://bucket/model; use a local",
+        ),
     ],
 )
 def test_mistakes_are_reported_in_one_line(capfd, tmp_path, monkeypatch, arguments, message):
