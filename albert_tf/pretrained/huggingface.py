@@ -17,6 +17,7 @@ from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object, write_json
+from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -24,6 +25,7 @@ Precision = Literal["float32", "float16", "bfloat16"]
 _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
 _PYTORCH = "pytorch_model.bin"
+_OTHER_IDS = "transformers 5 tokenizes a comma after a digit, ``, '' and symbols such as - unlike ALBERT"
 FILES = (_SAFETENSORS, _PYTORCH, _CONFIG_FILE)  # that a user may name in place of their directory
 # Their name of each of our fields, and their default.
 _FIELDS: dict[str, tuple[str, Any]] = {
@@ -79,8 +81,10 @@ def read_huggingface(folder: Path) -> StoredModel:
     weights, head_weights = read_weights(arrays, config, "huggingface", str(path), size)
     vocabulary = find_vocabulary(folder, ["spiece.model"])
     notes: tuple[str, ...] = ()
-    if vocabulary is None and (folder / "tokenizer.json").exists():
-        notes = ("ALBERT's tokenizers read spiece.model, not tokenizer.json: no vocabulary",)
+    if vocabulary is None and (folder / TOKENIZER_JSON).exists():
+        vocabulary = read_tokenizer_json(folder / TOKENIZER_JSON)
+        if vocabulary.kind == "sentencepiece":
+            notes = (f"vocabulary from {TOKENIZER_JSON}; {_OTHER_IDS}",)
     head, kind = None, _kind(values, size.outputs) if size else None
     if size and kind is None:
         notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
@@ -136,7 +140,7 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: Precision = "flo
     if stored.vocabulary:
         _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
         if stored.vocabulary.kind == "sentencepiece":
-            notes.append("transformers 5 tokenizes a comma after a digit, `` and '' unlike ALBERT")
+            notes.append(_OTHER_IDS)
     return notes
 
 

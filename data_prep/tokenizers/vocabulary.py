@@ -3,7 +3,7 @@
 import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import sentencepiece
 
@@ -150,14 +150,23 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
         return None
     values = read_json_object(theirs)
     if _is_wordpiece(path):
-        lower = values.get("do_lower_case", True)
-        strip = values.get("strip_accents")  # null: as do_lower_case
-        values = {"do_lower_case": lower, "keep_accents": lower is True and strip is False}
-        if strip is True and lower is False:
-            raise InputError(
-                f"{theirs}: a cased WordPiece vocabulary keeps accents. Received strip_accents=true."
-            )
+        lower, strip = values.get("do_lower_case", True), values.get("strip_accents")
+        return wordpiece_normalization(lower, strip, str(theirs))
     return Normalization.from_dict(values, str(theirs))
+
+
+def wordpiece_normalization(do_lower_case: Any, strip_accents: Any, source: str) -> Normalization:
+    """The normalization of two settings of Hugging Face; `strip_accents` None means as `do_lower_case`.
+
+    Raises:
+      InputError: they contradict each other, or are not true or false; the message names `source`.
+    """
+    if strip_accents is True and do_lower_case is False:
+        raise InputError(
+            f"{source}: a cased WordPiece vocabulary keeps accents. Received strip_accents=true."
+        )
+    keep_accents = do_lower_case is True and strip_accents is False
+    return Normalization.from_dict({"do_lower_case": do_lower_case, "keep_accents": keep_accents}, source)
 
 
 def write_normalization(vocabulary: str | os.PathLike, normalization: Normalization) -> None:

@@ -1,6 +1,7 @@
 """The normalization of a vocabulary reaches every format and every later stage."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -21,6 +22,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random_stored
 from tests.albert_tf.pretraining.resolved import resolved
+from tests.data_prep.tokenizers.test_tokenizer_json import unigram
 
 KEPT = Normalization(do_lower_case=False, keep_accents=True, remove_space=False)
 MODEL = dataclasses.replace(
@@ -41,6 +43,19 @@ def test_through_conversions_and_an_export(tmp_path):
     export_model(tmp_path / "tf1", tmp_path / "export")
     convert(tmp_path / "export", tmp_path / "back", "huggingface")
     assert load_pretrained(tmp_path / "back").vocabulary == MODEL.vocabulary
+
+
+def test_from_what_transformers_5_saves(pretraining_files, tmp_path):
+    """tokenizer.json, without spiece.model."""
+    config = dataclasses.replace(CONFIGS["one group"], vocab_size=100)
+    write_huggingface(random_stored(config, vocabulary=None), tmp_path)
+    values = unigram(pretraining_files.spm_model_file, Normalization(keep_accents=True))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    stored = read(tmp_path)
+    assert stored.vocabulary.normalization == Normalization(keep_accents=True)
+    assert "vocabulary from tokenizer.json; transformers 5 tokenizes" in stored.notes[0]
+    model = Vocabulary.read(pretraining_files.spm_model_file).tokenizer()
+    assert stored.vocabulary.tokenizer().encode("the house, 1987.") == model.encode("the house, 1987.")
 
 
 def test_with_a_task_model():

@@ -1,0 +1,161 @@
+"""Hugging Face's tokenizer.json to a vocabulary: Unigram to a SentencePiece model, WordPiece to a vocab.txt."""
+
+import base64
+import binascii
+import math
+from pathlib import Path
+from typing import Any
+
+from sentencepiece import sentencepiece_model_pb2
+
+from data_prep.errors import InputError
+from data_prep.files import read_json_object
+from data_prep.tokenizers.normalization import Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary, wordpiece_normalization
+
+TOKENIZER_JSON = "tokenizer.json"
+_MOST_BYTES = 1 << 28  # a vocabulary of 30,000 pieces has 2 MB
+_PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+# Applied by transformers, but not by the code that trained ALBERT: quotes; a run of spaces is one anyway.
+_LEFT_OUT = ("``", "''", " {2,}")
+
+
+def read_tokenizer_json(path: Path) -> Vocabulary:
+    """Reads what transformers 5 saves in place of spiece.model or vocab.txt.
+
+    The ids are those of transformers except for ALBERT's digit-comma rule, quotes (`` and ''), and added symbols
+    such as "-", after which transformers starts a new word.
+
+    Raises:
+      InputError: the file is damaged, or its rules are not those of an ALBERT tokenizer.
+    """
+    if path.stat().st_size > _MOST_BYTES:
+        raise InputError(f"{path} must have at most {_MOST_BYTES:,} bytes. It has {path.stat().st_size:,}.")
+    values = read_json_object(path)
+    try:
+        kind = values["model"]["type"]
+        if kind == "Unigram":
+            return _unigram(values, path)
+        if kind == "WordPiece":
+            return _wordpiece(values, path)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} is not a complete tokenizer of transformers ({reason}).") from None
+    raise InputError(f"{path} must have a model of the type Unigram or WordPiece. Received {kind!r}.")
+
+
+def _unigram(values: dict[str, Any], path: Path) -> Vocabulary:
+    model = values["model"]
+    unknown = model["unk_id"]
+    added = {token["content"]: token["special"] for token in values["added_tokens"]}
+    proto = sentencepiece_model_pb2.ModelProto()
+    for piece, score in _with_added([(piece, score) for piece, score in model["vocab"]], values, path):
+        if not isinstance(piece, str) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise InputError(
+                f"{path}: a piece must be a string with a number. Received {piece!r}, {score!r}."
+            )
+        kind = _PIECE.NORMAL
+        if piece in added:
+            kind = _PIECE.CONTROL if added[piece] else _PIECE.USER_DEFINED
+        proto.pieces.add(piece=piece, score=score, type=kind)
+    if model.get("byte_fallback") or not 0 <= unknown < len(proto.pieces):
+        raise InputError(
+            f"{path}: ALBERT's vocabulary has an unknown piece and no bytes. Received otherwise."
+        )
+    proto.pieces[unknown].type = _PIECE.UNKNOWN
+
+    pieces = [piece.piece for piece in proto.pieces]
+    spec = proto.trainer_spec
+    spec.model_type, spec.vocab_size = spec.UNIGRAM, len(pieces)
+    spec.unk_id, spec.unk_piece = unknown, pieces[unknown]
+    spec.pad_id, spec.pad_piece = pieces.index("<pad>"), "<pad>"
+    spec.bos_id = spec.eos_id = -1
+    normalization, charsmap = _unigram_normalizers(_steps(values["normalizer"], "normalizers"), path)
+    proto.normalizer_spec.precompiled_charsmap = charsmap
+    proto.normalizer_spec.add_dummy_prefix = _prepends(_steps(values["pre_tokenizer"], "pretokenizers"), path)
+    vocabulary = Vocabulary("sentencepiece", proto.SerializeToString(), normalization, str(path))
+    vocabulary.count_pieces()  # reads the model
+    return vocabulary
+
+
+def _unigram_normalizers(steps: list[dict[str, Any]], path: Path) -> tuple[Normalization, bytes]:
+    """How the text is normalized before SentencePiece, and SentencePiece's own table of characters."""
+    names, charsmap = [], b""
+    for step in steps:
+        if step["type"] == "Replace" and set(step["pattern"].values()) <= set(_LEFT_OUT):
+            continue
+        if step["type"] == "Precompiled":
+            try:
+                charsmap = base64.b64decode(step["precompiled_charsmap"], validate=True)
+            except binascii.Error:
+                raise InputError(f"{path}: `precompiled_charsmap` must be base64. It is not.") from None
+        names.append(step["type"])
+    accents = ["NFKD", "StripAccents"]
+    keep_accents = names[:2] != accents
+    rest = names if keep_accents else names[2:]
+    expected = ["Lowercase"] * ("Lowercase" in rest) + ["Precompiled"] * ("Precompiled" in rest)
+    if rest != expected:
+        raise InputError(
+            f"{path}: ALBERT's normalizers are NFKD with StripAccents, Lowercase and Precompiled, in this order. "
+            f"Received {', '.join(names)}."
+        )
+    return Normalization("Lowercase" in rest, keep_accents), charsmap
+
+
+def _prepends(steps: list[dict[str, Any]], path: Path) -> bool:
+    """Whether a text begins with a space."""
+    names = [step["type"] for step in steps]
+    if names not in (["WhitespaceSplit", "Metaspace"], ["Metaspace"]):
+        raise InputError(
+            f"{path}: ALBERT's pre-tokenizers are WhitespaceSplit and Metaspace. Received {', '.join(names)}."
+        )
+    return steps[-1].get("prepend_scheme", "always") != "never"
+
+
+def _wordpiece(values: dict[str, Any], path: Path) -> Vocabulary:
+    model, normalizer = values["model"], values["normalizer"]
+    rules = (
+        normalizer["type"],
+        normalizer["clean_text"],
+        normalizer["handle_chinese_chars"],
+        values["pre_tokenizer"]["type"],
+        model["continuing_subword_prefix"],
+    )
+    if rules != ("BertNormalizer", True, True, "BertPreTokenizer", "##"):
+        raise InputError(f"{path}: WordPiece must have BERT's rules for words. Received {rules}.")
+    ids = model["vocab"]
+    ordered = sorted(ids, key=ids.__getitem__)
+    if [ids[piece] for piece in ordered] != list(range(len(ids))):
+        raise InputError(f"{path}: the ids of the pieces must be 0, 1, 2, ... Received gaps or repetitions.")
+    pieces = [piece for piece, _ in _with_added([(piece, 0.0) for piece in ordered], values, path)]
+    if any(piece != piece.strip() or "\n" in piece for piece in pieces):
+        raise InputError(f"{path}: a piece of WordPiece must not have white space at its ends.")
+    normalization = wordpiece_normalization(
+        normalizer["lowercase"], normalizer.get("strip_accents"), str(path)
+    )
+    return Vocabulary("wordpiece", ("\n".join(pieces) + "\n").encode(), normalization, str(path))
+
+
+def _with_added(
+    pieces: list[tuple[str, float]], values: dict[str, Any], path: Path
+) -> list[tuple[str, float]]:
+    """The pieces, followed by the added tokens that are not among them."""
+    pieces = list(pieces)
+    for token in sorted(values["added_tokens"], key=lambda token: token["id"]):
+        if token["id"] == len(pieces):
+            pieces.append((token["content"], 0.0))
+        if not 0 <= token["id"] < len(pieces) or pieces[token["id"]][0] != token["content"]:
+            raise InputError(
+                f"{path}: an added token must be the piece of its id. Received {token['content']!r} for "
+                f"{token['id']}."
+            )
+    return pieces
+
+
+def _steps(values: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
+    """The members of a sequence, or a single step."""
+    if values is None:
+        return []
+    return values[name] if values["type"] == "Sequence" else [values]
