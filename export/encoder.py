@@ -4,6 +4,8 @@ The interface is TF-Hub's for TF2 text encoders; the signatures have the names o
 """
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
@@ -14,6 +16,7 @@ from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.own import write_facts
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.tokenizers.normalization import Normalization
+from export.checks import checked_inputs, checked_positions
 from export.savedmodel import Export, track_pretrainer
 
 TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
@@ -35,8 +38,9 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
     training=False)`, int32 (B, T) each, and returns `pooled_output` (B, H), `sequence_output` (B, T, H),
     `encoder_outputs`, a list of L arrays (B, T, H), and `default`, which is the pooled output. `encoder.mlm`
     also takes `masked_lm_positions` (B, P) and adds `mlm_logits` (B, P, V); `encoder.sop` adds `sop_logits`
-    (B, 2). If the model's encoder removes padding (`unpad`), the outputs there are 0. The signature
-    `tokenization_info` returns the vocabulary's path and its normalization.
+    (B, 2). Values out of range and arrays of different shapes raise InvalidArgumentError; a batch may be empty.
+    If the model's encoder removes padding (`unpad`), the outputs there are 0. The signature `tokenization_info`
+    returns the vocabulary's path and its normalization.
 
     Outputs of parts that the source does not hold are left out: without a pooler `pooled_output`, `default` and
     everything about the sentence order.
@@ -46,18 +50,20 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
       assets: an empty folder for the configuration and the vocabulary, which become assets of the SavedModel.
     """
     vocabulary = pretrained.vocabulary
-    root = _callable_encoder(pretrained)
+    root = tf.train.Checkpoint()
+    track_pretrainer(root, pretrained.model, pretrained.parts)
+    predict = _trace(pretrained, root)
     pretrained.config.to_json_file(assets / CONFIG_FILE)
     facts = write_facts(assets, pretrained.parts, vocabulary)
     root.assets = [tf.saved_model.Asset(str(path)) for path in (assets / CONFIG_FILE, facts)]
-    signatures = _signatures(root)
+    signatures = _signatures(predict)
     if vocabulary:
         root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
         signatures["tokenization_info"] = _tokenization_info(root.vocab_file, vocabulary.normalization)
     is_present = {
         "pooled_output and default: no pooler": "pooler" in pretrained.parts,
-        ".mlm and the signature mlm: no masked-LM head": hasattr(root, "mlm"),
-        ".sop and the signature sop: no pooler with a sentence-order head": hasattr(root, "sop"),
+        ".mlm and the signature mlm: no masked-LM head": "mlm" in predict,
+        ".sop and the signature sop: no pooler with a sentence-order head": "sop" in predict,
         "the signature tokenization_info: no vocabulary": vocabulary is not None,
     }
     notes = tuple(f"left out {what} in the source" for what, present in is_present.items() if not present)
@@ -66,12 +72,13 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
     )
 
 
-def _callable_encoder(pretrained: Pretrained) -> tf.train.Checkpoint:
-    """An object with the model's variables and the functions `__call__`, `mlm` and `sop`."""
+def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Callable]:
+    """Gives `root` the functions `__call__`, `mlm` and `sop`; returns them without dropout, for signatures."""
     model, parts = pretrained.model, pretrained.parts
     pooled = ("default", "pooled_output") if "pooler" in parts else ()
 
-    def encode(inputs, training=False):
+    def encode(inputs, training):
+        inputs = checked_inputs(inputs, model.config)
         outputs = model.encoder(_canonical(inputs), training=training, intermediates=True)
         outputs = tf.nest.map_structure(_float32, outputs)
         return {
@@ -80,24 +87,27 @@ def _callable_encoder(pretrained: Pretrained) -> tf.train.Checkpoint:
             "encoder_outputs": outputs["encoder_outputs"],
         }
 
-    def predict_masked(inputs, training=False):
+    def predict_masked(inputs, training):
         outputs = encode(inputs, training)
+        positions = checked_positions(inputs["masked_lm_positions"], inputs["input_word_ids"])
         table = model.encoder.embeddings.word_embeddings
-        logits = model.masked_lm(outputs["sequence_output"], inputs["masked_lm_positions"], table)
+        logits = model.masked_lm(outputs["sequence_output"], positions, table)
         return {**outputs, "mlm_logits": _float32(logits)}
 
-    def predict_order(inputs, training=False):
+    def predict_order(inputs, training):
         outputs = encode(inputs, training)
         return {**outputs, "sop_logits": _float32(model.sentence_order(outputs["pooled_output"]))}
 
-    root = tf.train.Checkpoint()
-    track_pretrainer(root, model, parts)
-    root.__call__ = _traced(encode, TEXT_INPUTS)
+    functions: dict[str, tuple[Callable, tuple[str, ...]]] = {"__call__": (encode, TEXT_INPUTS)}
     if "masked_lm" in parts:
-        root.mlm = _traced(predict_masked, (*TEXT_INPUTS, "masked_lm_positions"))
+        functions["mlm"] = predict_masked, (*TEXT_INPUTS, "masked_lm_positions")
     if {"pooler", "sentence_order"} <= set(parts):
-        root.sop = _traced(predict_order, TEXT_INPUTS)
-    return root
+        functions["sop"] = predict_order, TEXT_INPUTS
+    predict = {}
+    for name, (function, inputs) in functions.items():
+        call, predict[name] = _traced(function, _specs(inputs))
+        setattr(root, name, call)
+    return predict
 
 
 def _both_outputs(model: AlbertPretrainer, loaded) -> dict:
@@ -132,48 +142,58 @@ def _canonical(inputs: dict) -> dict:
     }
 
 
-def _traced(function, names):
-    """`function` as a tf.function, traced for both values of `training`, any batch size and length."""
-    traced = tf.function(function, autograph=False)
-    for training in (False, True):
-        traced.get_concrete_function(_specs(names), training=training)
-    return traced
+def _traced(function: Callable, specs: dict[str, tf.TensorSpec]) -> tuple[Callable, Callable]:
+    """`function(inputs, training)` as a tf.function for both values of `training`, and one without dropout.
+
+    A loaded function is traced anew for every shape unless it has an input signature, and then `training` is a
+    tensor, so that one trace holds both branches.
+    """
+    train, predict = (
+        tf.function(partial(function, training=training), input_signature=[specs], autograph=False)
+        for training in (True, False)
+    )
+    is_training = tf.TensorSpec([], tf.bool, name="training")
+
+    @tf.function(input_signature=[specs, is_training], autograph=False)
+    def call(inputs, training=False):
+        return tf.cond(training, lambda: train(inputs), lambda: predict(inputs))
+
+    return call, predict
 
 
 def _specs(names) -> dict[str, tf.TensorSpec]:
     return {name: tf.TensorSpec((None, None), tf.int32, name=name) for name in names}
 
 
-def _signatures(root) -> dict:
+def _signatures(predict: dict[str, Callable]) -> dict:
     """TF2's serving_default, and TF-Hub v1's tokens, mlm and sop with their input names."""
 
     @tf.function(autograph=False)
     def serving_default(**inputs):
-        return _arrays(root.__call__(inputs, training=False))
+        return _arrays(predict["__call__"](inputs))
 
     @tf.function(autograph=False)
     def tokens(input_ids, input_mask, segment_ids):
-        outputs = root.__call__(_from_v1(input_ids, input_mask, segment_ids), training=False)
-        return _v1_outputs(outputs)
+        return _v1_outputs(predict["__call__"](_from_v1(input_ids, input_mask, segment_ids)))
 
     @tf.function(autograph=False)
     def mlm(input_ids, input_mask, segment_ids, mlm_positions):
         inputs = _from_v1(input_ids, input_mask, segment_ids)
-        outputs = root.mlm({**inputs, "masked_lm_positions": mlm_positions}, training=False)
+        outputs = predict["mlm"]({**inputs, "masked_lm_positions": mlm_positions})
         return {**_v1_outputs(outputs), "mlm_logits": outputs["mlm_logits"]}
 
     @tf.function(autograph=False)
     def sop(input_ids, input_mask, segment_ids):
-        outputs = root.sop(_from_v1(input_ids, input_mask, segment_ids), training=False)
+        outputs = predict["sop"](_from_v1(input_ids, input_mask, segment_ids))
         return {**_v1_outputs(outputs), "sop_log_probs": tf.nn.log_softmax(outputs["sop_logits"])}
 
     signatures = {
         "serving_default": serving_default.get_concrete_function(**_specs(TEXT_INPUTS)),
         "tokens": tokens.get_concrete_function(**_specs(V1_INPUTS)),
     }
-    if hasattr(root, "mlm"):
+    if "mlm" in predict:
         signatures["mlm"] = mlm.get_concrete_function(**_specs((*V1_INPUTS, "mlm_positions")))
-    if hasattr(root, "sop"):
+    if "sop" in predict:
         signatures["sop"] = sop.get_concrete_function(**_specs(V1_INPUTS))
     return signatures
 

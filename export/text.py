@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from data_prep.tokenizers.vocabulary import Tokenizer
+from export.checks import checked_lengths
 from export.savedmodel import Export
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
@@ -34,10 +35,16 @@ def text_export(
     """
     signatures = {}
     for name, (function, inputs) in methods.items():
-        method = tf.function(function, input_signature=inputs, autograph=False)
+        method = tf.function(_checked(function, inputs), input_signature=inputs, autograph=False)
         setattr(root, "__call__" if name == "serving_default" else name, method)
         signatures[name] = _signature(method, inputs)
     return Export(root, signatures, check, example, warmup)
+
+
+def _checked(function: Callable, inputs: Sequence[tf.TensorSpec]) -> Callable:
+    """`function`, which raises InvalidArgumentError if its inputs have different numbers of rows."""
+    names = [spec.name for spec in inputs]
+    return lambda *texts: function(*checked_lengths(texts, names)) if len(texts) > 1 else function(*texts)
 
 
 def _signature(method: Callable, inputs: Sequence[tf.TensorSpec]) -> Callable:

@@ -1,3 +1,5 @@
+import dataclasses
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -11,11 +13,21 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.loading import Pretrained
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.encoder import build_encoder
+from export.encoder import TEXT_INPUTS, build_encoder
 from export.savedmodel import write_savedmodel
 from tests.albert_tf.model.test_pretrainer import pretraining_batch
 
-DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
+CONFIG = AlbertConfig(
+    vocab_size=50,
+    embedding_size=10,
+    hidden_size=24,
+    num_hidden_layers=3,
+    num_attention_heads=3,
+    intermediate_size=36,
+    max_position_embeddings=16,
+    hidden_dropout_prob=0.3,
+    attention_probs_dropout_prob=0.3,
+)
 
 
 def save_model(model, folder, assets, vocabulary=None) -> None:
@@ -27,20 +39,10 @@ def save_model(model, folder, assets, vocabulary=None) -> None:
 def exported(tmp_path_factory):
     """(model, batch, folder of the SavedModel); the model has dropout and a vocabulary."""
     folder = tmp_path_factory.mktemp("export")
-    config = AlbertConfig(
-        vocab_size=50,
-        embedding_size=10,
-        hidden_size=24,
-        num_hidden_layers=3,
-        num_attention_heads=3,
-        intermediate_size=36,
-        max_position_embeddings=16,
-        **DROPOUT,
-    )
-    model = AlbertPretrainer(config, seed=1)
+    model = AlbertPretrainer(CONFIG, seed=1)
     vocabulary = Vocabulary("sentencepiece", b"a vocabulary", Normalization(False, True))
     save_model(model, folder / "saved", folder / "assets", vocabulary)
-    return model, pretraining_batch(config), folder / "saved"
+    return model, pretraining_batch(CONFIG), folder / "saved"
 
 
 def hub_inputs(batch) -> dict:
@@ -157,6 +159,84 @@ def test_dropout_only_in_training(exported):
     assert not np.array_equal(first, second)
     first, second = (loaded(hub_inputs(batch), training=False)["pooled_output"] for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+def test_loaded_functions_are_traced_once(exported):
+    """Whatever the shapes and however `training` is given; in a graph of their own, too."""
+    _, _, folder = exported
+    loaded = tf.saved_model.load(folder)
+    for B, T in itertools.product(range(20), range(2, 17)):
+        ids = np.ones((B, T), "int32")
+        inputs = dict.fromkeys(TEXT_INPUTS, ids)
+        training = [{}, {"training": True}, {"training": tf.constant(False)}][T % 3]
+        assert loaded(inputs, **training)["sequence_output"].shape == (B, T, 24)
+        if B < 2:
+            positions = np.ones((B, T // 2), "int32")
+            masked = loaded.mlm({**inputs, "masked_lm_positions": positions}, **training)
+            assert masked["mlm_logits"].shape == (B, T // 2, 50)
+            assert loaded.sop(inputs, **training)["sop_logits"].shape == (B, 2)
+    for function in (loaded.__call__, loaded.mlm, loaded.sop):
+        assert function.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_gradients_equal_the_models(tmp_path, training):
+    """In both branches; without dropout the gradients follow from weights and inputs."""
+    config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model, batch = AlbertPretrainer(config, seed=1), pretraining_batch(config)
+    save_model(model, tmp_path / "saved", tmp_path / "assets")
+    loaded = tf.saved_model.load(tmp_path / "saved")
+
+    def gradients(encode, variables) -> list[np.ndarray]:
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(encode() ** 2)
+        found = tape.gradient(value, variables, unconnected_gradients="zero")
+        return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
+
+    ours = gradients(
+        lambda: model.encoder(batch, training=training)["sequence_output"],
+        [variable.value for variable in model.trainable_variables],
+    )
+    theirs = gradients(
+        lambda: loaded(hub_inputs(batch), training=training)["sequence_output"], loaded.trainable_variables
+    )
+    assert sum(np.any(gradient != 0) for gradient in ours) > len(ours) / 2
+    for gradient, expected in zip(theirs, ours, strict=True):
+        np.testing.assert_allclose(gradient, expected, atol=1e-3)
+
+
+WRONG = [
+    ({"input_word_ids": [[-1, 2]]}, r"Token ids must be from 0 to 49. Received\] \[-1\] \[to\] \[2\]"),
+    ({"input_word_ids": [[50, 2]]}, r"Token ids must be from 0 to 49. Received\] \[2\] \[to\] \[50\]"),
+    ({"input_mask": [[1, 2]]}, r"The mask must be from 0 to 1. Received\] \[1\] \[to\] \[2\]"),
+    ({"input_type_ids": [[-1, 0]]}, r"Token types must be from 0 to 1. Received\] \[-1\] \[to\] \[0\]"),
+    ({"input_mask": [[1, 1], [1, 1]]}, r"the same shape. Received\] \[1 2\] \[2 2\] \[1 2\]"),
+    ({name: [[1] * 17] for name in TEXT_INPUTS}, r"Rows must have from 1 to 16 tokens. Received\] \[17\]"),
+    ({name: [[]] for name in TEXT_INPUTS}, r"Rows must have from 1 to 16 tokens. Received\] \[0\]"),
+    ({"masked_lm_positions": [[2]]}, r"positions must be from 0 to T - 1. Received\] \[2\] \[to\] \[2\]"),
+    ({"masked_lm_positions": [[-1]]}, r"positions must be from 0 to T - 1. Received\] \[-1\]"),
+    ({"masked_lm_positions": [[1], [1]]}, r"as many rows as token ids. Received\] \[2\] \[1\]"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG)
+def test_refuses_wrong_inputs(exported, wrong, message):
+    loaded = tf.saved_model.load(exported[2])
+    right = {name: [[1, 1]] for name in TEXT_INPUTS} | {"masked_lm_positions": [[1]]}
+    inputs = {name: tf.constant(value, tf.int32) for name, value in (right | wrong).items()}
+    *hub, positions = inputs.values()
+    names = ("input_ids", "input_mask", "segment_ids")
+    calls = [
+        lambda: loaded.mlm(inputs),
+        lambda: loaded.mlm(inputs, training=True),
+        lambda: loaded.signatures["mlm"](**dict(zip(names, hub, strict=True)), mlm_positions=positions),
+    ]
+    if "masked_lm_positions" not in wrong:
+        encoded = dict(zip(TEXT_INPUTS, hub, strict=True))
+        calls += [lambda: loaded(encoded), lambda: loaded.signatures["serving_default"](**encoded)]
+    for call in calls:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            call()
 
 
 PROCESS = """

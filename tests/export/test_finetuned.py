@@ -95,6 +95,22 @@ def test_multiple_choice(exported):
     np.testing.assert_allclose(served["probabilities"], outputs["probabilities"][:2], atol=1e-6)
 
 
+def test_inputs_of_unequal_length_are_refused(exported):
+    """Otherwise rows would be dropped or paired with others."""
+    for name, kind, method, arguments in (
+        ("pair", "classifier", "pair", (["a", "b"], ["a"])),
+        ("choice", "multiple-choice", "__call__", (["a"], ["b"], [["c", "d"]] * 2)),
+        ("span", "question-answering", "__call__", (["a"], ["b", "c", "d"])),
+    ):
+        _, loaded, _ = exported(name, kind)
+        call = getattr(loaded, method)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="must have the same number of rows. Received"
+        ):
+            call(*map(tf.constant, arguments))
+        assert call.experimental_get_tracing_count() == 1
+
+
 def test_options_are_filled_into_questions():
     questions = ["a _ b", "_", "a", "", "__", "x _ y _", "é _", " _ "]
     options = ["1", "2", "3", "4", "_", "ß", "é", ""]
