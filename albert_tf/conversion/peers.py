@@ -6,6 +6,8 @@ Imports nothing from this library, so that a peer computes with its own code onl
 """
 
 import importlib.util
+import json
+import pathlib
 import sys
 
 import numpy as np
@@ -67,12 +69,20 @@ def _run_task_class(task_class, folder: str, options, inputs) -> dict[str, np.nd
 
 
 def run_kerashub(folder: str, batch) -> dict[str, np.ndarray]:
-    """Outputs of KerasHub's `AlbertBackbone`, which has our names for them."""
+    """Outputs of KerasHub's `AlbertBackbone`, which has our names for them, and of `AlbertTextClassifier`.
+
+    Not of `AlbertMaskedLM`, whose head computes with another epsilon.
+    """
     import keras_hub
 
     backbone = keras_hub.models.AlbertBackbone.from_preset(folder)
     names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "token_type_ids"}
-    outputs = backbone({theirs: batch[ours] for theirs, ours in names.items()})
+    inputs = {theirs: batch[ours] for theirs, ours in names.items()}
+    outputs = backbone(inputs)
+    task_file = pathlib.Path(folder, "task.json")
+    if task_file.exists() and "AlbertTextClassifier" in json.loads(task_file.read_text())["class_name"]:
+        classifier = keras_hub.models.AlbertTextClassifier.from_preset(folder, preprocessor=None)
+        outputs["head_logits"] = classifier(inputs)
     return {name: np.asarray(value) for name, value in outputs.items()}
 
 

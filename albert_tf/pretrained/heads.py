@@ -133,7 +133,7 @@ def with_classes(head: Head, labels: Sequence[str]) -> Head:
             f"{', '.join(labels)}; for other classes, initialize a head with `new_head=True`."
         )
     weights = head.weights
-    if set(labels) == set(head.labels):
+    if set(labels) == set(head.labels) and len(set(labels)) == len(labels):
         order = [head.labels.index(label) for label in labels]
         weights = {name: array[..., order] for name, array in weights.items()}
     return Head(head.size, head.kinds, weights, tuple(labels), head.dropout)

@@ -90,8 +90,7 @@ def read_huggingface(folder: Path) -> StoredModel:
         notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
     if size and kind:
         labels = _labels(values, size.outputs, folder) if kind.endswith("classification") else ()
-        dropout = float(values.get(_DROPOUT, _DEFAULT_DROPOUT))
-        head = Head(size, (kind,), head_weights, labels, dropout)
+        head = Head(size, (kind,), head_weights, labels, values.get(_DROPOUT, _DEFAULT_DROPOUT))
     return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head)
 
 
@@ -183,10 +182,10 @@ def _kind(values: dict[str, Any], outputs: int) -> str | None:
 def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ...]:
     """The names in `id2label`, in the order of the outputs."""
     names = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(outputs)}
-    if sorted(names) != sorted(str(number) for number in range(outputs)):
+    if not isinstance(names, dict) or sorted(names) != sorted(str(number) for number in range(outputs)):
         raise InputError(
             f"`id2label` in {folder / _CONFIG_FILE} must name each of the {outputs} outputs of the head. Received "
-            f"{', '.join(f'{id_}: {name}' for id_, name in names.items())}."
+            f"{names}."
         )
     return tuple(str(names[str(number)]) for number in range(outputs))
 

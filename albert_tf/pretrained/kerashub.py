@@ -1,5 +1,9 @@
-"""KerasHub preset directories of an AlbertBackbone: config.json and model.weights.h5."""
+"""KerasHub presets of an AlbertBackbone, alone or in a task model, AlbertTextClassifier or AlbertMaskedLM.
 
+config.json and model.weights.h5; of a task model also task.json and task.weights.h5.
+"""
+
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,16 +13,20 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.pretrained.heads import Head, head_size, read_weights
 from albert_tf.pretrained.keras_files import read_hdf5
-from albert_tf.pretrained.names import as_groups
-from albert_tf.pretrained.stored import StoredModel, find_vocabulary
-from albert_tf.pretrained.weights import to_ours, to_theirs
+from albert_tf.pretrained.names import KERASHUB_TASK, SEQUENCE_HEAD, as_groups
+from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
+from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json
 
 _CONFIG_FILE = "config.json"
 _WEIGHTS_FILE = "model.weights.h5"
 _CLASS = "keras_hub>AlbertBackbone"
+_TASK_CONFIG_FILE, _TASK_WEIGHTS_FILE = "task.json", "task.weights.h5"
+_CLASSIFIER, _MASKED_LM = "AlbertTextClassifier", "AlbertMaskedLM"
+_KINDS = ("classification", "regression")  # that the classifier's linear layer is for
 _TOKENIZER = "assets/tokenizer"
 _FIELDS = {
     "vocab_size": "vocabulary_size",
@@ -33,6 +41,7 @@ _FIELDS = {
     "type_vocab_size": "num_segments",
     "hidden_dropout_prob": "dropout",
 }
+_EPSILON_NOTE = "KerasHub computes the LayerNorm of its masked-LM head with epsilon 1e-5"
 # Layers without weights, which Keras' files list nevertheless.
 _EMPTY = (
     "layers/add",
@@ -44,43 +53,60 @@ _EMPTY = (
 
 
 def read_kerashub(folder: Path) -> StoredModel:
-    """Reads a preset of an AlbertBackbone. It has no heads; activation and epsilon are fixed in KerasHub.
+    """Reads a preset of an AlbertBackbone, with the head of its task model; activation and epsilon are fixed.
 
     Raises:
       InputError: a file is missing, damaged or from another model, or names, shapes and configuration do not
         fit each other.
     """
     config, path = _config(folder / _CONFIG_FILE), folder / _WEIGHTS_FILE
-    weights = to_ours(read_hdf5(path), config, "kerashub", str(path))
+    arrays, task, notes = read_hdf5(path), read_optional_json(folder / _TASK_CONFIG_FILE), []
+    name = str(task.get("registered_name", "")).removeprefix("keras_hub>")
+    if name in (_CLASSIFIER, _MASKED_LM):
+        of_task = read_hdf5(folder / _TASK_WEIGHTS_FILE, lambda name: name.startswith("layers/"))
+        arrays |= {f"{KERASHUB_TASK}{name}": array for name, array in of_task.items()}
+    elif task:
+        notes.append(f"left out: what {_TASK_WEIGHTS_FILE} holds for {name}")
+    size = head_size(SEQUENCE_HEAD, arrays, config, "kerashub") if name == _CLASSIFIER else None
+    weights, head_weights = read_weights(arrays, config, "kerashub", str(path), size)
+    head = None
+    if size:
+        dropout = (task.get("config") or {}).get("dropout")
+        head = Head(size, (_KINDS[size.outputs == 1],), head_weights, dropout=dropout)
+    if name == _MASKED_LM:
+        notes.append(_EPSILON_NOTE)
     vocabulary = find_vocabulary(folder / _TOKENIZER, ["*.spm"], "*vocab*.txt")
-    return StoredModel("kerashub", folder, config, weights, vocabulary)
+    return StoredModel("kerashub", folder, config, weights, vocabulary, tuple(notes), head)
 
 
 def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
-    """Writes a preset that `keras_hub.models.AlbertBackbone.from_preset` loads.
+    """Writes a preset that `from_preset` of KerasHub's AlbertBackbone loads, and of the task model of its head.
 
     Returns:
       Notes on what KerasHub cannot hold.
 
     Raises:
-      InputError: KerasHub's backbone cannot represent this model.
+      InputError: KerasHub's classes cannot represent this model.
     """
     config = as_groups(stored.config)
     _check_representable(config, stored)
     values = {theirs: getattr(config, ours) for ours, theirs in _FIELDS.items()}
     values |= {"name": "albert_backbone", "trainable": True, "dtype": _dtype("float32")}
-    write_json(folder / _CONFIG_FILE, _serialized("albert_backbone", "AlbertBackbone", values))
-    arrays = to_theirs(stored.weights, stored.config, "kerashub")
+    backbone = _serialized("albert_backbone", "AlbertBackbone", values)
+    write_json(folder / _CONFIG_FILE, backbone)
+    size = stored.head.size if stored.head else None
+    arrays = to_theirs(stored.all_weights, stored.config, "kerashub", size)
+    of_task = {name: arrays.pop(name) for name in list(arrays) if name.startswith(KERASHUB_TASK)}
     count = sum(array.size for array in arrays.values())
     metadata = {"keras_version": keras.__version__, "parameter_count": count}
     metadata["date_saved"] = datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")
     write_json(folder / "metadata.json", metadata)
-    _write_arrays(folder / _WEIGHTS_FILE, arrays)
+    _write_arrays(folder / _WEIGHTS_FILE, arrays, _EMPTY)
     notes = _write_tokenizer(stored, folder)
-    heads = [part for part in stored.parts if part != "pooler"]
-    heads += [stored.head.describe()] if stored.head else []
-    if heads:
-        notes.append(f"KerasHub's backbone cannot hold heads: left out {', '.join(heads)}")
+    if of_task:
+        notes += _write_task(stored, backbone, of_task, folder)
+    if "sentence_order" in stored.parts:
+        notes.append("KerasHub has no sentence-order head: left out sentence_order")
     if config.attention_probs_dropout_prob != config.hidden_dropout_prob:
         notes.append("KerasHub has one dropout rate: hidden_dropout_prob is used for both")
     return notes
@@ -111,16 +137,41 @@ def _check_representable(config: AlbertConfig, stored: StoredModel) -> None:
             "KerasHub's AlbertBackbone needs `num_hidden_layers` to be divisible by `num_hidden_groups`. "
             f"Received {config.num_hidden_layers} and {config.num_hidden_groups}."
         )
+    if stored.head and stored.head.kinds[0] not in _KINDS:
+        raise InputError(
+            f"KerasHub's task model of ALBERT is {_CLASSIFIER}. Received a {stored.head.describe()}; "
+            "--to=keras can hold it."
+        )
     if "pooler" not in stored.parts:
         raise InputError(f"KerasHub's AlbertBackbone has a pooler, which {stored.path} does not hold.")
 
 
-def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def _write_arrays(path: Path, arrays: dict[str, np.ndarray], without_weights: Iterable[str]) -> None:
     with h5py.File(path, "w") as file:
         for name, array in arrays.items():
             file[name] = array
-        for layer in _EMPTY:
+        for layer in without_weights:
             file.create_group(f"{layer}/vars")
+
+
+def _write_task(
+    stored: StoredModel, backbone: dict[str, Any], arrays: dict[str, np.ndarray], folder: Path
+) -> list[str]:
+    """Writes the task model's two files; returns notes."""
+    head = stored.head
+    values: dict[str, Any] = {"backbone": backbone, "preprocessor": None}
+    if head:
+        module, name, notes = "albert_text_classifier", _CLASSIFIER, []
+        dropout = 0.1 if head.dropout is None else head.dropout
+        values |= {"num_classes": head.size.outputs, "activation": "linear", "dropout": dropout}
+        if head.labels:
+            notes.append(f"KerasHub does not name the classes: {', '.join(head.labels)}")
+    else:
+        module, name, notes = "albert_masked_lm", _MASKED_LM, [_EPSILON_NOTE]
+    write_json(folder / _TASK_CONFIG_FILE, _serialized(module, name, {**values, "name": module}))
+    layers = {path.removeprefix(KERASHUB_TASK): array for path, array in arrays.items()}
+    _write_arrays(folder / _TASK_WEIGHTS_FILE, layers, ["layers/dropout" if head else "layers/input_layer_3"])
+    return notes
 
 
 def _write_tokenizer(stored: StoredModel, folder: Path) -> list[str]:

@@ -13,6 +13,8 @@ from albert_tf.parameters import distinct_layers
 Naming = Literal["ours", "tf1", "huggingface", "kerashub", "garden", "keras"]
 # Parts that a file may lack: Hugging Face's masked-LM model has no pooler, TF-Hub's no sentence-order head.
 OPTIONAL_PARTS = ("pooler", "masked_lm", "sentence_order")
+# In KerasHub's presets heads lie in a second file; its names begin with this here.
+KERASHUB_TASK = "task/"
 PROJECTION = "embeddings/embedding_projection"
 
 
@@ -107,14 +109,17 @@ _POOLER_AND_HEADS = (
     ),
     LayerNames(
         "dense", "HE", "masked_lm/transform", "cls/predictions/transform/dense", "predictions.dense",
+        f"{KERASHUB_TASK}layers/masked_lm_head/_intermediate_dense",
         garden="bert/cls/predictions/transform/dense",
     ),
     LayerNames(
         "norm", "E", "masked_lm/layer_norm", "cls/predictions/transform/LayerNorm", "predictions.LayerNorm",
+        f"{KERASHUB_TASK}layers/masked_lm_head/_intermediate_layer_norm",
         garden="bert/cls/predictions/transform/LayerNorm",
     ),
     LayerNames(
         "bias", "V", "masked_lm/output_bias", "cls/predictions/output_bias", "predictions.bias",
+        f"{KERASHUB_TASK}layers/masked_lm_head",
         garden="bert/cls/predictions/output_bias/bias",
     ),
     LayerNames(
@@ -125,7 +130,17 @@ _POOLER_AND_HEADS = (
 SEQUENCE_HEAD, TOKEN_HEAD = "sequence_head", "token_head"  # reads the pooled output; each token
 SPAN_HEAD, CONDITIONAL_SPAN_HEAD = "span_head", "conditional_span_head"  # of SQuAD 1.1 and 2.0
 HEADS = {
-    SEQUENCE_HEAD: (LayerNames("logits", "HC", SEQUENCE_HEAD, "output", "classifier", keras="output_dense"),),
+    SEQUENCE_HEAD: (
+        LayerNames(
+            "logits",
+            "HC",
+            SEQUENCE_HEAD,
+            "output",
+            "classifier",
+            f"{KERASHUB_TASK}layers/dense",
+            keras="output_dense",
+        ),
+    ),
     TOKEN_HEAD: (LayerNames("logits", "HC", TOKEN_HEAD, "", "classifier", keras="output_dense"),),
     SPAN_HEAD: (
         LayerNames("logits", "H2", SPAN_HEAD, "cls/squad/output", "qa_outputs", keras="scores/output_dense"),

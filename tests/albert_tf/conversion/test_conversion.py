@@ -203,7 +203,7 @@ def test_the_command(source, tmp_path, capfd):
     assert read(tmp_path / "new" / "keras").vocabulary == VOCABULARY
     status, _, error = run(capfd, source, tmp_path / "preset", "--to=kerashub", "--noverify")
     assert status == 0
-    assert "note: KerasHub's backbone cannot hold heads: left out masked_lm, sentence_order" in error
+    assert "note: KerasHub has no sentence-order head: left out sentence_order" in error
     assert "verified" not in error
 
 

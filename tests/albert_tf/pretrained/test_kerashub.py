@@ -9,6 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import compare_models, random_inputs
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.loading import load_pretrained
+from albert_tf.pretrained.names import HeadSize
 from albert_tf.pretrained.recognition import read
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -21,8 +22,9 @@ from tests.albert_tf.pretrained.random_models import (
     random_stored,
     random_weights,
 )
+from tests.albert_tf.pretrained.test_heads import random_head, stored_with
 
-CONFIG = CONFIGS["two blocks"]
+CONFIG, HEAD_CONFIG = CONFIGS["two blocks"], CONFIGS["one group"]
 
 
 @pytest.fixture
@@ -37,15 +39,49 @@ def test_reads_what_it_writes(preset):
     stored = read(preset)
     assert stored.config == CONFIG
     assert stored.vocabulary == VOCABULARY
-    assert stored.missing == ("masked_lm", "sentence_order")
-    assert_same_weights(stored.weights, random_weights(CONFIG, "masked_lm", "sentence_order"))
+    assert stored.missing == ("sentence_order",)
+    assert stored.notes == ("KerasHub computes the LayerNorm of its masked-LM head with epsilon 1e-5",)
+    assert_same_weights(stored.weights, random_weights(CONFIG, "sentence_order"))
+
+
+@pytest.mark.parametrize("labels", [("no", "maybe", "yes"), ()])
+def test_classifiers_are_written_and_read(labels, tmp_path):
+    head = random_head(HeadSize("sequence_head", 3), "classification", labels=labels, dropout=0.2)
+    notes = write_kerashub(stored_with(head), tmp_path)
+    assert ("KerasHub does not name the classes: no, maybe, yes" in notes) == bool(labels)
+    stored = read(tmp_path)
+    assert (stored.head.size, stored.head.kinds) == (head.size, ("classification",))
+    assert (stored.head.labels, stored.head.dropout) == ((), 0.2)
+    assert_same_weights(stored.head.weights, head.weights)
+    assert_same_weights(stored.weights, random_weights(HEAD_CONFIG, "masked_lm", "sentence_order"))
+
+
+def test_other_heads_are_refused(tmp_path):
+    for kind in ("multiple_choice", "question_answering", "token_classification"):
+        part = {
+            "multiple_choice": HeadSize("sequence_head", 1),
+            "question_answering": HeadSize("span_head", 0),
+        }
+        head = random_head(part.get(kind, HeadSize("token_head", 3)), kind)
+        with pytest.raises(
+            InputError, match="task model of ALBERT is AlbertTextClassifier. Received a head for"
+        ):
+            write_kerashub(stored_with(head), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_task_model_of_another_class_is_left_out_with_a_note(preset):
+    (preset / "task.json").write_text(json.dumps({"registered_name": "mine>AlbertTagger", "config": {}}))
+    stored = read(preset)
+    assert (stored.missing, stored.head) == (("masked_lm", "sentence_order"), None)
+    assert stored.notes == ("left out: what task.weights.h5 holds for mine>AlbertTagger",)
 
 
 def test_notes_what_it_leaves_out(tmp_path):
     config = AlbertConfig(**SIZES, hidden_dropout_prob=0.1)
     stored = random_stored(config, vocabulary=Vocabulary("wordpiece", b"[PAD]\n"))
     notes = " ".join(write_kerashub(stored, tmp_path))
-    for part in ("left out masked_lm, sentence_order", "one dropout rate", "left out vocab.txt"):
+    for part in ("left out sentence_order", "one dropout rate", "left out vocab.txt"):
         assert part in notes
 
 
@@ -113,6 +149,59 @@ def test_kerashub_loads_what_we_write(name, tmp_path):
     assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.outputs == ("sequence_output", "pooled_output")
     assert comparison.difference < 1e-5
+
+
+@pytest.mark.slow
+@needs_keras_hub
+def test_kerashub_loads_our_classifier(tmp_path):
+    stored = stored_with(random_head(HeadSize("sequence_head", 3), "classification"))
+    write_kerashub(stored, tmp_path)
+    comparison = compare_models(stored, read(tmp_path))
+    assert comparison.result_run_by.startswith("keras_hub")
+    assert comparison.outputs == ("sequence_output", "pooled_output", "head_logits")
+    assert comparison.difference < 1e-5
+
+
+TASKS = """
+    import keras_hub, numpy as np
+    fields = dict(vocabulary_size=50, num_layers=4, num_heads=3, embedding_dim=10, hidden_dim=24,
+                  intermediate_dim=36, max_sequence_length=16)
+    batch, rng = np.load("batch.npz"), np.random.default_rng(0)
+    names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "token_type_ids"}
+    inputs = {theirs: batch[ours] for theirs, ours in names.items()}
+    backbone = keras_hub.models.AlbertBackbone(**fields)
+    classifier = keras_hub.models.AlbertTextClassifier(backbone, num_classes=3)
+    masked_lm = keras_hub.models.AlbertMaskedLM(backbone)
+    for variable in (*classifier.weights, *masked_lm.masked_lm_head.weights):
+        variable.assign(0.2 * rng.standard_normal(variable.shape) + (variable.name == "gamma"))
+    classifier.save_to_preset("classifier")
+    masked_lm.save_to_preset("masked_lm")
+    ours = keras_hub.models.AlbertMaskedLM.from_preset("written", preprocessor=None)
+    positions = {"mask_positions": batch["masked_lm_positions"]}
+    np.savez("outputs.npz", head_logits=classifier(inputs), masked_lm_logits=masked_lm({**inputs, **positions}),
+             ours=ours({**inputs, **positions}))
+"""
+
+
+@pytest.mark.slow
+@needs_keras_hub
+def test_task_presets_of_kerashub_are_read_and_its_masked_lm_reads_ours(tmp_path):
+    """Its masked-LM head has another epsilon, hence the wider tolerance there."""
+    batch = random_inputs(HEAD_CONFIG, seed=4)
+    np.savez(tmp_path / "batch.npz", **batch)
+    written = random_stored(HEAD_CONFIG)
+    (tmp_path / "written").mkdir()
+    write_kerashub(written, tmp_path / "written")
+    run_python(TASKS, tmp_path)
+    classifier = read(tmp_path / "classifier")
+    kernel, bias = (classifier.head.weights[f"sequence_head/{part}"] for part in ("kernel", "bias"))
+    pooled = classifier.to_pretrainer().encoder(batch)["pooled_output"]
+    masked_lm = load_pretrained(tmp_path / "masked_lm")
+    assert masked_lm.missing == ("sentence_order",)
+    with np.load(tmp_path / "outputs.npz") as expected:
+        assert np.abs(pooled @ kernel + bias - expected["head_logits"]).max() < 1e-5
+        for name, model in (("masked_lm_logits", masked_lm.model), ("ours", written.to_pretrainer())):
+            np.testing.assert_allclose(model(batch)["masked_lm_logits"], expected[name], atol=1e-3)
 
 
 SAVE = """
