@@ -35,7 +35,7 @@ class _Writer(NamedTuple):
     Attributes:
       write: writes a model into an empty folder and returns notes on what the format cannot express.
       example: Python that runs in the folder of the files.
-      task_example: the same for a fine-tuned model, with the names of its classes.
+      task_example: the same for a fine-tuned model, of whose classes {ours} and {theirs} are the names.
     """
 
     write: Callable[[StoredModel, Path], list[str]]
@@ -209,9 +209,7 @@ def _with_task(
     head = stored.head
     if head is None:
         if task or labels:
-            raise InputError(
-                f"--task and --labels need a fine-tuned model. {source} holds none of its heads."
-            )
+            raise InputError(f"--task and --labels need a fine-tuned model. {source} has no fine-tuned head.")
         return stored
     kinds = tuple(kind for kind in head.kinds if task in (None, kind))
     if not kinds or (len(kinds) > 1 and to != "tf1"):

@@ -154,7 +154,8 @@ def find_seed_folder(model_dir: str | Path) -> SeedFolder:
         return SeedFolder(seed)
     raise InputError(
         "--model_dir must be the folder of a fine-tuned model, what --output_dir was in `albert finetune`. "
-        f"Received {folder}, which holds neither {RESULTS_FILE} nor {MODEL_FILE}."
+        f"Received {folder}, which holds neither {RESULTS_FILE} nor {MODEL_FILE}; `albert convert --to=keras` "
+        "writes such a folder from a fine-tuned model in another format."
     )
 
 

@@ -93,7 +93,8 @@ class TaskModel(keras.Model):
           source: anything that `albert_tf.load_pretrained` reads.
           *args: the constructor's arguments after the encoder.
           vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary.
-          max_seq_length: longest sequence, in tokens; default: the preprocessor's.
+          max_seq_length: longest sequence, in tokens; default: the preprocessor's, but at most what the encoder
+            has positions for.
           hidden_dropout: the encoder's dropout, on hidden vectors and attention probabilities; default: its own.
           new_head: initialize the head even if the source holds one.
           seed: determines the head's weights and dropout.
@@ -104,8 +105,9 @@ class TaskModel(keras.Model):
         """
         stored = read(source)
         vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
-        lengths = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
-        preprocessor = cls.preprocessor_class(vocabulary, **lengths) if vocabulary else None
+        preprocessor = (
+            cls._new_preprocessor(vocabulary, max_seq_length, stored.config) if vocabulary else None
+        )
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
         new = (
             *(set(stored.missing) & {"pooler"}),
@@ -118,6 +120,16 @@ class TaskModel(keras.Model):
             *args,
             **{"hidden_dropout": hidden_dropout, "preprocessor": preprocessor, "seed": seed, **kwargs},
         )
+
+    @classmethod
+    def _new_preprocessor(
+        cls, vocabulary: Vocabulary, length: int | None, config: AlbertConfig
+    ) -> Preprocessor:
+        if length is not None:
+            return cls.preprocessor_class(vocabulary, max_seq_length=length)
+        preprocessor = cls.preprocessor_class(vocabulary)
+        preprocessor.max_seq_length = min(preprocessor.max_seq_length, config.max_position_embeddings)
+        return preprocessor
 
     @classmethod
     def from_stored(

@@ -1,6 +1,8 @@
 """Fine-tuned models through `albert convert`, and back into task models."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from albert_tf.pretrained.names import HeadSize
 from albert_tf.pretrained.tf1 import read_arrays
 from data_prep.errors import InputError
 from tests.albert_tf.finetuning.task_models import CASES, outputs
-from tests.albert_tf.pretrained.processes import needs_transformers, run_python
+from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import assert_same_weights
 from tests.albert_tf.pretrained.test_heads import write_google
 from tests.data_prep.conftest import model_file, story
@@ -68,15 +70,15 @@ def test_labels_and_dropout_travel(classifier, tmp_path):
     convert(classifier, tmp_path / "hf", "huggingface", verify=False)
     assert json.loads((tmp_path / "hf" / "config.json").read_text())["id2label"] == {"0": "small", "1": "big"}
     convert(tmp_path / "hf", tmp_path / "ours", "keras", verify=False)
-    model = TextClassifier.from_pretrained(tmp_path / "ours", max_seq_length=40)
+    model = TextClassifier.from_pretrained(tmp_path / "ours")
     assert (model.labels, model.classifier_dropout) == (("small", "big"), 0.1)
     texts = CASES["text"].x
-    swapped = TextClassifier.from_pretrained(tmp_path / "ours", ("big", "small"), max_seq_length=40)
+    swapped = TextClassifier.from_pretrained(tmp_path / "ours", ("big", "small"))
     np.testing.assert_array_equal(model.predict(texts, verbose=0), swapped.predict(texts, verbose=0)[:, ::-1])
 
 
 def test_a_head_that_does_not_fit_is_new_or_refused(classifier, caplog):
-    arguments = {"labels": ("a", "b", "c"), "max_seq_length": 24}
+    arguments = {"labels": ("a", "b", "c")}
     with pytest.raises(InputError, match="for each class of the head, 2. Received a, b, c; .*new_head=True"):
         TextClassifier.from_pretrained(classifier, **arguments)
     assert TextClassifier.from_pretrained(classifier, **arguments, new_head=True).labels == ("a", "b", "c")
@@ -85,7 +87,7 @@ def test_a_head_that_does_not_fit_is_new_or_refused(classifier, caplog):
         (QuestionAnswering, "holds no head for question answering: using fresh weights"),
     ):
         caplog.clear()
-        model.from_pretrained(classifier, max_seq_length=24)
+        model.from_pretrained(classifier)
         assert line in caplog.text
 
 
@@ -123,6 +125,26 @@ def test_command_refuses_in_one_sentence(model_file, tmp_path, capfd):
     assert not (tmp_path / "hf").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [
+        ("text", "keras"),
+        ("choice", "tf1"),
+        pytest.param("choice", "huggingface", marks=needs_transformers),
+        pytest.param("text", "kerashub", marks=needs_keras_hub),
+    ],
+)
+def test_example_of_the_card_runs_in_its_folder(name, to, model_file, tmp_path):
+    (tmp_path / "run").mkdir()
+    CASES[name].build(model_file).save(tmp_path / "run" / "model.keras")
+    convert(tmp_path / "run", tmp_path / "there", to, verify=False)
+    card = (tmp_path / "there" / "README.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    root = str(Path(__file__).parents[3])
+    assert run_python(f"import sys; sys.path.append({root!r})\n{example}", tmp_path / "there")
+
+
 PIPELINE = """
     import json, sys, transformers
     texts = json.load(open("texts.json"))
@@ -141,7 +163,7 @@ def test_pipeline_of_transformers(classifier, tmp_path):
     assert conversion.comparison.difference < 1e-5
     (tmp_path / "texts.json").write_text(json.dumps(texts))
     found = json.loads(run_python(PIPELINE, tmp_path).splitlines()[-1])
-    logits = TextClassifier.from_pretrained(classifier, max_seq_length=40).predict(texts, verbose=0)
+    logits = TextClassifier.from_pretrained(classifier).predict(texts, verbose=0)
     odds = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     for row, scores in zip(odds, found, strict=True):
         np.testing.assert_allclose([scores["small"], scores["big"]], row, atol=1e-5)
