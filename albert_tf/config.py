@@ -6,13 +6,13 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from data_prep.errors import InputError
 from data_prep.files import write_json
 
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
-HiddenAct = Literal["gelu", "gelu_erf", "relu"]
+HiddenAct = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
 
 _POSITIVE = (
     "vocab_size",
@@ -35,6 +35,16 @@ _INERT = {
     "layers_to_keep": [],
 }
 
+# Fields that every configuration file must give: defaults would silently be another model.
+_SHAPE = (
+    "vocab_size",
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+)
+
 Remat = bool | Literal["activations", "layers"]  # what is recomputed in the backward pass
 
 
@@ -53,7 +63,8 @@ class AlbertConfig:
       num_attention_heads: N; each head has H / N dimensions.
       intermediate_size: F, width of the feed-forward part.
       hidden_act: "gelu" is the tanh approximation that Google's checkpoints were trained with,
-        "gelu_erf" is the exact form, and the Chinese checkpoints use "relu".
+        "gelu_erf" is the exact form, and the Chinese checkpoints use "relu". "tanh" and "linear" are the
+        original's others; `from_dict` reads the original's spellings in any case, and "" as "linear".
       hidden_dropout_prob: dropout on embeddings, attention output and feed-forward output.
       attention_probs_dropout_prob: dropout on attention probabilities.
       max_position_embeddings: longest sequence.
@@ -97,8 +108,8 @@ class AlbertConfig:
             if not _is_number(getattr(self, name)) or not getattr(self, name) > 0:
                 raise InputError(f"`{name}` must be a number above 0. Received {getattr(self, name)!r}.")
         for name, choices in (
-            ("hidden_act", ("gelu", "gelu_erf", "relu")),
-            ("parameter_sharing", ("all", "attention", "ffn", "none")),
+            ("hidden_act", get_args(HiddenAct)),
+            ("parameter_sharing", get_args(ParameterSharing)),
         ):
             if getattr(self, name) not in choices:
                 raise InputError(
@@ -136,6 +147,8 @@ class AlbertConfig:
                 )
             elif value != _INERT[key]:
                 raise InputError(f"`{key}` can only be {_INERT[key]}. Received {value!r}.")
+        if isinstance(activation := known.get("hidden_act"), str):
+            known["hidden_act"] = activation.lower() or "linear"
         return cls(**known)
 
     @classmethod
@@ -151,6 +164,11 @@ class AlbertConfig:
             raise InputError(f"{path} is not a JSON file: {error}.") from None
         if not isinstance(values, dict):
             raise InputError(f"{path} must hold one JSON object with the fields of a configuration.")
+        if missing := [name for name in _SHAPE if name not in values]:
+            raise InputError(
+                f"{path} must give {', '.join(_SHAPE)}, since other values are another model. It lacks "
+                f"{', '.join(missing)}."
+            )
         try:
             return cls.from_dict(values)
         except InputError as error:

@@ -39,6 +39,8 @@ def activation(config: AlbertConfig, training: bool = False):
         "gelu": gelu_with_slope if training else lambda x: ops.gelu(x, approximate=True),
         "gelu_erf": lambda x: ops.gelu(x, approximate=False),
         "relu": ops.relu,
+        "tanh": ops.tanh,
+        "linear": lambda x: x,
     }[config.hidden_act]
 
 

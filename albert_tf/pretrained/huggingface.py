@@ -45,8 +45,14 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "initializer_range": ("initializer_range", 0.02),
     "layer_norm_epsilon": ("layer_norm_eps", 1e-12),
 }
-_ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu": "gelu_erf", "relu": "relu"}
-_THEIR_ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
+_THEIR_ACTIVATIONS = {
+    "gelu": "gelu_new",
+    "gelu_erf": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+_ACTIVATIONS = {theirs: ours for ours, theirs in _THEIR_ACTIVATIONS.items()} | {"gelu_pytorch_tanh": "gelu"}
 # Copies that files of older versions store beside the originals.
 _COPIES = {
     "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",

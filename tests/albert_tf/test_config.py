@@ -44,6 +44,22 @@ def test_file_round_trip(preset, tmp_path):
     assert AlbertConfig.from_json_file(tmp_path / "albert_config.json") == config
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("GELU", "gelu"), ("Relu", "relu"), ("tanh", "tanh"), ("linear", "linear"), ("", "linear")],
+)
+def test_the_originals_spellings_of_activations(theirs, ours):
+    assert AlbertConfig.from_dict({**RELEASED, "hidden_act": theirs}).hidden_act == ours
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "embedding_size", "hidden_size", "intermediate_size"])
+def test_a_file_without_a_size_is_not_another_model(key, tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps({name: value for name, value in RELEASED.items() if name != key}))
+    with pytest.raises(InputError, match=f"albert_config.json must give vocab_size.*It lacks {key}."):
+        AlbertConfig.from_json_file(path)
+
+
 def test_config_is_frozen(tiny_config):
     with pytest.raises(dataclasses.FrozenInstanceError):
         tiny_config.hidden_size = 32
@@ -74,7 +90,10 @@ def test_inert_key_with_a_meaning_is_refused():
         ({"vocab_size": 0}, "`vocab_size` must be a positive whole number. Received 0."),
         ({"num_hidden_layers": 2.5}, "`num_hidden_layers` must be a positive whole number. Received 2.5."),
         ({"hidden_size": "768"}, "`hidden_size` must be a positive whole number. Received '768'."),
-        ({"hidden_act": "swish"}, "`hidden_act` must be one of gelu, gelu_erf, relu. Received 'swish'."),
+        (
+            {"hidden_act": "swish"},
+            "`hidden_act` must be one of gelu, gelu_erf, relu, tanh, linear. Received 'swish'.",
+        ),
         ({"hidden_dropout_prob": 1.0}, "`hidden_dropout_prob` must be at least 0 and below 1. Received 1.0."),
         (
             {"hidden_dropout_prob": None},

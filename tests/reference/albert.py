@@ -31,7 +31,13 @@ def gelu_erf(x):
     return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
 
 
-ACTIVATIONS = {"gelu": gelu_tanh, "gelu_erf": gelu_erf, "relu": lambda x: np.maximum(x, 0)}
+ACTIVATIONS = {
+    "gelu": gelu_tanh,
+    "gelu_erf": gelu_erf,
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "linear": lambda x: x,
+}
 
 
 def attention(x, mask, weights, name, heads):

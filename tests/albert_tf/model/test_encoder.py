@@ -20,6 +20,8 @@ VARIANTS = {
     "E == H": {"embedding_size": 24},
     "relu": {"hidden_act": "relu"},
     "gelu_erf": {"hidden_act": "gelu_erf"},
+    "tanh": {"hidden_act": "tanh"},
+    "linear": {"hidden_act": "linear"},
 }
 
 

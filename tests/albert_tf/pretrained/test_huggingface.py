@@ -111,7 +111,14 @@ def test_half_precision_is_written_and_widened(tmp_path, dtype):
 
 @pytest.mark.parametrize(
     ("theirs", "ours"),
-    [("gelu_new", "gelu"), ("gelu_pytorch_tanh", "gelu"), ("gelu", "gelu_erf"), ("relu", "relu")],
+    [
+        ("gelu_new", "gelu"),
+        ("gelu_pytorch_tanh", "gelu"),
+        ("gelu", "gelu_erf"),
+        ("relu", "relu"),
+        ("tanh", "tanh"),
+        ("linear", "linear"),
+    ],
 )
 def test_reads_the_configuration(directory, theirs, ours):
     edit_config(directory, hidden_act=theirs, layer_norm_eps=1e-6, hidden_dropout_prob=0.2)
