@@ -111,8 +111,16 @@ def test_has_only_the_outputs_of_trained_parts(runtime, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_shared_weights_are_stored_once(runtime, tmp_path):
-    """The size of an ALBERT of base's width, relative to the bytes of its parameters."""
-    config = AlbertConfig(num_hidden_layers=3)
+    """The size of a model of three layers and 2.2 million parameters, relative to the bytes of these."""
+    config = AlbertConfig(
+        vocab_size=3000,
+        embedding_size=64,
+        hidden_size=384,
+        num_hidden_layers=3,
+        num_attention_heads=6,
+        intermediate_size=1536,
+        max_position_embeddings=128,
+    )
     (tmp_path / "source").mkdir()
     weights = random_weights(config, scale=0.02)
     write_tf1(StoredModel("run", Path("nowhere"), config, weights), tmp_path / "source")
