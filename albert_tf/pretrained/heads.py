@@ -130,7 +130,7 @@ def with_classes(head: Head, labels: Sequence[str]) -> Head:
     if len(labels) != head.size.outputs:
         raise InputError(
             f"There must be a name for each class of the head, {head.size.outputs}. Received "
-            f"{', '.join(labels)}; for other classes, initialize a head with `new_head=True`."
+            f"{', '.join(labels)}; other classes need a new head (in Python, `new_head=True`)."
         )
     weights = head.weights
     if set(labels) == set(head.labels) and len(set(labels)) == len(labels):
