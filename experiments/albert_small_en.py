@@ -88,15 +88,20 @@ def phase_flag(settings: SmallModelSettings, T: int, books: dict[str, str], voca
     train = settings.output / "examples" / f"train{T}"
     heldout = settings.output / "examples" / f"heldout{T}" / "books.tfrecord"
     common = {"spm_model_file": vocabulary, "max_seq_length": T}
-    dynamic = {**common, "masking": "dynamic", "num_shards": 4}
-    prepare(books["train"], train / "books" / "books.tfrecord", input_format="prose", **dynamic)
-    prepare(settings.documents, train / "documents" / "documents.tfrecord", **dynamic)
+    prepare_to_train(books["train"], train / "books" / "books.tfrecord", input_format="prose", **common)
+    prepare_to_train(settings.documents, train / "documents" / "documents.tfrecord", **common)
     prepare(books["heldout"], heldout, input_format="prose", dupe_factor=1, **common)
     return (
         f"input_file={train}/*/*.tfrecord-* eval_file={heldout} "
         f"num_train_steps={round(SHARES[T] * settings.steps)} "
         f"train_batch_size={settings.tokens_per_step // T}"
     )
+
+
+def prepare_to_train(text: str, output: Path, **flags) -> None:
+    """As `prepare`. Files are read one after the other, so small ones mix the two kinds of text."""
+    megabytes = sum(path.stat().st_size for path in expand_files(text)) / 1e6
+    prepare(text, output, masking="dynamic", num_shards=max(1, round(megabytes)), **flags)
 
 
 def prepare(text: str, output: Path, **flags) -> None:
