@@ -38,6 +38,7 @@ class SmallModelSettings:
       num_hidden_layers: L.
       num_attention_heads: N.
       learning_rate: the peak, of AdamW.
+      num_warmup_steps: after a shorter warm-up the model stays on the plateau of frequent words.
       poly_power: of the decay; below 1 the rate stays higher for the long sequences.
       save_checkpoints_steps: steps between checkpoints, each of which is evaluated.
       seed: of the training.
@@ -46,14 +47,15 @@ class SmallModelSettings:
     books: str
     documents: str
     output: Path
-    steps: int = 100_000
+    steps: int = 70_000
     tokens_per_step: int = 4096
     vocab_size: int = 8000
     embedding_size: int = 128
     hidden_size: int = 256
     num_hidden_layers: int = 6
     num_attention_heads: int = 4
-    learning_rate: float = 0.0012
+    learning_rate: float = 0.001
+    num_warmup_steps: int = 2000
     poly_power: float = 0.5
     save_checkpoints_steps: int = 1000
     seed: int = 12345
@@ -124,7 +126,7 @@ def pretrain(settings: SmallModelSettings, phases: list[str]) -> None:
         optimizer="adamw",
         learning_rate=settings.learning_rate,
         poly_power=settings.poly_power,
-        num_warmup_steps=settings.steps // 100,
+        num_warmup_steps=settings.num_warmup_steps,
         mixed_precision="bfloat16",
         save_checkpoints_steps=settings.save_checkpoints_steps,
         keep_checkpoint_max=2,
