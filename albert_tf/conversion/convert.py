@@ -26,7 +26,6 @@ Writable = Literal["tf1", "huggingface", "keras", "kerashub"]
 TaskKind = Literal[
     "classification", "regression", "multiple_choice", "question_answering", "token_classification"
 ]
-_LONGEST_WINDOW = 384  # tokens, of a question and a part of its context
 
 
 class _Writer(NamedTuple):
@@ -51,9 +50,10 @@ def _write_keras(stored: StoredModel, folder: Path) -> list[str]:
     model_class = TASK_MODELS[head.kinds[0]]
     preprocessor = None
     if vocabulary:
-        kind, length = model_class.preprocessor_class, stored.config.max_position_embeddings
-        is_window = issubclass(kind, QuestionPreprocessor)
-        preprocessor = kind(vocabulary, min(length, _LONGEST_WINDOW) if is_window else length)
+        # Contexts are cut into windows of the usual length; other texts may be as long as the positions.
+        has_windows = issubclass(model_class.preprocessor_class, QuestionPreprocessor)
+        length = None if has_windows else stored.config.max_position_embeddings
+        preprocessor = model_class.new_preprocessor(vocabulary, length, stored.config)
         vocabulary.save(folder)
     model_class.from_stored(stored, preprocessor=preprocessor, seed=0).save(folder / MODEL_FILE)
     stored.config.to_json_file(folder / CONFIG_FILE)

@@ -105,9 +105,7 @@ class TaskModel(keras.Model):
         """
         stored = read(source)
         vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
-        preprocessor = (
-            cls._new_preprocessor(vocabulary, max_seq_length, stored.config) if vocabulary else None
-        )
+        preprocessor = cls.new_preprocessor(vocabulary, max_seq_length, stored.config) if vocabulary else None
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
         new = (
             *(set(stored.missing) & {"pooler"}),
@@ -122,9 +120,10 @@ class TaskModel(keras.Model):
         )
 
     @classmethod
-    def _new_preprocessor(
+    def new_preprocessor(
         cls, vocabulary: Vocabulary, length: int | None, config: AlbertConfig
     ) -> Preprocessor:
+        """A preprocessor of `length` tokens; of None its usual length, but at most the model's positions."""
         if length is not None:
             return cls.preprocessor_class(vocabulary, max_seq_length=length)
         preprocessor = cls.preprocessor_class(vocabulary)
