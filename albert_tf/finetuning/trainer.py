@@ -11,17 +11,12 @@ from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.replicas import ClippedAdamW
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.optimizers import WarmupPolynomialDecay
-from albert_tf.training.checkpoint_files import (
-    newest_intact,
-    prune,
-    remove_unfinished,
-    say_on_stderr,
-    write_checkpoint,
-)
+from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.run_files import CHECKPOINTS, read_metrics
+from albert_tf.training.run_files import read_metrics
 from albert_tf.training.session import RunLog, RunSession, TrainingProgress
-from data_prep.errors import InputError, first_line
+from albert_tf.training.weights import by_position
+from data_prep.errors import InputError
 
 _KEPT = 2  # checkpoints: the newest, and one before it in case its files are damaged
 
@@ -61,8 +56,10 @@ class Trainer(keras.callbacks.Callback):
             self._optimizer = ClippedAdamW(self._learning_rate)
             self._optimizer.build(model.trainable_variables)
             model.compile(optimizer=self._optimizer, jit_compile=False)
-        self._state = TrainingState(model, self._optimizer, folder)
-        self.step = self._logged = self._state.restore_latest()
+        self._checkpoints = RunCheckpoints(
+            folder.path, model, self._optimizer, keep=_KEPT, content=by_position
+        )
+        self.step = self._logged = self._checkpoints.restore_latest()
         self._session = RunSession(
             folder.path,
             RunLog(folder.path, self.step),
@@ -116,7 +113,7 @@ class Trainer(keras.callbacks.Callback):
         if save or stop or self.step % settings.log_steps == 0:
             self._log_means(logs["loss"])
         if save or stop:
-            self._state.save(self.step)
+            self._checkpoints.save()
         if save and not stop:
             self._evaluate_now()
         if save or stop:
@@ -175,52 +172,6 @@ class Trainer(keras.callbacks.Callback):
     def _lines(self) -> list[dict]:
         """The lines of metrics.jsonl up to the present step."""
         return [line for line in read_metrics(self._folder.path) if line["step"] <= self.step]
-
-
-class TrainingState:
-    """Weights, moments, step and dropout seeds of one run, saved and restored to the bit.
-
-    Values are stored by their position among the model's variables: the names that Keras gives to the dropout
-    seeds of a head depend on how many models the process has built.
-
-    Args:
-      model: built.
-      optimizer: built for the model's trainable variables.
-      folder: of the seed.
-    """
-
-    def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, folder: SeedFolder):
-        self._folder, self._optimizer = folder.path / CHECKPOINTS, optimizer
-        self._checkpoint = tf.train.Checkpoint(
-            model=_by_position(model.variables), optimizer=_by_position(optimizer.variables)
-        )
-
-    def save(self, step: int) -> None:
-        """Writes the present state, and deletes all states but the last two."""
-        if self._folder.exists():
-            remove_unfinished(self._folder)
-        write_checkpoint(self._checkpoint, self._folder, step, good=True)
-        prune(self._folder, _KEPT, needed=[step])
-
-    def restore_latest(self) -> int:
-        """Restores the newest complete state, if any; returns its step, 0 for a fresh run.
-
-        Raises:
-          InputError: there are states, and none is complete, or it belongs to another model.
-        """
-        newest = newest_intact(self._folder, say_on_stderr)
-        if newest:
-            try:
-                self._checkpoint.read(newest[1]).assert_consumed()
-            except (AssertionError, ValueError) as error:
-                raise InputError(
-                    f"The checkpoint {newest[1]} belongs to another model: {first_line(error)}"
-                ) from None
-        return int(keras.ops.convert_to_numpy(self._optimizer.iterations))
-
-
-def _by_position(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
-    return {f"{position:04}": variable.value for position, variable in enumerate(variables)}
 
 
 class FinetuningProgress(TrainingProgress):

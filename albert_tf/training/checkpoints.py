@@ -1,4 +1,4 @@
-"""The checkpoints of a pretraining run: saved, and restored bit for bit."""
+"""The checkpoints of a run, pretraining or fine-tuning: saved, and restored bit for bit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import (
     checksums_of,
     intact_checkpoints,
@@ -27,30 +26,31 @@ from data_prep.files import write_json
 class RunCheckpoints:
     """The checkpoints of one run: weights, optimizer, step and dropout state.
 
-    The position in the input is a function of the step. Values are stored under the names of the variables,
-    so that a checkpoint does not depend on how Keras nests its objects.
+    The position in the input is a function of the step.
 
     Args:
       run: the run's folder.
-      model: the model to save.
+      model: the model to save, built.
       optimizer: built for the model's trainable variables.
       keep: the number of checkpoints to keep; older ones are deleted, but never the last good one and the one
         with the best held-out loss.
       say: called with a line for each damaged checkpoint that is skipped.
+      content: gives the variables of model and optimizer the names under which a checkpoint stores them.
     """
 
     def __init__(
         self,
         run: Path,
-        model: AlbertPretrainer,
+        model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         keep: int = 5,
         say: Callable[[str], None] = say_on_stderr,
+        content: Callable[[list[keras.Variable]], dict[str, tf.Variable]] = by_name,
     ):
         self._run, self._folder = run, run / CHECKPOINTS
         self._optimizer, self._keep, self._say = optimizer, keep, say
         self._checkpoint = tf.train.Checkpoint(
-            weights=by_name(model.variables), optimizer=by_name(optimizer.variables)
+            weights=content(model.variables), optimizer=content(optimizer.variables)
         )
         self._last_good = -1
 

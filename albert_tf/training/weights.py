@@ -106,6 +106,11 @@ def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
     return {_name(variable): variable.value for variable in variables}
 
 
+def by_position(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
+    """The same for models whose names do not last: Keras numbers the heads that a process has built."""
+    return {f"{position:04}": variable.value for position, variable in enumerate(variables)}
+
+
 def _name(variable: keras.Variable) -> str:
     return variable.path.replace("/", ".")
 
