@@ -1,12 +1,14 @@
 """Commands that write a model in another form: export, convert; and models, the list of names."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
+from albert_tf.pretrained.names import FileDtype, Writable
+from data_prep.tasks.task import Kind
 from export.settings import ExportSettings
 
 
@@ -39,12 +41,9 @@ def convert(
     destination: str,
     /,
     *,
-    to: Literal["tf1", "huggingface", "keras", "kerashub"],
-    dtype: Literal["float32", "float16", "bfloat16"] = "float32",
-    task: Literal[
-        "classification", "regression", "multiple_choice", "question_answering", "token_classification"
-    ]
-    | None = None,
+    to: Writable,
+    dtype: FileDtype = "float32",
+    task: Kind | None = None,
     labels: str = "",
     verify: bool = True,
 ) -> None:

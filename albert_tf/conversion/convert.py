@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.heads import with_classes
-from albert_tf.pretrained.huggingface import Precision, write_huggingface
+from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
+from albert_tf.pretrained.names import FileDtype, Writable
 from albert_tf.pretrained.output_folder import TITLES, Usage, replaced_folder, write_card
 from albert_tf.pretrained.own import MODEL_FILE, write_facts, write_keras
 from albert_tf.pretrained.recognition import read
@@ -21,11 +22,7 @@ from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
-
-Writable = Literal["tf1", "huggingface", "keras", "kerashub"]
-TaskKind = Literal[
-    "classification", "regression", "multiple_choice", "question_answering", "token_classification"
-]
+from data_prep.tasks.task import Kind
 
 
 class _Writer(NamedTuple):
@@ -153,8 +150,8 @@ def convert(
     destination: str | Path,
     to: Writable,
     *,
-    dtype: Precision = "float32",
-    task: TaskKind | None = None,
+    dtype: FileDtype = "float32",
+    task: Kind | None = None,
     labels: Sequence[str] = (),
     verify: bool = True,
 ) -> Conversion:
@@ -203,7 +200,7 @@ def _check_destination(destination: Path) -> None:
 
 
 def _with_task(
-    stored: StoredModel, source: str | Path, to: Writable, task: TaskKind | None, labels: Sequence[str]
+    stored: StoredModel, source: str | Path, to: Writable, task: Kind | None, labels: Sequence[str]
 ) -> StoredModel:
     """The model with its head as the arguments describe it."""
     head = stored.head

@@ -14,8 +14,7 @@ from albert_tf.finetuning.task_data import as_split, numpy_batches
 from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import EVEN_ODDS, Predictions, predictions_of
 from data_prep.errors import InputError
-from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import Example, Problems
+from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
@@ -133,7 +132,7 @@ def examples_of_lines(
         values = _object(line, source) if line_format == "jsonl" else _fields(task, line, line_format, source)
         problems = Problems()
         row = TableRow({**values, "id": str(number)}, source)
-        found = examples_of_rows(task, [row], Columns(), "test", (), problems)
+        found = examples_of_rows([row], Split(task, "test", problems))
         if not found:
             raise InputError(f"Every line must be an example of {task.kind}. {'; '.join(problems.lines())}.")
         examples += found

@@ -3,7 +3,7 @@
 import dataclasses
 import zipfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy, so that safetensors reads and writes it)
 import numpy as np
@@ -12,15 +12,20 @@ import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.heads import Head, head_size, read_weights
-from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, SEQUENCE_HEAD, SPAN_HEAD, TOKEN_HEAD, as_groups
+from albert_tf.pretrained.names import (
+    CONDITIONAL_SPAN_HEAD,
+    SEQUENCE_HEAD,
+    SPAN_HEAD,
+    TOKEN_HEAD,
+    FileDtype,
+    as_groups,
+)
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object, write_json
 from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
-
-Precision = Literal["float32", "float16", "bfloat16"]
 
 _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
@@ -100,7 +105,7 @@ def read_huggingface(folder: Path) -> StoredModel:
     return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head)
 
 
-def write_huggingface(stored: StoredModel, folder: Path, dtype: Precision = "float32") -> list[str]:
+def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "float32") -> list[str]:
     """Writes a directory that `from_pretrained` reads; tied weights are stored once, as Hugging Face does.
 
     Args:

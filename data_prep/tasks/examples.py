@@ -1,10 +1,13 @@
 """The examples of downstream tasks, independent of files, and the problems of unusable rows."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from data_prep.errors import InputError
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.task import Task
 
 _SHOWN_ROWS = 3  # of each kind of problem
 _SHOWN_CHARACTERS = 60
@@ -127,6 +130,35 @@ class Problems:
         """Raises InputError if `strict` is set and there are problems."""
         if strict and self.counts:
             raise InputError(f"--strict allows no problem in the data. Received {'; '.join(self.lines())}.")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split of a task's data, as the readers of all formats need it.
+
+    Attributes:
+      task: its kind determines the type of the examples.
+      name: one of the task's splits. Labels and answers are optional in "test", "test_matched" and so on.
+      problems: collects unusable rows.
+      columns: the names of the columns of own data.
+      labels: the allowed labels; () allows any.
+    """
+
+    task: Task
+    name: str
+    problems: Problems
+    columns: Columns = field(default_factory=Columns)
+    labels: Sequence[str] = ()
+
+    @property
+    def is_test(self) -> bool:
+        """Whether labels are optional and rows with empty texts are kept, since each needs a prediction."""
+        return self.name.startswith("test")
+
+    @property
+    def is_training(self) -> bool:
+        """Whether examples that cannot be learned from are left out."""
+        return self.name == "train"
 
 
 def shown(value: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import Problems, TextExample
+from data_prep.tasks.examples import Split, TextExample
 from data_prep.tasks.tables import TableRow, read_table
 from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, text_examples
@@ -31,29 +31,28 @@ _UNNAMED = {
 }
 
 
-def read_glue(task: Task, path: Path, split: str, problems: Problems) -> list[TextExample]:
+def read_glue(path: Path, split: Split) -> list[TextExample]:
     """The examples of one of GLUE's tasks.
 
     A test set has no labels, and all of its rows are kept, since each needs a prediction. Ids are the file's, else
     the row's number from 0, counting rows that are left out.
 
     Args:
-      task: one of GLUE's.
       path: the folder of all tasks, the task's own folder, or one file.
-      split: one of the task's splits.
-      problems: collects unusable rows.
+      split: of one of GLUE's tasks.
 
     Raises:
       InputError: the file is missing or of another form.
     """
-    file = path if not path.is_dir() else _find_file(task, path, split)
+    task = split.task
+    file = path if not path.is_dir() else _find_file(task, path, split.name)
     columns = _AX_WITH_LABELS if file.name == "diagnostic-full.tsv" else _COLUMNS[task.name]
     if file.name.startswith("msr_paraphrase"):
-        rows = _original_mrpc(file, split, problems)
+        rows = _original_mrpc(file, split)
     else:
         needed = [columns.text_a, *([columns.text_b] if columns.text_b else [])]
-        rows = read_table(file, problems, needed=needed, columns=_UNNAMED.get(task.name))
-    return text_examples(rows, columns, task.kind, task.labels, problems, is_test=split.startswith("test"))
+        rows = read_table(file, split.problems, needed=needed, columns=_UNNAMED.get(task.name))
+    return text_examples(rows, columns, split)
 
 
 def _find_file(task: Task, folder: Path, split: str) -> Path:
@@ -74,10 +73,11 @@ def _find_file(task: Task, folder: Path, split: str) -> Path:
     )
 
 
-def _original_mrpc(file: Path, split: str, problems: Problems) -> Iterator[TableRow]:
+def _original_mrpc(file: Path, split: Split) -> Iterator[TableRow]:
     """Microsoft's own files, which give the development set as a list of pairs of ids."""
+    problems = split.problems
     rows = read_table(file, problems, needed=["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"])
-    if split == "test":
+    if split.is_test:
         for row in rows:
             del row.values["Quality"]
             yield row
@@ -87,5 +87,5 @@ def _original_mrpc(file: Path, split: str, problems: Problems) -> Iterator[Table
         for row in read_table(file.with_name("dev_ids.tsv"), problems, needed=["1", "2"], columns=["1", "2"])
     }
     for row in rows:
-        if ((row.values["#1 ID"], row.values["#2 ID"]) in held_out) == (split == "dev"):
+        if ((row.values["#1 ID"], row.values["#2 ID"]) in held_out) == (split.name == "dev"):
             yield row

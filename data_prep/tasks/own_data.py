@@ -3,7 +3,7 @@
 import itertools
 import json
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,35 +12,23 @@ from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import (
     ChoiceExample,
     Example,
-    Problems,
     QuestionExample,
+    Split,
     TextExample,
     WordsExample,
     shown,
 )
 from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
-from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, as_label, as_number, text_examples
 
 
-def examples_of_rows(
-    task: Task,
-    rows: Iterable[TableRow],
-    columns: Columns,
-    split: str,
-    labels: Sequence[str],
-    problems: Problems,
-) -> list[Example]:
+def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
     """The examples of the rows of any table.
 
     Args:
-      task: its kind determines the type of the examples.
       rows: from a file or a dataset; the first row determines the columns.
-      columns: the names of their columns.
-      split: labels and answers are optional in "test".
-      labels: the allowed labels; () allows any.
-      problems: collects unusable rows.
+      split: the rest that reading them depends on.
 
     Raises:
       InputError: a needed column is missing, or there are no rows.
@@ -48,17 +36,15 @@ def examples_of_rows(
     rows = iter(rows)
     first = next(rows, None)
     if first is None:
-        raise InputError(f"A {split} file must have rows. Received none that is readable.")
+        raise InputError(f"A {split.name} file must have rows. Received none that is readable.")
     rows = itertools.chain([first], rows)
-    is_test = split.startswith("test")
-    if task.kind in ("classification", "regression"):
-        found = _text_columns(columns, first, is_test)
-        return list(text_examples(rows, found, task.kind, labels, problems, is_test=is_test))
-    if task.kind == "multiple_choice":
-        return list(_choices(rows, first, columns, is_test, problems))
-    if task.kind == "question_answering":
-        return list(_questions(task, rows, first, columns, split, problems))
-    return list(_words(rows, first, columns, labels, is_test, problems))
+    if split.task.kind in ("classification", "regression"):
+        return list(text_examples(rows, _text_columns(first, split), split))
+    if split.task.kind == "multiple_choice":
+        return list(_choices(rows, first, split))
+    if split.task.kind == "question_answering":
+        return list(_questions(rows, first, split))
+    return list(_words(rows, first, split))
 
 
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
@@ -79,9 +65,9 @@ def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _text_columns(columns: Columns, first: TableRow, is_test: bool) -> TextColumns:
-    names, source = first.values, first.source
-    find_label = columns.find if is_test else columns.need
+def _text_columns(first: TableRow, split: Split) -> TextColumns:
+    columns, names, source = split.columns, first.values, first.source
+    find_label = columns.find if split.is_test else columns.need
     return TextColumns(
         columns.need("text_a", names, source),
         columns.find("text_b", names, source),
@@ -90,9 +76,8 @@ def _text_columns(columns: Columns, first: TableRow, is_test: bool) -> TextColum
     )
 
 
-def _choices(
-    rows: Iterable[TableRow], first: TableRow, columns: Columns, is_test: bool, problems: Problems
-) -> Iterator[ChoiceExample]:
+def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterator[ChoiceExample]:
+    columns, problems, is_test = split.columns, split.problems, split.is_test
     names, source = first.values, first.source
     passage = columns.find("passage", names, source)
     question = columns.need("question", names, source)
@@ -178,18 +163,11 @@ def as_list(value: Any) -> Any:
     return value
 
 
-def _questions(
-    task: Task,
-    rows: Iterable[TableRow],
-    first: TableRow,
-    columns: Columns,
-    split: str,
-    problems: Problems,
-) -> Iterator[QuestionExample]:
-    names, source = first.values, first.source
+def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterator[QuestionExample]:
+    columns, names, source = split.columns, first.values, first.source
     context = columns.need("context", names, source)
     question = columns.need("question", names, source)
-    answer = (columns.find if split.startswith("test") else columns.need)("answer", names, source)
+    answer = (columns.find if split.is_test else columns.need)("answer", names, source)
     start = columns.find("answer_start", names, source)
     identity = columns.find("id", names, source)
     for number, row in enumerate(rows):
@@ -197,7 +175,7 @@ def _questions(
         try:
             answers, starts = _answers(_value(row, answer), _value(row, start))
         except (TypeError, ValueError, KeyError) as error:
-            problems.add("answer that is neither a text nor a list of texts", row.source, str(error))
+            split.problems.add("answer that is neither a text nor a list of texts", row.source, str(error))
             continue
         example = QuestionExample(
             id=str(number if given is None else given),
@@ -205,11 +183,11 @@ def _questions(
             context=str(row.values.get(context) or ""),
             answers=answers,
             answer_starts=starts,
-            is_impossible=not answers and task.answerable,
+            is_impossible=not answers and split.task.answerable,
         )
         if start is None and "answer_start" not in str(_value(row, answer)):
             example = _with_starts(example)
-        checked = checked_question(example, row.source, task, split, problems)
+        checked = checked_question(example, row.source, split)
         if checked is not None:
             yield checked
 
@@ -246,24 +224,18 @@ def _with_starts(example: QuestionExample) -> QuestionExample:
     return replace(example, answer_starts=starts)
 
 
-def _words(
-    rows: Iterable[TableRow],
-    first: TableRow,
-    columns: Columns,
-    labels: Sequence[str],
-    is_test: bool,
-    problems: Problems,
-) -> Iterator[WordsExample]:
+def _words(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterator[WordsExample]:
+    columns, problems, labels = split.columns, split.problems, split.labels
     names, source = first.values, first.source
     words_column = columns.need("words", names, source)
-    label_column = (columns.find if is_test else columns.need)("word_labels", names, source)
+    label_column = (columns.find if split.is_test else columns.need)("word_labels", names, source)
     for number, row in enumerate(rows):
         words = as_list(row.values.get(words_column))
         if not isinstance(words, list) or not words or not all(isinstance(w, str) and w for w in words):
             problems.add("words that are not a list of texts", row.source, f"received {shown(words)}")
             continue
         given = as_list(_value(row, label_column))
-        if given is None and is_test:
+        if given is None and split.is_test:
             yield WordsExample(str(number), tuple(words))
             continue
         if not isinstance(given, list) or len(given) != len(words):

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import ChoiceExample, Problems, shown
+from data_prep.tasks.examples import ChoiceExample, Split, shown
 from data_prep.tasks.tables import parse_json, read_unpacked
 
 GROUPS = ("middle", "high")
 _LETTERS = "ABCD"
 
 
-def read_race(path: Path, split: str, problems: Problems) -> list[ChoiceExample]:
+def read_race(path: Path, split: Split) -> list[ChoiceExample]:
     """The questions of a split, middle school first, passages in the order of their numbers.
 
     Args:
       path: the folder RACE of the download, with train/middle/*.txt and so on; the folder of one split or of
         one school; or one file.
       split: "train", "dev" or "test".
-      problems: collects unusable passages and questions.
 
     Returns:
       One example for each question. Its id is the passage's, "-" and the question's number from 0:
@@ -32,13 +31,13 @@ def read_race(path: Path, split: str, problems: Problems) -> list[ChoiceExample]
     """
     examples: list[ChoiceExample] = []
     found = False
-    for group, file in _passages(path, split):
+    for group, file in _passages(path, split.name):
         found = True
-        examples += _questions(file, group, split, problems)
+        examples += _questions(file, group, split)
     if not found:
         raise InputError(
-            f"RACE must have passages {path / split}/middle/*.txt and {path / split}/high/*.txt. There are none; "
-            "name the folder RACE of the download with --data_dir."
+            f"RACE must have passages {path / split.name}/middle/*.txt and {path / split.name}/high/*.txt. "
+            "There are none; name the folder RACE of the download with --data_dir."
         )
     return examples
 
@@ -67,20 +66,20 @@ def _number(file: Path) -> tuple[int, str]:
     return int(digits or 0), file.name
 
 
-def _questions(file: Path, group: str, split: str, problems: Problems) -> Iterator[ChoiceExample]:
+def _questions(file: Path, group: str, split: Split) -> Iterator[ChoiceExample]:
     try:
         passage = parse_json(read_unpacked(file))
     except InputError as error:
-        problems.add("passage that cannot be read", str(file), str(error))
+        split.problems.add("passage that cannot be read", str(file), str(error))
         return
     except ValueError as error:
-        problems.add("passage that is not JSON", str(file), str(error))
+        split.problems.add("passage that is not JSON", str(file), str(error))
         return
-    yield from passage_questions(passage, group, split, str(file), f"{group}{file.name}", problems)
+    yield from passage_questions(passage, group, split, str(file), f"{group}{file.name}")
 
 
 def passage_questions(
-    passage: Any, group: str, split: str, source: str, identity: str, problems: Problems
+    passage: Any, group: str, split: Split, source: str, identity: str
 ) -> Iterator[ChoiceExample]:
     """The questions of a passage in RACE's form: a dict with article, questions, options, answers, perhaps id.
 
@@ -93,41 +92,41 @@ def passage_questions(
         identity = str(passage.get("id") or identity)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        problems.add("passage that is not in RACE's form", source, reason)
+        split.problems.add("passage that is not in RACE's form", source, reason)
         return
     for number, (question, choices, answer) in enumerate(rows):
         where = f"{source}, question {number}"
-        label = _label(answer, split, where, problems)
+        label = _label(answer, split, where)
         example = ChoiceExample(f"{identity}-{number}", article, question, choices, label, group)
-        if (label is not None or split == "test") and _is_complete(example, split, where, problems):
+        if (label is not None or split.is_test) and _is_complete(example, split, where):
             yield replace(example, options=tuple(choices))
 
 
-def _label(answer: Any, split: str, source: str, problems: Problems) -> int | None:
+def _label(answer: Any, split: Split, source: str) -> int | None:
     if isinstance(answer, str) and len(answer) == 1 and answer in _LETTERS:
         return _LETTERS.index(answer)
-    if answer is not None or split != "test":
-        problems.add(
+    if answer is not None or not split.is_test:
+        split.problems.add(
             "label outside the set",
             source,
             f"received {shown(answer)}, allowed A, B, C, D",
-            outcome="label ignored" if split == "test" else "left out",
+            outcome="label ignored" if split.is_test else "left out",
         )
     return None
 
 
-def _is_complete(example: ChoiceExample, split: str, source: str, problems: Problems) -> bool:
+def _is_complete(example: ChoiceExample, split: Split, source: str) -> bool:
     """Whether a question has its texts and four options; in a test set these may be empty."""
     options = example.options
     if not isinstance(options, list) or len(options) != len(_LETTERS):
-        problems.add("question without four options", source, f"received {shown(options)}")
+        split.problems.add("question without four options", source, f"received {shown(options)}")
         return False
     texts = (example.passage, example.question, *options)
     if not all(isinstance(text, str) for text in texts):
-        problems.add("question that is not in RACE's form", source, f"received {shown(texts[1:])}")
+        split.problems.add("question that is not in RACE's form", source, f"received {shown(texts[1:])}")
         return False
     if all(text.strip() for text in texts):
         return True
-    outcome = "kept for prediction" if split == "test" else "left out"
-    problems.add("empty text", source, f"received {shown(texts[1:])}", outcome=outcome)
-    return split == "test"
+    outcome = "kept for prediction" if split.is_test else "left out"
+    split.problems.add("empty text", source, f"received {shown(texts[1:])}", outcome=outcome)
+    return split.is_test

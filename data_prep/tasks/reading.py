@@ -10,7 +10,7 @@ from pathlib import Path
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.conll import read_conll
-from data_prep.tasks.examples import Example, Problems
+from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.glue import read_glue
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.race import read_race
@@ -61,12 +61,11 @@ def read_examples(
     known = [name for names in task.splits.values() for name in names]
     if split not in known and not (split in _SPLIT_NAMES and not Path(data).is_dir()):
         raise InputError(f"A split of {task.name} must be one of {', '.join(known)}. Received {split!r}.")
-    columns = columns or Columns()
-    labels = task.labels or labels
+    read = Split(task, split, problems, columns or Columns(), task.labels or labels)
     if is_tfds(os.fspath(data)):
-        examples = read_tfds_examples(task, os.fspath(data), split, problems, columns, labels)
+        examples = read_tfds_examples(os.fspath(data), read)
     else:
-        examples = _read_files(task, Path(data), split, problems, columns, labels)
+        examples = _read_files(Path(data), read)
     if not examples:
         reason = "; ".join(problems.lines()) or "the file has none"
         raise InputError(
@@ -75,27 +74,25 @@ def read_examples(
     return examples
 
 
-def _read_files(
-    task: Task, path: Path, split: str, problems: Problems, columns: Columns, labels: Sequence[str]
-) -> list[Example]:
+def _read_files(path: Path, split: Split) -> list[Example]:
+    task = split.task
     if not path.exists():
-        raise InputError(f"There is no file or folder {path} with the {split} split of {task.name}.")
+        raise InputError(f"There is no file or folder {path} with the {split.name} split of {task.name}.")
     if task.download and table_suffix(path) not in _OWN_SUFFIXES[task.download]:
         if task.download == "glue":
-            return list(read_glue(task, path, split, problems))
+            return list(read_glue(path, split))
         if task.download == "squad":
-            return list(read_squad(task, path, split, problems))
-        return list(read_race(path, split, problems))
-    file = _own_file(path, split) if path.is_dir() else path
+            return list(read_squad(path, split))
+        return list(read_race(path, split))
+    file = _own_file(path, split.name) if path.is_dir() else path
     suffix = table_suffix(file)
     if task.kind == "question_answering" and suffix == ".json":
-        return list(read_squad(task, file, split, problems))
+        return list(read_squad(file, split))
     if task.kind == "token_classification" and suffix in _CONLL_SUFFIXES:
-        return list(read_conll(file, problems, labels=labels, is_test=split == "test"))
+        return list(read_conll(file, split.problems, labels=split.labels, is_test=split.is_test))
     if suffix not in _TABLE_SUFFIXES:
         raise InputError(f"Own data must be a .csv, .tsv or .jsonl file. Received {file}.")
-    rows = read_table(file, problems, quoted=True)
-    return examples_of_rows(task, rows, columns, split, labels, problems)
+    return examples_of_rows(read_table(file, split.problems, quoted=True), split)
 
 
 def _own_file(folder: Path, split: str) -> Path:

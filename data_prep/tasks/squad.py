@@ -7,25 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import Problems, QuestionExample, shown
+from data_prep.tasks.examples import Problems, QuestionExample, Split, shown
 from data_prep.tasks.tables import parse_json, read_unpacked
 from data_prep.tasks.task import Task
 
 
-def read_squad(task: Task, path: Path, split: str, problems: Problems) -> list[QuestionExample]:
+def read_squad(path: Path, split: Split) -> list[QuestionExample]:
     """The questions of a file, in its order.
 
     Args:
-      task: a task of kind question_answering. Unless it is `answerable`, training questions without an answer
-        are left out and reported.
       path: a file, or the folder of train-v1.1.json, dev-v1.1.json and so on.
-      split: "train", "dev" or "test"; only training needs answers.
-      problems: collects unusable questions, and answers that are not at their offset.
+      split: of a task of kind question_answering. Only training needs answers; unless the task is `answerable`,
+        training questions without one are problems. So are answers that are not at their offset.
 
     Raises:
       InputError: the file is missing or not in SQuAD's form.
     """
-    file = path if not path.is_dir() else squad_file(task, path, split)
+    file = path if not path.is_dir() else squad_file(split.task, path, split.name)
     text = read_unpacked(file)
     try:
         content = parse_json(text)
@@ -33,12 +31,12 @@ def read_squad(task: Task, path: Path, split: str, problems: Problems) -> list[Q
         raise InputError(f"SQuAD's files are JSON. {file} is not: {error}.") from None
     examples = []
     seen: set[str] = set()
-    for example, source in _questions(content, file, problems):
+    for example, source in _questions(content, file, split.problems):
         if example.id in seen:
-            problems.add("id that another question has", source, f"received {shown(example.id)}")
+            split.problems.add("id that another question has", source, f"received {shown(example.id)}")
             continue
         seen.add(example.id)
-        checked = checked_question(example, source, task, split, problems)
+        checked = checked_question(example, source, split)
         if checked is not None:
             examples.append(checked)
     return examples
@@ -110,11 +108,9 @@ def _form(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def checked_question(
-    example: QuestionExample, source: str, task: Task, split: str, problems: Problems
-) -> QuestionExample | None:
-    """A question with corrected answer offsets, or None if it is left out and reported to `problems`."""
-    is_training = split == "train"
+def checked_question(example: QuestionExample, source: str, split: Split) -> QuestionExample | None:
+    """A question with corrected answer offsets, or None if it is left out and reported as a problem."""
+    problems, is_training = split.problems, split.is_training
     outcome = "left out" if is_training else "kept for prediction"
     for name, text in (("question", example.question), ("context", example.context)):
         if not text.strip():
@@ -125,7 +121,7 @@ def checked_question(
                 return None
     if example.answers and not example.is_impossible:
         return with_located_answers(example, source, problems, is_training=is_training)
-    if is_training and not (task.answerable and example.is_impossible):
+    if is_training and not (split.task.answerable and example.is_impossible):
         problems.add(
             "question without an answer", f"{source}, question {example.id}", shown(example.question)
         )

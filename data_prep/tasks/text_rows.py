@@ -1,10 +1,10 @@
 """Rows with one or two texts and a label, as examples."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from data_prep.tasks.examples import Problems, TextExample, shown
+from data_prep.tasks.examples import Split, TextExample, shown
 from data_prep.tasks.tables import TableRow
 
 
@@ -17,45 +17,34 @@ class TextColumns(NamedTuple):
     id: str = "index"
 
 
-def text_examples(
-    rows: Iterable[TableRow],
-    columns: TextColumns,
-    kind: str,
-    labels: Sequence[str],
-    problems: Problems,
-    *,
-    is_test: bool,
-) -> list[TextExample]:
-    """The examples of rows. Those without a text or label, or with a label outside the set, go to `problems`.
+def text_examples(rows: Iterable[TableRow], columns: TextColumns, split: Split) -> list[TextExample]:
+    """The examples of rows. Those without a text or label, or with a label outside the set, are problems.
 
     Args:
       rows: from any file.
       columns: the names of their columns.
-      kind: "regression" converts labels to numbers.
-      labels: the allowed labels; () allows any.
-      problems: collects unusable rows.
-      is_test: whether labels are optional and rows with empty texts are kept.
+      split: whose task's kind "regression" converts labels to numbers.
     """
     examples = []
     for number, row in enumerate(rows):
-        text_a, text_b = (_text(row, name, problems, is_test) for name in (columns.text_a, columns.text_b))
+        text_a, text_b = (_text(row, name, split) for name in (columns.text_a, columns.text_b))
         if text_a is None or (text_b is None and columns.text_b):
             continue
         label: str | float | None = None
         value = row.values.get(columns.label)
         if not _is_missing(value):
-            label = _label(value, row.source, kind, labels, problems, is_test)
-            if label is None and not is_test:
+            label = _label(value, row.source, split)
+            if label is None and not split.is_test:
                 continue
-        elif not is_test:
-            problems.add("no label", row.source, f"received {shown(value)} in {columns.label!r}")
+        elif not split.is_test:
+            split.problems.add("no label", row.source, f"received {shown(value)} in {columns.label!r}")
             continue
         identity = row.values.get(columns.id)
         examples.append(TextExample(str(number if identity is None else identity), text_a, text_b, label))
     return examples
 
 
-def _text(row: TableRow, column: str | None, problems: Problems, is_test: bool) -> str | None:
+def _text(row: TableRow, column: str | None, split: Split) -> str | None:
     if column is None:
         return None
     value = row.values.get(column)
@@ -63,20 +52,19 @@ def _text(row: TableRow, column: str | None, problems: Problems, is_test: bool) 
         value = str(value)
     if value and not value.isspace():
         return value
-    outcome = "kept for prediction" if is_test else "left out"
-    problems.add("empty text", row.source, f"received {value!r} in {column!r}", outcome=outcome)
-    return (value or "") if is_test else None
+    outcome = "kept for prediction" if split.is_test else "left out"
+    split.problems.add("empty text", row.source, f"received {value!r} in {column!r}", outcome=outcome)
+    return (value or "") if split.is_test else None
 
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _label(
-    value: Any, source: str, kind: str, labels: Sequence[str], problems: Problems, is_test: bool
-) -> str | float | None:
-    outcome = "label ignored" if is_test else "left out"
-    if kind == "regression":
+def _label(value: Any, source: str, split: Split) -> str | float | None:
+    problems, labels = split.problems, split.labels
+    outcome = "label ignored" if split.is_test else "left out"
+    if split.task.kind == "regression":
         number = as_number(value)
         if number is None:
             problems.add("label that is not a number", source, f"received {shown(value)}", outcome=outcome)

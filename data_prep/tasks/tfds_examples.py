@@ -1,14 +1,13 @@
 """Tasks from tensorflow-datasets instead of a folder: tfds:glue, tfds:squad/v1.1, tfds:race."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import Example, Problems, QuestionExample
+from data_prep.tasks.examples import Example, QuestionExample, Split
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.race import passage_questions
 from data_prep.tasks.squad import checked_question
@@ -30,19 +29,13 @@ _TEXTS = {
 _SPLITS = {"dev": ("validation", "dev", "val"), "train": ("train",), "test": ("test",)}
 
 
-def read_tfds_examples(
-    task: Task, name: str, split: str, problems: Problems, columns: Columns, labels: Sequence[str]
-) -> list[Example]:
+def read_tfds_examples(name: str, split: Split) -> list[Example]:
     """The examples of a split.
 
     Args:
-      task: from `find_task`.
       name: "tfds:NAME/CONFIG"; without CONFIG ("tfds:glue", "tfds:race") the task's own. A trailing ":SPLIT"
         selects a split or slice ("tfds:glue/sst2:train[:10%]").
-      split: one of the task's splits; "dev" is a dataset's "validation".
-      problems: collects unusable examples.
-      columns: for own data, the names of the features.
-      labels: for own data, the allowed labels; () allows any.
+      split: "dev" is a dataset's "validation"; the columns of own data are features.
 
     Raises:
       InputError: the dataset, configuration or split does not exist, or a feature is missing.
@@ -52,13 +45,14 @@ def read_tfds_examples(
         raise InputError(
             f'A dataset must be written "tfds:NAME/CONFIG", for example "tfds:glue". Received {name!r}.'
         )
+    task = split.task
     datasets: tuple[str, ...] = (matched["dataset"],)
     if task.tfds and matched["dataset"] == task.tfds[0].split("/")[0]:
         datasets = task.tfds
     examples: list[Example] = []
     for dataset in datasets:
-        rows = _rows(dataset, matched["split"], split, task)
-        examples += _examples(task, dataset, rows, split, problems, columns, labels)
+        rows = _rows(dataset, matched["split"], split.name, task)
+        examples += _examples(dataset, rows, split)
     return examples
 
 
@@ -110,40 +104,26 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _examples(
-    task: Task,
-    dataset: str,
-    rows: Iterator[TableRow],
-    split: str,
-    problems: Problems,
-    columns: Columns,
-    labels: Sequence[str],
-) -> list[Example]:
+def _examples(dataset: str, rows: Iterator[TableRow], split: Split) -> list[Example]:
+    task = split.task
     if task.is_own_data:
-        return examples_of_rows(task, rows, columns, split, labels, problems)
+        return examples_of_rows(rows, split)
     if task.kind == "question_answering":
-        return [example for row in rows for example in _question(task, row, split, problems)]
+        return [example for row in rows for example in _question(row, split)]
     if task.kind == "multiple_choice":
         group = dataset.split(":")[0].rpartition("/")[2]
         return [
             example
             for row in rows
             for example in passage_questions(
-                {**row.values, "id": row.values.get("example_id")},
-                group,
-                split,
-                row.source,
-                row.source,
-                problems,
+                {**row.values, "id": row.values.get("example_id")}, group, split, row.source, row.source
             )
         ]
     text_a, text_b = _TEXTS.get(task.name, ("sentence1", "sentence2"))
-    found = TextColumns(text_a, text_b, "label", "idx")
-    is_test = split.startswith("test")
-    return list(text_examples(rows, found, task.kind, task.labels, problems, is_test=is_test))
+    return list(text_examples(rows, TextColumns(text_a, text_b, "label", "idx"), split))
 
 
-def _question(task: Task, row: TableRow, split: str, problems: Problems) -> Iterator[QuestionExample]:
+def _question(row: TableRow, split: Split) -> Iterator[QuestionExample]:
     values = row.values
     try:
         example = QuestionExample(
@@ -156,8 +136,9 @@ def _question(task: Task, row: TableRow, split: str, problems: Problems) -> Iter
         )
     except (KeyError, TypeError) as error:
         raise InputError(
-            f"{task.name} must have the features id, question, context and answers. {row.source} lacks {error}."
+            f"{split.task.name} must have the features id, question, context and answers. "
+            f"{row.source} lacks {error}."
         ) from None
-    checked = checked_question(example, row.source, task, split, problems)
+    checked = checked_question(example, row.source, split)
     if checked is not None:
         yield checked
