@@ -13,7 +13,7 @@ from albert_cli.commands import data, formats, lab, predictions, training
 app = App(
     name="albert",
     help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, finetune, "
-    "predict, evaluate, ensemble, submission, plot, convert, models, export, lab.",
+    "predict, evaluate, ensemble, submission, plot, convert, publish, models, export, lab.",
     default_parameter=program.FLAGS,
     help_format="plaintext",
     version_flags=["--version"],
@@ -30,6 +30,7 @@ COMMANDS = (
     training.plot,
     formats.export,
     formats.convert,
+    formats.publish,
     formats.models,
     predictions.evaluate,
     predictions.ensemble,

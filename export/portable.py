@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from albert_tf.conversion.verification import random_inputs
 from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
+from albert_tf.pretrained.card import markdown_table
 from albert_tf.pretrained.loading import Pretrained
-from albert_tf.pretrained.output_folder import markdown_table
 from data_prep.errors import InputError
 from export.encoder import TEXT_INPUTS
 

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_outputs
 from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained
-from albert_tf.pretrained.output_folder import CARD_FILE, Usage, replaced_folder, write_card, written_by
+from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.training.run_files import CONFIG_FILE

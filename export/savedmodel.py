@@ -11,8 +11,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_outputs
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained.card import markdown_table
 from albert_tf.pretrained.names import OPTIONAL_PARTS
-from albert_tf.pretrained.output_folder import markdown_table
 from albert_tf.pretrained.savedmodels import WEIGHTS
 from albert_tf.pretrained.weights import variables_by_name
 

@@ -1,4 +1,4 @@
-"""Commands that write a model in another form: export, convert; and models, the list of names."""
+"""Commands that write a model in another form or place: export, convert, publish; and the list of names."""
 
 from typing import Annotated
 
@@ -81,6 +81,41 @@ def convert(
     if result.comparison:
         print_message(result.comparison.describe())
     print(destination)
+
+
+def publish(
+    folder: str,
+    address: str,
+    /,
+    *,
+    license: str = "",  # noqa: A002 - the Hub's name
+    language: str = "",
+    tags: str = "",
+    private: bool = False,
+) -> None:
+    """Upload what `albert convert` or `albert export` wrote to the Hugging Face Hub.
+
+    The repository is created if it does not exist. The token is that of `hf auth login`, or HF_TOKEN. For example:
+
+      albert convert runs/sst-2 sst2_hf --to=huggingface
+
+      albert publish sst2_hf hf://me/albert-sst2 --license=apache-2.0 --language=en
+
+    Args:
+      folder: with its README.md, to which the metadata of the following flags are added.
+      address: hf://OWNER/NAME.
+      license: its identifier on the Hub, such as apache-2.0.
+      language: of the text that the model is for, such as en; several are separated by commas.
+      tags: further tags beside albert and albert_tf, separated by commas.
+      private: whether a new repository is private.
+    """
+    import_tensorflow()
+    from albert_tf.conversion.publication import publish as publish_folder
+
+    names = [[name.strip() for name in flag.split(",") if name.strip()] for flag in (language, tags)]
+    print(
+        publish_folder(folder, address, license=license, languages=names[0], tags=names[1], private=private)
+    )
 
 
 def models() -> None:

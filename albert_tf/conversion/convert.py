@@ -11,11 +11,12 @@ from typing import NamedTuple
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
 from albert_tf.finetuning.preprocessor import QuestionPreprocessor
 from albert_tf.finetuning.task_models import TASK_MODELS
+from albert_tf.pretrained.card import LIBRARIES, TITLES, Usage, write_card
 from albert_tf.pretrained.heads import with_classes
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.names import FileDtype, Writable
-from albert_tf.pretrained.output_folder import TITLES, Usage, replaced_folder, write_card
+from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.own import MODEL_FILE, write_facts, write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
@@ -186,7 +187,8 @@ def convert(
         comparison = _verified(stored, read(aside), to, rounded) if verify else None
         label = f"weights in {dtype}" if rounded else "verified"
         check = comparison.describe(label) if comparison else "not verified (--noverify)"
-        usage = Usage(TITLES[to], "albert convert", _example(to, stored))
+        library = LIBRARIES.get(to, "albert_tf")
+        usage = Usage(TITLES[to], "albert convert", _example(to, stored), library=library)
         write_card(aside, source, stored, usage, notes, check)
     missing = [part for part in stored.missing if part == "pooler" or not stored.head]
     absent = (f"not in the source: {', '.join(missing)}",) if missing else ()

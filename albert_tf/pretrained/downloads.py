@@ -44,7 +44,7 @@ def download(address: str) -> Path:
     """
     scheme, _, rest = address.partition("://")
     if scheme == "hf":
-        return _download_from_hub(address, *_repository(address))
+        return _download_from_hub(address, *repository_of(address))
     if scheme in ("https", "http"):
         return _download_archive(address)
     if scheme == "kaggle":
@@ -56,7 +56,7 @@ def is_cached(address: str) -> bool:
     """Whether the cache of huggingface_hub holds the weights of `hf://OWNER/NAME`."""
     import huggingface_hub
 
-    repository, _ = _repository(address)
+    repository, _ = repository_of(address)
     files = ("model.safetensors", "pytorch_model.bin")
     return any(isinstance(huggingface_hub.try_to_load_from_cache(repository, file), str) for file in files)
 
@@ -68,11 +68,24 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "albert_tf")
 
 
-def _repository(address: str) -> tuple[str, str | None]:
-    """Repository and revision of an address on the Hub."""
+def hub_failures() -> tuple[type[Exception], ...]:
+    """What huggingface_hub raises if the Hub cannot be reached or refuses."""
+    from huggingface_hub import errors
+
+    # The HTTP library underneath has errors of its own, and differs between releases.
+    http_errors = cast(tuple[type[Exception], ...], errors.HfHubHTTPError.__bases__)
+    return (OSError, errors.HFValidationError, *http_errors)
+
+
+def repository_of(address: str) -> tuple[str, str | None]:
+    """Repository and revision of an address on the Hub.
+
+    Raises:
+      InputError: it is not one.
+    """
     repository, _, revision = address.removeprefix("hf://").partition("@")
     owner, _, name = repository.partition("/")
-    if not owner or not name or "/" in name:
+    if not address.startswith("hf://") or not owner or not name or "/" in name:
         raise InputError(f"An address on the Hub is hf://OWNER/NAME. Received {address}.")
     return repository, revision or None
 
@@ -80,11 +93,6 @@ def _repository(address: str) -> tuple[str, str | None]:
 def _download_from_hub(address: str, repository: str, revision: str | None) -> Path:
     """HF_ENDPOINT, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE mean what they mean to huggingface_hub."""
     import huggingface_hub
-    from huggingface_hub import errors
-
-    # The HTTP library underneath has errors of its own, and differs between releases.
-    http_errors = cast(tuple[type[Exception], ...], errors.HfHubHTTPError.__bases__)
-    failures: tuple[type[Exception], ...] = (OSError, errors.HFValidationError, *http_errors)
 
     def snapshot(patterns: list[str]) -> Path:
         return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
@@ -93,7 +101,7 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
         folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
         if not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
             folder = snapshot(_HUB_FILES + _OLD_HUB_WEIGHTS)
-    except failures as error:
+    except hub_failures() as error:
         command = f"`hf download {repository} --local-dir={repository.split('/')[1]}`"
         _fail(address, error, f"run {command} elsewhere and name the folder", "HF_HOME")
     return folder

@@ -1,30 +1,13 @@
-"""The folder that a conversion or an export writes: complete or absent, with a README.md on its files."""
+"""A folder that a conversion or an export writes: complete, or absent."""
 
 import contextlib
-import hashlib
-import importlib.metadata
 import shutil
-import textwrap
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.pretrained.stored import Format, StoredModel
-from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE
 from data_prep.errors import InputError
 from data_prep.files import check_local
-
-CARD_FILE = "README.md"
-TITLES: dict[Format, str] = {
-    "tf1": "TF1 checkpoint of google-research/albert",
-    "huggingface": "Hugging Face directory",
-    "kerashub": "KerasHub preset",
-    "garden": "TF2 SavedModel of Model Garden",
-    "run": "checkpoint of an albert_tf run",
-    "keras": "Keras file of albert_tf",
-    "export": "SavedModel of albert_tf",
-}
 
 
 @contextlib.contextmanager
@@ -56,119 +39,3 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
         shutil.rmtree(before, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class Usage:
-    """The parts of a README.md that depend on what was written.
-
-    Attributes:
-      title: the kind of files.
-      command: the command that wrote them.
-      example: Python that uses them in their folder.
-      interface: a section on inputs and outputs, if the example does not show them.
-    """
-
-    title: str
-    command: str
-    example: str
-    interface: str | None = None
-
-
-def write_card(
-    folder: Path, source: str | Path, stored: StoredModel, usage: Usage, notes: Sequence[str], check: str
-) -> None:
-    """Writes README.md.
-
-    Args:
-      folder: the folder of the files.
-      source: the model as the user named it.
-      stored: the model as it was read.
-      usage: how to use the files.
-      notes: sentences on the model or the files.
-      check: what was compared, and the difference.
-    """
-    sections = [
-        f"# ALBERT: {usage.title}\n\n{written_by(usage.command)} of albert_tf {_library_version()}.",
-        f"## Model\n\n{_model_summary(stored)}"
-        + "".join(f"\n- {note}" for note in notes)
-        + f"\n\n{markdown_table(('field', 'value'), stored.config.to_dict().items())}",
-        f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(stored)}.\n\n"
-        + markdown_table(("file", "bytes", "sha256"), _source_files(source, stored))
-        + f"\n\nSHA-256 of the weights, the same in every format: `{weights_hash(stored)}`.",
-        f"## Check\n\n{check[0].upper()}{check[1:]}.",
-        *([usage.interface] if usage.interface else []),
-        f"## Use\n\n```python\n{textwrap.dedent(usage.example).strip()}\n```\n",
-    ]
-    (folder / CARD_FILE).write_text("\n\n".join(sections), encoding="utf-8")
-
-
-def written_by(command: str) -> str:
-    """How a README.md begins, by which the folders that a command wrote are recognized."""
-    return f"Written by `{command}`"
-
-
-def markdown_table(header: tuple[str, ...], rows: Iterable[Sequence]) -> str:
-    """A table in Markdown."""
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-def weights_hash(stored: StoredModel) -> str:
-    """SHA-256 over our names and the float32 bytes, in the order of the names."""
-    digest = hashlib.sha256()
-    for name, array in sorted(stored.all_weights.items()):
-        digest.update(name.encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
-def _model_summary(stored: StoredModel) -> str:
-    parameters = sum(array.size for array in stored.all_weights.values())
-    parts = ["encoder", *stored.parts, *([stored.head.describe()] if stored.head else [])]
-    summary = f"{parameters:,} parameters: {', '.join(parts)}."
-    if stored.vocabulary is None:
-        return f"{summary} No vocabulary."
-    kinds = {"sentencepiece": "a SentencePiece model", "wordpiece": "a WordPiece vocab.txt"}
-    count = stored.vocabulary.count_pieces()
-    normalization = stored.vocabulary.normalization
-    case = "lower-cased" if normalization.do_lower_case else "cased"
-    case += ", with accents" if normalization.keep_accents else ""
-    return f"{summary} Vocabulary: {kinds[stored.vocabulary.kind]} of {count:,} pieces, {case}."
-
-
-def _library_version() -> str:
-    try:
-        return importlib.metadata.version("albert-tf")
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout that was never installed
-        return "(not installed)"
-
-
-def _revision(stored: StoredModel) -> str:
-    """The commit, which names the folder in the Hub's cache."""
-    return f" at commit {stored.path.name}" if stored.path.parent.name == "snapshots" else ""
-
-
-def _source_files(source: str | Path, stored: StoredModel) -> list[tuple[str, str, str]]:
-    """Name, size and hash of each source file: of the archive, or of the weights and the files beside them."""
-    if Path(source).is_file():
-        files = [Path(source)]
-    elif stored.path.is_dir():
-        files = [path for path in stored.path.rglob("*") if path.is_file()]
-        files = [path for path in files if not _is_hidden(path.relative_to(stored.path))]
-    else:
-        folder = stored.path.parent
-        files = list(folder.glob(f"{stored.path.name}*"))
-        if folder.name == CHECKPOINTS:
-            files += folder.parent.glob(MANIFEST_FILE)
-    return [(path.name, f"{path.stat().st_size:,}", _file_hash(path)) for path in sorted(files)]
-
-
-def _is_hidden(path: Path) -> bool:
-    """Whether a file belongs to a clone's .git, above all."""
-    return any(part.startswith(".") for part in path.parts)
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

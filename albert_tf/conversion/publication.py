@@ -1,0 +1,93 @@
+"""`albert publish`: the folder of a conversion or an export becomes a repository on the Hugging Face Hub."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from albert_tf.pretrained.card import CARD_FILE, written_by
+from albert_tf.pretrained.downloads import hub_failures, repository_of
+from data_prep.errors import InputError, first_line
+from data_prep.files import read_text
+
+
+def publish(
+    folder: str | Path,
+    address: str,
+    *,
+    license: str = "",  # noqa: A002 - the Hub's name
+    languages: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    private: bool = False,
+) -> str:
+    """Uploads a folder in one commit; the repository is created if need be. The folder stays as it is.
+
+    HF_ENDPOINT and HF_TOKEN mean what they mean to huggingface_hub.
+
+    Args:
+      folder: what `albert convert` or `albert export` wrote.
+      address: hf://OWNER/NAME.
+      license: its identifier on the Hub, for example "apache-2.0".
+      languages: of the text that the model is for, as ISO 639 codes.
+      tags: further tags beside "albert".
+      private: whether a new repository is private.
+
+    Returns:
+      The web address of the commit.
+
+    Raises:
+      InputError: the folder or the address is something else, or the Hub cannot be reached or refuses.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+
+    folder = Path(folder)
+    repository, revision = repository_of(address)
+    if revision:
+        raise InputError(
+            f"An address to publish at is hf://OWNER/NAME, without a revision. Received {address}."
+        )
+    card = _card(folder, license, languages, tags).encode()
+    files = {
+        str(path.relative_to(folder)): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+    contents = {name: card if name == CARD_FILE else str(path) for name, path in files.items()}
+    operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
+    api = HfApi()
+    try:
+        api.create_repo(repository, private=private, exist_ok=True)
+        commit = api.create_commit(repository, operations, commit_message="Upload by albert publish")
+    except ValueError as error:  # the metadata, or the name of the repository
+        raise InputError(
+            f"{folder} cannot be published at {address}: {' '.join(str(error).split())}"
+        ) from None
+    except hub_failures() as error:
+        raise InputError(
+            f"{folder} cannot be published at {address}: {first_line(error).rstrip('.')}. The Hub needs a token "
+            "that may write there: `hf auth login`, or the environment variable HF_TOKEN."
+        ) from None
+    return str(commit.commit_url)
+
+
+def _card(folder: Path, license_name: str, languages: Sequence[str], tags: Sequence[str]) -> str:
+    """The folder's README.md with the user's metadata.
+
+    Raises:
+      InputError: `albert convert` and `albert export` have not written the folder.
+    """
+    from huggingface_hub import ModelCard
+
+    path = folder / CARD_FILE
+    text = read_text(path) if path.is_file() else ""
+    if not any(written_by(f"albert {command}") in text for command in ("convert", "export")):
+        raise InputError(
+            "A folder to publish must be one that `albert convert` or `albert export` wrote, with its "
+            f"{CARD_FILE}. Received {folder}; `albert convert {folder} NEW_FOLDER --to=huggingface` writes one "
+            "from a model."
+        )
+    card = ModelCard(text, ignore_metadata_errors=True)
+    if license_name:
+        card.data["license"] = license_name
+    if languages:
+        card.data["language"] = list(languages)
+    card.data["tags"] = list(dict.fromkeys([*(card.data.get("tags") or ()), *tags]))
+    return str(card)

@@ -1,0 +1,161 @@
+"""`albert publish`, with a local server that takes uploads as the Hub does."""
+
+import base64
+import http.server
+import json
+from pathlib import Path
+
+import pytest
+
+from albert_tf.conversion.convert import convert
+from albert_tf.pretrained.tf1 import write_tf1
+from tests.albert_tf.pretrained.processes import run_python, serving
+from tests.albert_tf.pretrained.random_models import CONFIGS, random_stored
+
+PUBLISH = """
+    import json, sys
+    from albert_cli.cli import main
+    for arguments in json.loads(sys.argv[1]):
+        print("status", main(["publish", *arguments]))
+"""
+
+
+class Hub(http.server.ThreadingHTTPServer):
+    """Repositories that need a token: name -> file -> content."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.repositories: dict[str, dict[str, bytes]] = {}
+        self.private: dict[str, bool] = {}
+        self.large: dict[str, bytes] = {}  # by SHA-256
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    server: Hub
+
+    def do_POST(self):
+        hub, parts = self.server, self.path.split("?")[0].strip("/").split("/")
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/api/validate-yaml":
+            bad = "no license" in json.loads(content)["content"]
+            errors = [{"message": '"license" must be one of a list'}] if bad else []
+            self.answer(400 if bad else 200, {"errors": errors, "warnings": []})
+        elif self.headers.get("Authorization") != "Bearer secret":
+            self.answer(401, {"error": "Invalid username or password."})
+        elif self.path == "/api/repos/create":
+            request = json.loads(content)
+            name = (
+                f"{request['organization']}/{request['name']}"
+                if "organization" in request
+                else request["name"]
+            )
+            known = name in hub.repositories
+            hub.repositories.setdefault(name, {})
+            hub.private.setdefault(name, request.get("private") or request.get("visibility") == "private")
+            self.answer(409 if known else 200, {"url": f"{hub.address}/{name}", "name": name})
+        elif "preupload" in parts:
+            files = json.loads(content)["files"]
+            modes = ["lfs" if file["path"].endswith(".safetensors") else "regular" for file in files]
+            names = [file["path"] for file in files]
+            modes_of = [
+                {"path": name, "uploadMode": mode, "shouldIgnore": False}
+                for name, mode in zip(names, modes, strict=True)
+            ]
+            self.answer(200, {"files": modes_of})
+        elif parts[-1] == "batch":
+            objects = json.loads(content)["objects"]
+            upload = [
+                {**each, "actions": {"upload": {"href": f"{hub.address}/large/{each['oid']}"}}}
+                for each in objects
+            ]
+            self.answer(200, {"transfer": "basic", "objects": upload})
+        elif "commit" in parts:
+            for line in content.decode().splitlines():
+                change = json.loads(line)
+                value = change["value"]
+                if change["key"] == "file":
+                    hub.repositories["/".join(parts[2:4])][value["path"]] = base64.b64decode(value["content"])
+                elif change["key"] == "lfsFile":
+                    hub.repositories["/".join(parts[2:4])][value["path"]] = hub.large[value["oid"]]
+            url = f"{hub.address}/{'/'.join(parts[2:4])}/commit/1"
+            self.answer(200, {"commitUrl": url, "commitOid": "1", "success": True})
+
+    def do_PUT(self):
+        self.server.large[self.path.split("/")[-1]] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(200, {})
+
+    def do_GET(self):
+        self.answer(401, {"error": "Invalid username or password."})
+
+    def answer(self, status: int, content: dict) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub():
+    server = Hub()
+    with serving(server):
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A Hugging Face directory that `albert convert` wrote."""
+    (tmp_path / "tf1").mkdir()
+    write_tf1(random_stored(CONFIGS["one group"]), tmp_path / "tf1")
+    convert(tmp_path / "tf1", tmp_path / "hf", "huggingface", verify=False)
+    return tmp_path / "hf"
+
+
+def publish(hub: Hub, home: Path, *commands: list, token: str | None = "secret") -> list[str]:
+    environment = {"HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    environment |= {"NO_PROXY": "127.0.0.1", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": token or ""}
+    arguments = json.dumps([[str(part) for part in command] for command in commands])
+    return run_python(PUBLISH, Path.cwd(), arguments, **environment).splitlines()
+
+
+@pytest.mark.slow
+def test_publishing(hub, folder, tmp_path):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / ".cache").write_text("not to be published")
+    flags = ["--license=apache-2.0", "--language=de,en", "--tags=news", "--private"]
+    lines = publish(
+        hub,
+        tmp_path / "home",
+        [folder, "hf://me/tiny", *flags],
+        [folder, "hf://me/tiny", "--license=mit"],  # again
+        [folder, "hf://me/other", "--license=no license"],
+        [tmp_path / "tf1", "hf://me/tiny"],
+        [folder, "hf://tiny"],
+        [folder, "hf://me/tiny@main"],
+    )
+    assert [line for line in lines if line.startswith("status")] == ["status 0"] * 2 + ["status 2"] * 4
+    assert lines[0] == f"{hub.address}/me/tiny/commit/1"
+    published = hub.repositories["me/tiny"]
+    assert hub.private == {"me/tiny": True, "me/other": False}
+    assert {**published, "README.md": before["README.md"]} == before
+    card = published["README.md"].decode()
+    metadata, text = card.removeprefix("---\n").split("\n---\n", 1)
+    assert text.strip() == before["README.md"].decode().split("\n---\n", 1)[1].strip()
+    assert {"license: mit", "library_name: transformers", "pipeline_tag: fill-mask"} <= set(
+        metadata.splitlines()
+    )
+    assert not hub.repositories["me/other"]
+
+
+@pytest.mark.slow
+def test_a_token_is_needed(hub, folder, tmp_path):
+    assert publish(hub, tmp_path / "home", [folder, "hf://me/tiny"], token=None) == ["status 2"]
+    assert not hub.repositories
