@@ -17,7 +17,7 @@ from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
-from data_prep.tasks.columns import Columns
+from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task
@@ -123,7 +123,7 @@ def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evalu
             for batch in numpy_batches(split, _BATCH)
         )
         rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(task, split, rows, model.labels, max_answer_length=1)
+        predictions = predictions_of(task, split, rows, model, max_answer_length=1)
         return metrics_of(task, [split], [predictions])[metric]
 
     left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""
@@ -136,7 +136,8 @@ def _task(model: TaskModel, run_folder: Path) -> tuple[Task, Columns]:
     if not path.exists():
         return task_of(model), Columns()
     settings = read_json_object(path)
-    return find_task(settings["task"]), Columns.named(settings["column_names"])
+    separator = settings.get("label_separator", LABEL_SEPARATOR)
+    return find_task(settings["task"]), Columns.named(settings["column_names"], separator)
 
 
 def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
 from data_prep.errors import InputError
+from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 
 
 def predict(
@@ -51,6 +52,7 @@ def evaluate(
     gold: str,
     null_odds: str | None = None,
     na_prob_thresh: float = 1.0,
+    label_separator: str = LABEL_SEPARATOR,
 ) -> None:
     """Print the official metrics of a file of predictions as a JSON object; needs no model.
 
@@ -64,19 +66,27 @@ def evaluate(
     Args:
       task: a task of albert finetune, or glue for a folder with CoLA.tsv, SST-2.tsv and so on.
       predictions: GLUE's TSV with the header index and prediction; SQuAD's predictions.json; for multiple choice a
-        JSON object of letters by id; for token classification one of lists of labels, or CoNLL's columns.
+        JSON object of letters by id; for multi-label and token classification one of lists of labels; or CoNLL's
+        columns.
       gold: the file with the correct labels, or the folder of the task's download, whose dev set is used.
       null_odds: for SQuAD 2.0, null_odds.json; adds the best thresholds and their scores.
       na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
+      label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
     """
     from albert_tf.evaluation.scores import score_predictions
     from data_prep.tasks.examples import Problems
 
-    problems = Problems()
+    problems, columns = Problems(), Columns(label_separator=label_separator)
     odds = Path(null_odds) if null_odds else None
     try:
         metrics = score_predictions(
-            task, Path(predictions), Path(gold), problems, null_odds=odds, na_prob_thresh=na_prob_thresh
+            task,
+            Path(predictions),
+            Path(gold),
+            problems,
+            null_odds=odds,
+            na_prob_thresh=na_prob_thresh,
+            columns=columns,
         )
     finally:
         print_notes(problems.lines())

@@ -1,5 +1,6 @@
 """The metrics of tasks with classes, numbers, options and labelled words, by scikit-learn, scipy and seqeval."""
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 from sklearn import metrics
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from albert_tf.evaluation.run_predictions import Probabilities
 from data_prep.errors import InputError
@@ -35,12 +37,13 @@ def task_metrics(
     Args:
       task: determines the metrics.
       predictions: for each example a class (its name or number), a number in regression, an option in multiple
-        choice, or a sequence of labels in token classification.
+        choice, or a sequence of labels in multi-label and token classification.
       labels: likewise.
       groups: of each example, such as RACE's "middle" and "high" or MNLI's "m" and "mm"; adds accuracy_GROUP.
 
     Returns:
-      The task's metrics, and accuracy except in regression. Token classification adds precision and recall.
+      The task's metrics, and accuracy except in regression; in multi-label classification the share of examples
+      all of whose labels are right. Token classification adds precision and recall.
 
     Raises:
       InputError: seqeval is needed and not installed.
@@ -57,6 +60,8 @@ def task_metrics(
         }
     if task.kind == "token_classification":
         return words_metrics(predictions, labels)
+    if task.kind == "multi_label_classification":
+        return label_set_metrics(predictions, labels)
     predicted, expected = [str(label) for label in predictions], [str(label) for label in labels]
     result = {name: _CLASS_METRICS[name](predicted, expected) for name in ("accuracy", *task.metrics)}
     for group in sorted(set(groups or ())):
@@ -64,6 +69,46 @@ def task_metrics(
         right = sum(predicted[i] == expected[i] for i in members)
         result[f"accuracy_{group}"] = right / len(members)
     return result
+
+
+def label_set_metrics(
+    predictions: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Accuracy of whole sets of labels, and F1 over all labels together (micro) and as their mean (macro)."""
+    names = sorted({name for some in (*labels, *predictions) for name in some})
+    # Two more columns, of zeros: scikit-learn takes arrays of one column for two classes.
+    as_array = MultiLabelBinarizer(classes=[*range(2), *names]).fit([])
+    expected, predicted = as_array.transform(labels), as_array.transform(predictions)
+    f1 = functools.partial(
+        metrics.f1_score, expected, predicted, labels=range(2, 2 + len(names)), zero_division=0
+    )
+    return {
+        "accuracy": float(metrics.accuracy_score(expected, predicted)),
+        "micro_f1": float(f1(average="micro")) if names else 0.0,
+        "macro_f1": float(f1(average="macro")) if names else 0.0,
+    }
+
+
+def best_thresholds(parts: Sequence[Probabilities]) -> tuple[float, ...]:
+    """For each class the probability from which on examples have it, with the best F1 over all parts together.
+
+    A threshold lies in the middle between two examples; 0.5 for a class that no example has.
+    """
+    probabilities = np.array([value for part in parts for value in part.values])
+    labels = [label for part in parts for label in part.labels or ()]
+    return tuple(
+        _best_threshold(scores, np.array([name in names for names in labels]))
+        for name, scores in zip(parts[0].classes, probabilities.T, strict=True)
+    )
+
+
+def _best_threshold(scores: np.ndarray, expected: np.ndarray) -> float:
+    if not expected.any():
+        return 0.5
+    precision, recall, thresholds = metrics.precision_recall_curve(expected, scores)  # at each score, rising
+    f1 = 2 * precision * recall / np.maximum(precision + recall, np.finfo(np.float64).tiny)
+    best = int(np.argmax(f1[:-1]))
+    return float((thresholds[best] + (thresholds[best - 1] if best else 0.0)) / 2)
 
 
 def words_metrics(predictions: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> dict[str, float]:

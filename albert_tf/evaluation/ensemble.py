@@ -148,7 +148,7 @@ def _question_metrics(
 
 
 def average(members: Mapping[str, Probabilities]) -> Probabilities:
-    """The mean of the members' probabilities, or of their numbers in regression.
+    """The mean of the members' probabilities and thresholds, or of their numbers in regression.
 
     Args:
       members: name -> predictions for the same examples.
@@ -173,7 +173,8 @@ def average(members: Mapping[str, Probabilities]) -> Probabilities:
         np.mean(values, axis=0)
         for values in zip(*(member.values for member in members.values()), strict=True)
     )
-    return Probabilities(first.ids, first.classes, values, first.labels, first.groups)
+    thresholds = tuple(np.mean([member.thresholds for member in members.values()], axis=0).tolist())
+    return Probabilities(first.ids, first.classes, values, first.labels, first.groups, thresholds)
 
 
 def average_answers(members: Mapping[str, SquadPredictions]) -> SquadPredictions:

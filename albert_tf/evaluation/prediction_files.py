@@ -37,14 +37,14 @@ def write_predictions(folder: Path, name: str, kind: Kind, predictions: Mapping[
     Args:
       folder: an existing folder.
       name: the file's name without its suffix.
-      kind: the task's. Multiple choice (letters) and token classification (lists of labels) become a JSON object,
-        everything else a TSV.
+      kind: the task's. Multiple choice (letters), multi-label and token classification (lists of labels) become a
+        JSON object, everything else a TSV.
       predictions: by id.
 
     Returns:
       The file.
     """
-    if kind in ("multiple_choice", "token_classification"):
+    if kind in ("multiple_choice", "multi_label_classification", "token_classification"):
         path = folder / f"{name}.json"
         write_json(path, predictions)
     else:
@@ -68,6 +68,8 @@ def read_predictions(task: Task, path: Path) -> dict[str, Any]:
         return dict(read_letters(path, len(task.labels) or len(string.ascii_uppercase)))
     if task.kind == "token_classification":
         return dict(read_word_labels(path))
+    if task.kind == "multi_label_classification":
+        return dict(read_label_lists(path))
     return dict(read_labels(path, task.labels))
 
 
@@ -168,22 +170,29 @@ def read_letters(path: Path, count: int = 26) -> dict[str, str]:
     return _read_object(path, letter)
 
 
+def read_label_lists(path: Path) -> dict[str, list[str]]:
+    """The labels of each text, or of each sentence's words, from a JSON object.
+
+    Raises:
+      InputError: it is not a JSON object of lists of texts.
+    """
+
+    def label_list(value: Any, source: str) -> list[str]:
+        if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+            raise InputError(f"Labels must be a list of texts. Received {shown(value)} for {source}.")
+        return value
+
+    return _read_object(path, label_list)
+
+
 def read_word_labels(path: Path) -> dict[str, list[str]]:
     """Token classification: the labels of each sentence's words, from a JSON object or CoNLL's last column.
 
     Raises:
       InputError: it is not a JSON object of lists of texts, or a word has no label.
     """
-
-    def word_labels(value: Any, source: str) -> list[str]:
-        if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
-            raise InputError(
-                f"The labels of a sentence must be a list of texts. Received {shown(value)} for {source}."
-            )
-        return value
-
     if path.suffix == ".json":
-        return _read_object(path, word_labels)
+        return read_label_lists(path)
     problems = Problems()
     sentences = read_conll(path, problems)
     if problems.counts:

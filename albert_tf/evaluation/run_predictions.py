@@ -2,7 +2,8 @@
 
 RUN/SPLIT_probabilities.jsonl has a line for each example: {"id": "7", "classes": ["0", "1"], "probabilities":
 [0.9, 0.1], "label": "0"}. In regression "score" replaces classes and probabilities; in token classification
-probabilities and label are lists with one element for each word. Question answering has instead
+probabilities and label are lists with one element for each word; in multi-label classification label is a list and
+thresholds has a number for each class. Question answering has instead
 RUN/SPLIT_nbest_predictions.json, and RUN/SPLIT_null_odds.json for SQuAD 2.0. RUN/SPLIT_predictions.tsv or .json
 has the predictions in the form that the task's benchmark takes.
 """
@@ -31,8 +32,10 @@ class Probabilities:
       ids: N ids of the examples.
       classes: the names of the C classes, letters in multiple choice; () in regression.
       values: N float arrays: probabilities (C,), or (W, C) for W words, or a number () in regression.
-      labels: N correct labels: the name of a class, the names for W words, or a number; None if unknown.
+      labels: N correct labels: the name of a class, several names, the names for W words, or a number; None if
+        unknown.
       groups: N names such as "middle" and "high" in RACE; None without groups.
+      thresholds: in multi-label classification the probability from which on an example has each class.
     """
 
     ids: tuple[str, ...]
@@ -40,11 +43,23 @@ class Probabilities:
     values: tuple[np.ndarray, ...]
     labels: tuple[Any, ...] | None = None
     groups: tuple[str, ...] | None = None
+    thresholds: tuple[float, ...] = ()
 
     def predictions(self) -> list[Any]:
-        """The most probable class of each example, or of each of its words; the number in regression."""
+        """The prediction for each example: its most probable class, or that of each of its words; in multi-label
+        classification all classes that reach their thresholds; in regression the number.
+        """
         if not self.classes:
             return [float(value) for value in self.values]
+        if self.thresholds:
+            return [
+                [
+                    name
+                    for name, reached in zip(self.classes, value >= self.thresholds, strict=True)
+                    if reached
+                ]
+                for value in self.values
+            ]
         return [
             self.classes[int(value.argmax())]
             if value.ndim == 1
@@ -84,6 +99,8 @@ def write_probabilities(path: Path, probabilities: Probabilities) -> None:
             line |= {"classes": probabilities.classes, "probabilities": np.asarray(value).tolist()}
         else:
             line["score"] = float(value)
+        if probabilities.thresholds:
+            line["thresholds"] = probabilities.thresholds
         if label is not None:
             line["label"] = label
         if group is not None:
@@ -114,6 +131,7 @@ def read_probabilities(path: Path) -> Probabilities:
         tuple(row["value"] for row in rows),
         _column(rows, "label"),
         _column(rows, "group"),
+        tuple(rows[0].get("thresholds", ())),
     )
 
 

@@ -20,6 +20,7 @@ from albert_tf.evaluation.squad_metrics import (
 )
 from data_prep.errors import InputError
 from data_prep.files import read_json
+from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import (
     ChoiceExample,
     Example,
@@ -65,6 +66,7 @@ def score_predictions(
     *,
     null_odds: Path | None = None,
     na_prob_thresh: float = NA_PROB_THRESH,
+    columns: Columns | None = None,
 ) -> dict[str, Any]:
     """The official metrics of a file of predictions.
 
@@ -75,6 +77,7 @@ def score_predictions(
       problems: collects unusable rows of `gold`.
       null_odds: SQuAD 2.0's null_odds.json; adds the best threshold and its metrics.
       na_prob_thresh: see `evaluate_squad2`.
+      columns: the columns of own data.
 
     Returns:
       The result of `task_metrics`, `evaluate_squad1` or `evaluate_squad2`; for "glue" that of `score_glue`.
@@ -98,7 +101,7 @@ def score_predictions(
     expected: list[Any] = []
     groups: list[str] = []
     for split, file, group in _parts(task, predictions):
-        labels, example_groups = _right_labels(task, gold, split, problems)
+        labels, example_groups = _right_labels(task, gold, split, problems, columns)
         found = read_predictions(task, file)
         check_ids(labels, found, "prediction")
         if task.kind == "token_classification":
@@ -153,12 +156,14 @@ def _accepted_answers(task: Task, gold: Path, problems: Problems) -> Mapping[str
     return {example.id: example.answers for example in examples if isinstance(example, QuestionExample)}
 
 
-def _right_labels(task: Task, gold: Path, split: str, problems: Problems) -> tuple[dict[str, Any], list[str]]:
+def _right_labels(
+    task: Task, gold: Path, split: str, problems: Problems, columns: Columns | None
+) -> tuple[dict[str, Any], list[str]]:
     """The correct label of each id, and the groups of the examples if they have any."""
     if task.name == "ax":
         return _diagnostic_labels(gold, task, problems), []
     # Reading a file as a test set keeps rows with empty texts, which are predicted too.
-    examples = read_examples(task, gold, split if gold.is_dir() else "test", problems)
+    examples = read_examples(task, gold, split if gold.is_dir() else "test", problems, columns=columns)
     labels = {example.id: _label(example) for example in examples}
     unknown = [id_ for id_, label in labels.items() if label is None]
     if unknown or len(labels) < len(examples):

@@ -3,6 +3,7 @@
 import importlib
 
 _HOME = {
+    "MultiLabelClassifier": "task_models",
     "MultipleChoice": "task_models",
     "QuestionAnswering": "question_answering",
     "TextClassifier": "task_models",

@@ -85,7 +85,7 @@ def build_task_model(
     encoder = AlbertEncoder(config, seed=settings.seed, dtype=policy)
     copy_weights(pretrained.encoder, encoder, settings.resize_positions)
     options: dict[str, Any] = {"classifier_dropout": settings.classifier_dropout, "seed": settings.seed}
-    if task.kind in ("classification", "token_classification"):
+    if task.has_classes:
         options["labels"] = labels
     if task.kind == "question_answering":
         options["answerable"] = task.answerable

@@ -12,10 +12,13 @@ class Inference:
 
     Args:
       model: a `TaskModel`.
+
+    Attributes:
+      model: the same.
     """
 
     def __init__(self, model: keras.Model):
-        self._model, self._strategy = model, model.distribute_strategy
+        self.model, self._strategy = model, model.distribute_strategy
         self._forward: Callable | None = None
 
         @tf.function(autograph=False)
@@ -55,11 +58,11 @@ class Inference:
         return {name: value.numpy() for name, value in self._forward(tensors).items()}
 
     def _outputs(self, batch):
-        found = self._model(batch, training=False)
+        found = self.model(batch, training=False)
         outputs = dict(found) if isinstance(found, dict) else {"output": found}
-        y, weights = self._model.labels_of(batch, None, None)
+        y, weights = self.model.labels_of(batch, None, None)
         if _has_labels(y):
-            losses = self._model.task_losses(y, found)
+            losses = self.model.task_losses(y, found)
             weights = tf.broadcast_to(_with_axes_of(losses, weights), tf.shape(losses))
             outputs |= {"loss": _sum_of_rows(losses * weights), "loss_weight": _sum_of_rows(weights)}
         return {**outputs, "index": batch["index"]}

@@ -24,6 +24,7 @@ KnownFormat = Literal["text", "tsv", "jsonl"]
 LineFormat = Literal["auto", "text", "tsv", "jsonl"]
 _COLUMNS = {
     "classification": ("text_a", "text_b"),
+    "multi_label_classification": ("text_a", "text_b"),
     "regression": ("text_a", "text_b"),
     "question_answering": ("question", "context"),
     "multiple_choice": ("passage", "question"),  # then one column per option
@@ -70,7 +71,7 @@ class Predictor:
         split = as_split(self.task, "lines", examples, self._model.preprocessor, self._model.labels)
         outputs = map(self._inference.of_batch, numpy_batches(split, self._batch_size))
         rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(self.task, split, rows, self._model.labels, self._max_answer_length)
+        predictions = predictions_of(self.task, split, rows, self._model, self._max_answer_length)
         return lines_of_predictions(examples, predictions, self._null_threshold)
 
 
@@ -171,6 +172,8 @@ def _line(example: Any, value: Any, guess: Any, predictions: Probabilities) -> d
         return {"words": list(example.words), "labels": guess, "probabilities": value.max(axis=-1).tolist()}
     # A question may have fewer options than there are classes.
     probabilities = dict(zip(predictions.classes, value.tolist(), strict=False))
+    if predictions.thresholds:
+        return {"labels": guess, "probabilities": probabilities}
     line = {"label": guess, "probability": max(probabilities.values()), "probabilities": probabilities}
     if hasattr(example, "options"):
         line["option"] = example.options[string.ascii_uppercase.index(guess)]

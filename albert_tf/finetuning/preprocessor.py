@@ -65,13 +65,42 @@ class TextPreprocessor(Preprocessor):
 
     def features(self, x, y=None, classes=()):
         columns = [_texts(part) for part in _parts(x, 1, 2)]
-        labels = _labels(y, len(columns[0]), classes)
+        labels = self.labels(y, len(columns[0]), classes)
         rows = zip(*columns, strict=True)
         examples = [
             TextExample(str(i), row[0], row[1] if len(row) > 1 else None, label)
             for i, (row, label) in enumerate(zip(rows, labels, strict=True))
         ]
         return text_features(examples, self.tokenizer, self.max_seq_length, classes)
+
+    def labels(self, y, number: int, classes: Sequence[str]) -> list:
+        """The label of each of `number` examples, as in `TextExample`."""
+        return _labels(y, number, classes)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class LabelSetPreprocessor(TextPreprocessor):
+    """Takes texts or pairs; labels are a list of names for each, or an array (N, C) of 0 and 1."""
+
+    def labels(self, y, number, classes):
+        if y is None:
+            return [None] * number
+        if len(y) != number:
+            raise InputError(
+                f"There must be a list of labels for each text. Received {len(y)} lists and {number} texts."
+            )
+        return [self._names(row, classes) for row in y]
+
+    def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
+        if not isinstance(row, str) and all(isinstance(name, str) for name in row):
+            return tuple(row)
+        values = np.asarray(row)
+        if values.shape != (len(classes),) or not np.isin(values, (0, 1)).all():
+            raise InputError(
+                f"The labels of a text must be a list of names, or 0 or 1 for each of {', '.join(classes)}. "
+                f"Received {row!r}."
+            )
+        return tuple(name for name, value in zip(classes, values, strict=True) if value)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from rich.console import Console
 
@@ -28,6 +29,7 @@ from albert_tf.finetuning.task_outputs import (
     main_metric_of,
     metrics_of,
     predictions_of,
+    with_best_thresholds,
 )
 from albert_tf.finetuning.trainer import Trainer
 from albert_tf.pretrained.loading import load_pretrained
@@ -199,26 +201,28 @@ class FinetuningRun:
         return results
 
     def evaluate(
-        self, role: str, inference: Inference, step: int
-    ) -> tuple[dict[str, float], list[Predictions]]:
+        self, role: str, inference: Inference, step: int, *, choose_thresholds: bool = False
+    ) -> tuple[dict[str, float], Sequence[Predictions]]:
         """A model's metrics over the splits of a role, and its predictions for each of them.
 
         Args:
           role: "dev" or "test".
           inference: runs the model.
           step: the last step that is saved, for the message after a SIGTERM.
+          choose_thresholds: set the model's thresholds to the best for these splits.
 
         Raises:
           Preempted: after a SIGTERM.
         """
-        settings, predictions, rows = self.settings, [], []
+        settings, rows = self.settings, list[dict[str, np.ndarray]]()
+        predictions: Sequence[Predictions] = ()
         for split in self.splits[role]:
             batches = split_batches(split, settings.eval_batch_size, self.pad_to)
             outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
-            predictions.append(
-                predictions_of(self.task, split, outputs, self.labels, settings.max_answer_length)
-            )
-            rows += outputs
+            part = predictions_of(self.task, split, outputs, inference.model, settings.max_answer_length)
+            predictions, rows = [*predictions, part], [*rows, *outputs]
+        if choose_thresholds and inference.model.thresholds:
+            predictions, inference.model.thresholds = with_best_thresholds(predictions)
         metrics = metrics_of(self.task, self.splits[role], predictions)
         if metrics and all("loss" in row for row in rows):
             examples = sum(len(split.examples) for split in self.splits[role])
@@ -280,7 +284,7 @@ class TrainingRun(FinetuningRun):
         inference = Inference(model)
 
         def evaluate(step: int) -> dict[str, float]:
-            metrics, _ = self.evaluate("dev", inference, step)
+            metrics, _ = self.evaluate("dev", inference, step, choose_thresholds=True)
             return {f"eval_{name}": value for name, value in metrics.items()}
 
         metric = f"eval_{main_metric_of(self.task)}"
@@ -317,7 +321,9 @@ class TrainedRun(FinetuningRun):
                 f"{folder.path} holds a run of {stored['task']}. Received --task={self.task.name}; name that "
                 "task, or the --output_dir of another run."
             )
-        column_names = settings.column_names or stored["column_names"]
-        self.settings = dataclasses.replace(settings, column_names=column_names)
+        for name in ("column_names", "label_separator"):
+            if getattr(settings, name) == getattr(FinetuningSettings, name) and name in stored:
+                settings = dataclasses.replace(settings, **{name: stored[name]})
+        self.settings = settings
         self.read_evaluation_splits()
         self.report_data()

@@ -6,7 +6,7 @@ from typing import Literal
 from albert_tf.training.cluster import other_than_one_machine
 from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
-from data_prep.tasks.columns import Columns
+from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,8 @@ class FinetuningSettings:
 
     Attributes:
       task: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or race; for your own data
-        classification, regression, multiple-choice, question-answering or token-classification.
+        classification, multi-label-classification, regression, multiple-choice, question-answering or
+        token-classification.
       output_dir: the run's folder; an interrupted run in it resumes.
       data_dir: the task's folder as downloaded, or tfds:NAME.
       train_file: your own data to train on, or a file of the task under another name.
@@ -23,6 +24,7 @@ class FinetuningSettings:
       test_file: likewise, to predict.
       column_names: your columns, if their names differ, for example "text_a=review,label=stars"; known columns are
         text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
+      label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
       init_checkpoint: the pretrained encoder: a run, a checkpoint, a name that `albert models` lists, or anything
         else that `albert convert` reads; also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
       vocab_file: the SentencePiece model or WordPiece vocab.txt, if the checkpoint comes without one.
@@ -66,6 +68,7 @@ class FinetuningSettings:
     dev_file: str | None = None
     test_file: str | None = None
     column_names: str = ""
+    label_separator: str = LABEL_SEPARATOR
     init_checkpoint: str | None = None
     vocab_file: str | None = None
     do_lower_case: bool | None = None
@@ -103,8 +106,8 @@ class FinetuningSettings:
 
     @property
     def columns(self) -> Columns:
-        """`column_names` as the readers take them."""
-        return Columns.named(self.column_names)
+        """`column_names` and `label_separator` as the readers take them."""
+        return Columns.named(self.column_names, self.label_separator)
 
     def __post_init__(self):
         if not (self.do_train or self.do_eval or self.do_predict):
@@ -130,6 +133,8 @@ class FinetuningSettings:
 
     def _check_data(self):
         assert self.columns  # raises InputError
+        if not self.label_separator:
+            raise InputError("--label_separator must not be empty. Received ''.")
         for role, flag in (("train", "do_train"), ("dev", "do_eval"), ("test", "do_predict")):
             if getattr(self, flag) and not getattr(self, f"{role}_file") and not self.data_dir:
                 raise InputError(
@@ -170,6 +175,7 @@ FIXED = (
     "data_dir",
     "train_file",
     "column_names",
+    "label_separator",
     "init_checkpoint",
     "vocab_file",
     "do_lower_case",

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from albert_tf.finetuning.preprocessor import Preprocessor
 from data_prep.reading.task_batches import BatchOrder, batches_per_epoch, bucketed_batches, by_falling_length
-from data_prep.tasks.features import Features
+from data_prep.tasks.features import LABEL_SET, Features
 
-_NO_INPUTS = ("index", "label", "sample_weight")
+_NO_INPUTS = ("index", "label", LABEL_SET, "sample_weight")
 
 
 def are_strings(x) -> bool:
@@ -97,8 +97,9 @@ def _for_keras(batches: tf.data.Dataset, sample_weight) -> tf.data.Dataset:
         x = {name: values for name, values in batch.items() if name not in _NO_INPUTS}
         if weights is not None:
             x["sample_weight"] = tf.gather(weights, batch["index"])
-        if "label" in batch:
-            return x, batch["label"], *([x.pop("sample_weight")] if weights is not None else [])
+        for name in ("label", LABEL_SET):
+            if name in batch:
+                return x, batch[name], *([x.pop("sample_weight")] if weights is not None else [])
         return x
 
     return batches.map(split)

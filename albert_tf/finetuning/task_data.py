@@ -21,7 +21,13 @@ from data_prep.tasks.feature_cache import (
     examples_hash,
     tokenizer_hash,
 )
-from data_prep.tasks.features import Features, choice_features, text_features, word_features
+from data_prep.tasks.features import (
+    LABEL_SET,
+    Features,
+    choice_features,
+    text_features,
+    word_features,
+)
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import TASKS, Task
@@ -92,7 +98,7 @@ def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
     Raises:
       InputError: there are fewer than two.
     """
-    if task.labels or task.kind not in ("classification", "token_classification"):
+    if task.labels or not task.has_classes:
         return task.labels
     labels = labels_of(train)
     if len(labels) < 2:
@@ -129,7 +135,7 @@ def as_split(
         return Split(name, examples, features)
     if task.kind == "token_classification":
         return Split(name, examples, word_features(examples, tokenizer, T, labels))
-    labels = labels if task.kind == "classification" else ()
+    labels = labels if task.has_classes else ()
     return Split(name, examples, text_features(examples, tokenizer, T, labels))
 
 
@@ -169,7 +175,7 @@ def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
     batch = {}
     for name in features[0]:
         values = [example[name] for example in features]
-        if np.ndim(values[0]) == 0:
+        if np.ndim(values[0]) == 0 or name == LABEL_SET:
             batch[name] = np.array(values)
             continue
         around = [(0, 0)] * (values[0].ndim - 1)

@@ -49,6 +49,7 @@ class TaskModel(keras.Model):
       input_rank: number of axes of the arrays in the dict.
       has_token_outputs: whether outputs are as long as the sequences.
       labels: the classes in the model's order.
+      thresholds: for several labels of a text, the probability from which on it has each of them.
     """
 
     default_name: str | None = None
@@ -59,6 +60,7 @@ class TaskModel(keras.Model):
     input_rank = 2
     has_token_outputs = False
     labels: tuple[str, ...] = ()
+    thresholds: tuple[float, ...] = ()
 
     def __init__(self, encoder: AlbertEncoder, *, preprocessor=None, seed: int | None = None, **kwargs):
         super().__init__(**{"dtype": encoder.dtype_policy, "name": self.default_name, **kwargs})

@@ -6,11 +6,12 @@ import keras
 from keras import ops
 
 from albert_tf.finetuning.heads import LinearHead, masked
-from albert_tf.finetuning.preprocessor import ChoicePreprocessor, WordsPreprocessor
+from albert_tf.finetuning.preprocessor import ChoicePreprocessor, LabelSetPreprocessor, WordsPreprocessor
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.heads import with_classes
+from data_prep.tasks.features import LABEL_SET
 from data_prep.tasks.task import TASKS, Task
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
@@ -101,6 +102,53 @@ class TextClassifier(LinearTaskModel):
 
     def call(self, inputs, training=False):
         return self.classifier(self.pooled_output(inputs, training), training=training)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class MultiLabelClassifier(TextClassifier):
+    """Gives a text or a pair of texts any number of labels: one sigmoid for each, with binary cross-entropy.
+
+    Args:
+      encoder, labels, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
+      thresholds: C probabilities from which on a text has the label; default: 0.5.
+
+    Call args:
+      inputs: a dict of integers (B, T): `input_ids`, `input_mask`, `token_type_ids`.
+
+    Returns:
+      float32 logits (B, C). Labels are 0 or 1 (B, C), `label_set` in the dict.
+    """
+
+    default_name, kind, label_key = "multi_label_classifier", "multi_label_classification", LABEL_SET
+    preprocessor_class = LabelSetPreprocessor
+
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        labels: Sequence[str] = (),
+        *,
+        thresholds: Sequence[float] = (),
+        **kwargs,
+    ):
+        super().__init__(encoder, labels, **kwargs)
+        self.thresholds = tuple(thresholds) or (0.5,) * len(labels)
+        if len(self.thresholds) != len(labels):
+            raise ValueError(
+                f"`thresholds` must have one number for each label. Received {len(self.thresholds)} numbers and "
+                f"{len(labels)} labels."
+            )
+
+    def task_losses(self, y, outputs):
+        """The mean over the labels, float32 (B,)."""
+        return ops.mean(ops.binary_crossentropy(ops.cast(y, "float32"), outputs, from_logits=True), axis=-1)
+
+    def get_config(self):
+        return {**super().get_config(), "thresholds": list(self.thresholds)}
+
+    @classmethod
+    def _head_arguments(cls, head, labels=(), **arguments):
+        head, arguments = super()._head_arguments(head, labels, **arguments)
+        return head, {"thresholds": head.thresholds, **arguments}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -198,7 +246,14 @@ class TokenClassifier(LinearTaskModel):
         return ops.maximum(ops.cast(y, "int32"), 0), weights
 
 
-_ALL = (TextClassifier, TextRegressor, MultipleChoice, QuestionAnswering, TokenClassifier)
+_ALL = (
+    TextClassifier,
+    MultiLabelClassifier,
+    TextRegressor,
+    MultipleChoice,
+    QuestionAnswering,
+    TokenClassifier,
+)
 TASK_MODELS: dict[str, type[TaskModel]] = {model_class.kind: model_class for model_class in _ALL}
 
 

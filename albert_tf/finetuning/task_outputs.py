@@ -1,17 +1,19 @@
 """From a model's outputs to predictions, metrics and files."""
 
+import dataclasses
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
-from albert_tf.evaluation.classification_metrics import probabilities_metrics
+from albert_tf.evaluation.classification_metrics import best_thresholds, probabilities_metrics
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
 from albert_tf.finetuning.task_data import Split
+from albert_tf.finetuning.task_model import TaskModel
 from data_prep.tasks.examples import QuestionExample, WordsExample
 from data_prep.tasks.task import SPLIT_GROUPS, Task
 
@@ -26,7 +28,7 @@ def main_metric_of(task: Task) -> str:
 
 
 def predictions_of(
-    task: Task, split: Split, rows: Rows, labels: Sequence[str], max_answer_length: int
+    task: Task, split: Split, rows: Rows, model: TaskModel, max_answer_length: int
 ) -> Predictions:
     """The predictions for each example of a split.
 
@@ -34,10 +36,11 @@ def predictions_of(
       task: the task.
       split: the model's inputs.
       rows: its outputs for each of the split's features, from `by_row`.
-      labels: the classes in the model's order.
+      model: the model, for its labels and thresholds.
       max_answer_length: for question answering, in tokens.
     """
     examples: Sequence[Any] = split.examples
+    labels = model.labels
     if task.kind == "question_answering":
         return predict_answers(examples, split.windows, rows, max_answer_length=max_answer_length)
     ids = tuple(example.id for example in examples)
@@ -49,7 +52,10 @@ def predictions_of(
             _of_words(example, features["word_index"], output, labels)
             for example, features, output in zip(examples, split.features, outputs, strict=True)
         )
-        return Probabilities(ids, tuple(labels), values, _known(example.labels for example in examples))
+        return Probabilities(ids, labels, values, _known(example.labels for example in examples))
+    if task.kind == "multi_label_classification":
+        values, right = tuple(map(expit, outputs)), _known(example.label for example in examples)
+        return Probabilities(ids, labels, values, right, thresholds=model.thresholds)
     values = tuple(softmax(output) for output in outputs)
     if task.kind == "multiple_choice":
         letters = tuple(string.ascii_uppercase[: max(len(example.options) for example in examples)])
@@ -58,7 +64,14 @@ def predictions_of(
         return Probabilities(ids, letters, values, right, of_race if all(of_race) else None)
     group = SPLIT_GROUPS.get(split.name)
     groups = (group,) * len(ids) if group else None
-    return Probabilities(ids, tuple(labels), values, _known(example.label for example in examples), groups)
+    return Probabilities(ids, labels, values, _known(example.label for example in examples), groups)
+
+
+def with_best_thresholds(parts: Sequence[Predictions]) -> tuple[Sequence[Predictions], tuple[float, ...]]:
+    """Predictions of several labels with the thresholds that are best for them, and these thresholds."""
+    labelled = [part for part in parts if isinstance(part, Probabilities)]
+    thresholds = best_thresholds(labelled)
+    return [dataclasses.replace(part, thresholds=thresholds) for part in labelled], thresholds
 
 
 def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predictions]) -> dict[str, float]:

@@ -35,6 +35,7 @@ class Head:
       weights: float32 arrays under our names.
       labels: the C names of the classes; () if there are none, or the files do not hold them.
       dropout: dropout rate before the last layer; None if the files do not hold it.
+      thresholds: in multi-label classification the probability from which on a text has each class; () for none.
     """
 
     size: HeadSize
@@ -42,12 +43,18 @@ class Head:
     weights: dict[str, np.ndarray] = field(repr=False)
     labels: tuple[str, ...] = ()
     dropout: float | None = None
+    thresholds: tuple[float, ...] = ()
 
     def __post_init__(self):
         if self.labels and len(self.labels) != self.size.outputs:
             raise InputError(
                 f"A head must have one output for each class. Received {self.size.outputs} outputs and "
                 f"{len(self.labels)} classes: {', '.join(self.labels)}."
+            )
+        if self.thresholds and len(self.thresholds) != self.size.outputs:
+            raise InputError(
+                f"A head must have one threshold for each class. Received {len(self.thresholds)} thresholds and "
+                f"{self.size.outputs} outputs."
             )
 
     @property
@@ -132,11 +139,12 @@ def with_classes(head: Head, labels: Sequence[str]) -> Head:
             f"There must be a name for each class of the head, {head.size.outputs}. Received "
             f"{', '.join(labels)}; other classes need a new head (in Python, `new_head=True`)."
         )
-    weights = head.weights
+    weights, thresholds = head.weights, head.thresholds
     if set(labels) == set(head.labels) and len(set(labels)) == len(labels):
         order = [head.labels.index(label) for label in labels]
         weights = {name: array[..., order] for name, array in weights.items()}
-    return Head(head.size, head.kinds, weights, tuple(labels), head.dropout)
+        thresholds = tuple(thresholds[place] for place in order) if thresholds else ()
+    return Head(head.size, head.kinds, weights, tuple(labels), head.dropout, thresholds)
 
 
 def _rows(config: AlbertConfig, size: HeadSize):

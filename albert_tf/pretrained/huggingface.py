@@ -66,12 +66,18 @@ _COPIES = {
 # The class for each kind of task, and the head that it has.
 _ARCHITECTURES = {
     "classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
+    "multi_label_classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
     "regression": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
     "multiple_choice": ("AlbertForMultipleChoice", SEQUENCE_HEAD),
     "question_answering": ("AlbertForQuestionAnswering", SPAN_HEAD),
     "token_classification": ("AlbertForTokenClassification", TOKEN_HEAD),
 }
-_PROBLEMS = {"classification": "single_label_classification", "regression": "regression"}
+_PROBLEMS = {
+    "classification": "single_label_classification",
+    "multi_label_classification": "multi_label_classification",
+    "regression": "regression",
+}
+_THRESHOLDS = "label_thresholds"  # our key, which transformers keeps without a use for it
 _DROPOUT, _DEFAULT_DROPOUT = "classifier_dropout_prob", 0.1
 _COUNTER = "albert.embeddings.position_ids"  # 0, 1, 2, ...
 
@@ -101,7 +107,8 @@ def read_huggingface(folder: Path) -> StoredModel:
         notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
     if size and kind:
         labels = _labels(values, size.outputs, folder) if kind.endswith("classification") else ()
-        head = Head(size, (kind,), head_weights, labels, values.get(_DROPOUT, _DEFAULT_DROPOUT))
+        dropout, thresholds = values.get(_DROPOUT, _DEFAULT_DROPOUT), tuple(values.get(_THRESHOLDS, ()))
+        head = Head(size, (kind,), head_weights, labels, dropout, thresholds)
     return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head)
 
 
@@ -173,6 +180,8 @@ def _head_values(head: Head) -> dict[str, Any]:
     values: dict[str, Any] = {_DROPOUT: _DEFAULT_DROPOUT if head.dropout is None else head.dropout}
     if kind in _PROBLEMS:
         values["problem_type"] = _PROBLEMS[kind]
+    if head.thresholds:
+        values[_THRESHOLDS] = head.thresholds
     if kind != "question_answering" and kind != "multiple_choice":
         names = head.class_names
         values["id2label"] = {str(number): name for number, name in enumerate(names)}

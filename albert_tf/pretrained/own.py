@@ -40,6 +40,7 @@ _PRETRAINER = "albert_tf>AlbertPretrainer"
 # The kind of task of each task model, and its head.
 _TASK_MODELS = {
     "albert_tf>TextClassifier": ("classification", SEQUENCE_HEAD),
+    "albert_tf>MultiLabelClassifier": ("multi_label_classification", SEQUENCE_HEAD),
     "albert_tf>TextRegressor": ("regression", SEQUENCE_HEAD),
     "albert_tf>MultipleChoice": ("multiple_choice", SEQUENCE_HEAD),
     "albert_tf>QuestionAnswering": ("question_answering", SPAN_HEAD),
@@ -156,7 +157,14 @@ def _read_finetuned(path: Path, config: dict, kind: str, part: str) -> StoredMod
     with _weights_file(path) as file:
         arrays = read_hdf5(file, lambda name: not name.startswith("encoder/"))
     size, weights = from_task_model(arrays, model.config, part, str(path))
-    head = Head(size, (kind,), weights, tuple(config.get("labels", ())), config.get("classifier_dropout"))
+    head = Head(
+        size,
+        (kind,),
+        weights,
+        tuple(config.get("labels", ())),
+        config.get("classifier_dropout"),
+        tuple(config.get("thresholds", ())),
+    )
     preprocessor = (config.get("preprocessor") or {}).get("config")
     vocabulary = None
     if preprocessor:

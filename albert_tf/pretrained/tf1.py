@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.heads import Head, head_size, read_weights
-from albert_tf.pretrained.names import SEQUENCE_HEAD, TOKEN_HEAD, HeadSize, as_groups, heads_in
+from albert_tf.pretrained.names import SEQUENCE_HEAD, HeadSize, as_groups, heads_in
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
@@ -71,8 +71,9 @@ def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
       InputError: the original has no such head.
     """
     config, head = as_groups(stored.config), stored.head
-    if head and head.size.part == TOKEN_HEAD:
-        raise InputError("google-research/albert has no token classification; --to=huggingface has it.")
+    if head and head.kinds[0] in ("token_classification", "multi_label_classification"):
+        name = head.kinds[0].replace("_", " ")
+        raise InputError(f"google-research/albert has no {name}; --to=huggingface has it.")
     arrays = to_theirs(stored.all_weights, stored.config, "tf1", head.size if head else None)
     arrays[_GLOBAL_STEP] = np.array(0, np.int64)  # the original's evaluation reads it
     names = sorted(arrays)

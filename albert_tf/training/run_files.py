@@ -33,9 +33,10 @@ def check_same_run(settings: Any, path: Path, fixed: Sequence[str]) -> None:
     """
     earlier = read_json_object(path)
     for name in fixed:
-        if earlier.get(name) != getattr(settings, name):
+        value = earlier.get(name, getattr(type(settings), name, None))  # default of a flag newer than the run
+        if value != getattr(settings, name):
             raise InputError(
-                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot resume with "
+                f"{path.parent} holds a run with --{name}={value}, so it cannot resume with "
                 f"{getattr(settings, name)}. Use the same value, or another --output_dir for a new run."
             )
 

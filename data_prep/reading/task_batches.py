@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.tasks.features import Features
+from data_prep.tasks.features import LABEL_SET, Features
 
 _POOL = 64  # batches sorted together
 _PADDING = {"p_mask": 1, "word_index": -1}  # everything else is padded with 0
@@ -104,7 +104,7 @@ def bucketed_batches(
 
     Args:
       features: N examples, dicts of the same names: arrays with a value for each token (the last axis, as long as
-        input_ids), and scalars.
+        input_ids), scalars, and label_set.
       batch_size: B.
       order: the examples of each batch; `index` in the batches restores the order of the predictions.
       fill_remainder: fills the last batch of an epoch with its first example, sample_weight 0 and index -1, so
@@ -113,8 +113,8 @@ def bucketed_batches(
 
     Returns:
       A dataset of dicts, T the length of the batch's longest example: everything in `features`, int32 or
-      float32 [B, T], [B, C, T] or [B]; input_mask, int32, 1 for a token; index, int32 [B], rows of `features`;
-      sample_weight, float32 [B].
+      float32 [B, T], [B, C, T], [B] or [B, C]; input_mask, int32, 1 for a token; index, int32 [B], rows of
+      `features`; sample_weight, float32 [B].
 
     Raises:
       InputError: there are no examples, or `pad_to` is shorter than one.
@@ -153,11 +153,11 @@ def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
     """Returns a function that makes a batch from (index, rows, weights)."""
     begins = tf.constant(np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)]))
     sizes = tf.constant(lengths)
-    per_token, scalars = {}, {}
+    per_token, per_example = {}, {}
     for name, example in features[0].items():
         values = [other[name] for other in features]
-        if example.ndim == 0:
-            scalars[name] = tf.constant(np.array([value.item() for value in values], example.dtype))
+        if example.ndim == 0 or name == LABEL_SET:
+            per_example[name] = tf.constant(np.stack(values))
         else:
             by_token = values if example.ndim == 1 else [np.moveaxis(value, -1, 0) for value in values]
             per_token[name] = tf.constant(np.concatenate(by_token))
@@ -177,7 +177,7 @@ def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
                 batch[name] = tf.where(is_token, values, filler)
             else:  # (B, T, C)
                 batch[name] = tf.transpose(tf.where(is_token[..., tf.newaxis], values, filler), [0, 2, 1])
-        for name, values in scalars.items():
+        for name, values in per_example.items():
             batch[name] = tf.gather(values, rows)
         return {**batch, "index": index, "sample_weight": weights}
 

@@ -1,11 +1,11 @@
 """The columns of the user's own files: as named by the user, else by their usual names."""
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from data_prep.errors import InputError
 
+LABEL_SEPARATOR = ","
 _USUAL = {
     "text_a": ("text_a", "text", "sentence1", "sentence"),
     "text_b": ("text_b", "sentence2"),
@@ -29,8 +29,8 @@ class Columns:
     Attributes:
       text_a: the first text. Usual names: text_a, text, sentence1, sentence.
       text_b: the second text, if texts come in pairs: text_b, sentence2.
-      label: a class, a number, or the correct option (its number from 0, its letter or its text): label, labels,
-        score.
+      label: a class, several classes, a number, or the correct option (its number from 0, its letter or its
+        text): label, labels, score.
       id: id, index, idx; else the row's number from 0.
       passage: optional in multiple choice: passage, article, context.
       question: question.
@@ -41,6 +41,7 @@ class Columns:
         occur in its context exactly once.
       words: a list: words, tokens.
       word_labels: a list of the same length: labels, tags, ner_tags.
+      label_separator: not a column, but what separates several classes in `label` if they are not a list.
     """
 
     text_a: str | None = None
@@ -55,23 +56,24 @@ class Columns:
     answer_start: str | None = None
     words: str | None = None
     word_labels: str | None = None
+    label_separator: str = LABEL_SEPARATOR
 
     @classmethod
-    def named(cls, column_names: str) -> "Columns":
-        """The columns of --column_names, "text_a=review,label=stars".
+    def named(cls, column_names: str, label_separator: str = LABEL_SEPARATOR) -> "Columns":
+        """The columns of --column_names, "text_a=review,label=stars", and --label_separator.
 
         Raises:
           InputError: it is not such a list, or a column is unknown.
         """
         pairs = [pair.partition("=") for pair in column_names.split(",") if pair]
-        known = [field.name for field in dataclasses.fields(cls)]
+        known = list(_USUAL)
         for name, _, value in pairs:
             if name.strip() not in known or not value:
                 raise InputError(
                     f"--column_names must be a list of COLUMN=NAME, where COLUMN is one of {', '.join(known)}. "
                     f"Received {column_names!r}."
                 )
-        return cls(**{name.strip(): value for name, _, value in pairs})
+        return cls(**{name.strip(): value for name, _, value in pairs}, label_separator=label_separator)
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:
         """The column for the attribute `what` among `names`; None if none is named and no usual name is there.

@@ -15,19 +15,20 @@ _SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class TextExample:
-    """A text or a pair of texts with a class or a number.
+    """A text or a pair of texts with a class, several classes or a number.
 
     Attributes:
       id: the file's, else the row's number from 0.
       text_a: the first text.
       text_b: the second text; None for tasks on single texts.
-      label: a class's name, or a number in regression; None if unknown, as in a test set.
+      label: a class's name, a tuple of names in multi-label classification, or a number in regression; None if
+        unknown, as in a test set.
     """
 
     id: str
     text_a: str
     text_b: str | None = None
-    label: str | float | None = None
+    label: str | float | tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 Features = dict[str, np.ndarray]
+LABEL_SET = "label_set"  # the feature that has a number for each class, not for each token
 
 
 def text_features(
@@ -31,7 +32,8 @@ def text_features(
 
     Returns:
       For each example input_ids and token_type_ids, int32 [T], and, if the example has one, label: its index in
-      `labels`, int32 [], or float32 [] in regression.
+      `labels`, int32 [], or float32 [] in regression; in multi-label classification label_set, float32 [C], 1 for
+      each of its labels and 0 for the others.
 
     Raises:
       InputError: max_seq_length is too small, or a label is not one of `labels`.
@@ -46,7 +48,10 @@ def text_features(
     features = []
     for example, a, b in zip(examples, first, second, strict=True):
         arrays = joined(a, b if example.text_b is not None else None, tokenizer, max_seq_length)
-        if example.label is not None:
+        if isinstance(example.label, tuple):
+            arrays[LABEL_SET] = np.zeros(len(labels), np.float32)
+            arrays[LABEL_SET][[_label(label, places) for label in example.label]] = 1
+        elif example.label is not None:
             arrays["label"] = _label(example.label, places)
         features.append(arrays)
     return features

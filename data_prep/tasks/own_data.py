@@ -1,7 +1,6 @@
 """The user's own rows as examples, for every kind of task."""
 
 import itertools
-import json
 import string
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -20,7 +19,7 @@ from data_prep.tasks.examples import (
 )
 from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
-from data_prep.tasks.text_rows import TextColumns, as_label, as_number, text_examples
+from data_prep.tasks.text_rows import TextColumns, as_label, as_list, as_number, text_examples
 
 
 def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
@@ -38,7 +37,7 @@ def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
     if first is None:
         raise InputError(f"A {split.name} file must have rows. Received none that is readable.")
     rows = itertools.chain([first], rows)
-    if split.task.kind in ("classification", "regression"):
+    if split.task.kind in ("classification", "multi_label_classification", "regression"):
         return list(text_examples(rows, _text_columns(first, split), split))
     if split.task.kind == "multiple_choice":
         return list(_choices(rows, first, split))
@@ -55,8 +54,8 @@ def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
     """
     found: set[str] = set()
     for example in examples:
-        if isinstance(example, TextExample) and isinstance(example.label, str):
-            found.add(example.label)
+        if isinstance(example, TextExample) and isinstance(example.label, str | tuple):
+            found.update([example.label] if isinstance(example.label, str) else example.label)
         elif isinstance(example, WordsExample):
             found.update(example.labels or ())
     numbers = {label: as_number(label) for label in found}
@@ -151,16 +150,6 @@ def _right_option(value: Any, options: list[str]) -> int | None:
         return int(label) if int(label) < len(options) else None
     letter = string.ascii_uppercase.find(label.upper()) if len(label) == 1 else -1
     return letter if 0 <= letter < len(options) else None
-
-
-def as_list(value: Any) -> Any:
-    """The value, parsed if it is a JSON list or object in a field of a table."""
-    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
 
 
 def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterator[QuestionExample]:

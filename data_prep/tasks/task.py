@@ -9,7 +9,12 @@ from typing import Literal
 from data_prep.errors import InputError
 
 Kind = Literal[
-    "classification", "regression", "multiple_choice", "question_answering", "token_classification"
+    "classification",
+    "multi_label_classification",
+    "regression",
+    "multiple_choice",
+    "question_answering",
+    "token_classification",
 ]
 _USUAL_SPLITS = MappingProxyType({"train": ("train",), "dev": ("dev",), "test": ("test",)})
 _MNLI_SPLITS = MappingProxyType(
@@ -57,6 +62,11 @@ class Task:
     def is_own_data(self) -> bool:
         """Whether it reads the user's own files rather than those of a benchmark."""
         return not self.download
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the model has an output for each of several named classes."""
+        return self.kind.endswith("classification")
 
     @property
     def main_metric(self) -> str:
@@ -107,6 +117,7 @@ _ALL = (
         tfds=("race/middle", "race/high"),
     ),
     Task("classification", "classification", metrics=("accuracy", "macro_f1")),
+    Task("multi-label-classification", "multi_label_classification", metrics=("micro_f1", "macro_f1")),
     Task("regression", "regression", metrics=("pearson", "spearman")),
     Task("multiple-choice", "multiple_choice"),
     Task("question-answering", "question_answering", metrics=("f1", "exact_match")),

@@ -1,11 +1,14 @@
 """Rows with one or two texts and a label, as examples."""
 
+import json
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from data_prep.tasks.examples import Split, TextExample, shown
 from data_prep.tasks.tables import TableRow
+
+Label = str | float | tuple[str, ...]
 
 
 class TextColumns(NamedTuple):
@@ -30,9 +33,9 @@ def text_examples(rows: Iterable[TableRow], columns: TextColumns, split: Split) 
         text_a, text_b = (_text(row, name, split) for name in (columns.text_a, columns.text_b))
         if text_a is None or (text_b is None and columns.text_b):
             continue
-        label: str | float | None = None
+        label: Label | None = None
         value = row.values.get(columns.label)
-        if not _is_missing(value):
+        if not _is_missing(value, split):
             label = _label(value, row.source, split)
             if label is None and not split.is_test:
                 continue
@@ -57,28 +60,64 @@ def _text(row: TableRow, column: str | None, split: Split) -> str | None:
     return (value or "") if split.is_test else None
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
+def _is_missing(value: Any, split: Split) -> bool:
+    """Whether there is no label; an empty text is an empty set of labels."""
+    is_empty = isinstance(value, str) and not value.strip()
+    return value is None or (is_empty and split.task.kind != "multi_label_classification")
 
 
-def _label(value: Any, source: str, split: Split) -> str | float | None:
-    problems, labels = split.problems, split.labels
+def _label(value: Any, source: str, split: Split) -> Label | None:
     outcome = "label ignored" if split.is_test else "left out"
+    if split.task.kind == "multi_label_classification":
+        names = as_labels(value, split.columns.label_separator)
+        if any(_is_outside(name, source, split) for name in names):
+            return None
+        return names
     if split.task.kind == "regression":
         number = as_number(value)
         if number is None:
-            problems.add("label that is not a number", source, f"received {shown(value)}", outcome=outcome)
+            split.problems.add(
+                "label that is not a number", source, f"received {shown(value)}", outcome=outcome
+            )
         return number
     label = as_label(value)
-    if labels and label not in labels:
-        problems.add(
-            "label outside the set",
-            source,
-            f"received {shown(label)}, allowed {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}",
-            outcome=outcome,
-        )
-        return None
-    return label
+    return None if _is_outside(label, source, split) else label
+
+
+def _is_outside(label: str, source: str, split: Split) -> bool:
+    """Whether a label is not allowed, which is a problem of its row."""
+    labels = split.labels
+    if not labels or label in labels:
+        return False
+    split.problems.add(
+        "label outside the set",
+        source,
+        f"received {shown(label)}, allowed {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}",
+        outcome="label ignored" if split.is_test else "left out",
+    )
+    return True
+
+
+def as_labels(value: Any, separator: str) -> tuple[str, ...]:
+    """The names of several classes, each once, from a list, a JSON list or a text with separators.
+
+    >>> [as_labels(value, ",") for value in ("sports, news", '["sports", 1]', ["a", "a"], "")]
+    [('sports', 'news'), ('sports', '1'), ('a',), ()]
+    """
+    value = as_list(value)
+    values = value if isinstance(value, list) else str(value).split(separator)
+    names = [as_label(name) for name in values]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def as_list(value: Any) -> Any:
+    """The value, parsed if it is a JSON list or object in a field of a table."""
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
 
 
 def as_label(value: Any) -> str:

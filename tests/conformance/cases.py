@@ -23,6 +23,7 @@ from keras import ops
 from albert_tf import AdamW, AlbertEncoder, AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning import (
+    MultiLabelClassifier,
     MultipleChoice,
     QuestionAnswering,
     TextClassifier,
@@ -201,6 +202,10 @@ MODELS = {
         _PRETRAINING,
     ),
     "TextClassifier": Case(_on_encoder(TextClassifier, ("a", "b"), classifier_dropout=0.0), _INPUTS),
+    "MultiLabelClassifier": Case(
+        _on_encoder(MultiLabelClassifier, ("a", "b"), thresholds=(0.25, 0.75), classifier_dropout=0.0),
+        _INPUTS,
+    ),
     "TextRegressor": Case(_on_encoder(TextRegressor, classifier_dropout=0.0), _INPUTS),
     "TokenClassifier": Case(_on_encoder(TokenClassifier, ("a", "b"), classifier_dropout=0.0), _INPUTS),
     "MultipleChoice": Case(_on_encoder(MultipleChoice, classifier_dropout=0.0), _CHOICES),

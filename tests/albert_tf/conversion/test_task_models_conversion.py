@@ -9,7 +9,13 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.conversion.convert import convert
-from albert_tf.finetuning import MultipleChoice, QuestionAnswering, TextClassifier, TextRegressor
+from albert_tf.finetuning import (
+    MultiLabelClassifier,
+    MultipleChoice,
+    QuestionAnswering,
+    TextClassifier,
+    TextRegressor,
+)
 from albert_tf.pretrained.names import HeadSize
 from albert_tf.pretrained.tf1 import read_arrays
 from data_prep.errors import InputError
@@ -47,7 +53,7 @@ HELD = [
     (name, to)
     for name in CASES
     for to in ("tf1", "huggingface")
-    if (name, to) not in (("words", "tf1"), ("span or none", "huggingface"))
+    if (name, to) not in (("words", "tf1"), ("topics", "tf1"), ("span or none", "huggingface"))
 ]
 
 
@@ -64,6 +70,24 @@ def test_task_models_predict_the_same_after_a_conversion(name, to, model_file, t
     )
     for ours, theirs in zip(outputs(model, case.x), outputs(restored, case.x), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_thresholds_travel(model_file, tmp_path):
+    (tmp_path / "run").mkdir()
+    CASES["topics"].build(model_file).save(tmp_path / "run" / "model.keras")
+    for source, there, to in (("run", "hf", "huggingface"), ("hf", "ours", "keras")):
+        convert(tmp_path / source, tmp_path / there, to, verify=False)
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["problem_type"] == "multi_label_classification"
+    assert config["label_thresholds"] == [0.5, 0.25, 0.75]
+    model = MultiLabelClassifier.from_pretrained(tmp_path / "ours")
+    assert dict(zip(model.labels, model.thresholds, strict=True)) == {
+        "apples": 0.5,
+        "captain": 0.25,
+        "clocks": 0.75,
+    }
+    swapped = MultiLabelClassifier.from_pretrained(tmp_path / "ours", ("clocks", "apples", "captain"))
+    assert swapped.thresholds == (0.75, 0.5, 0.25)
 
 
 def test_labels_and_dropout_travel(classifier, tmp_path):

@@ -4,12 +4,14 @@ import math
 import sys
 
 import hypothesis
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from albert_tf.evaluation.classification_metrics import task_metrics
+from albert_tf.evaluation.classification_metrics import best_thresholds, task_metrics
+from albert_tf.evaluation.run_predictions import Probabilities
 from data_prep.errors import InputError
 from data_prep.tasks.task import find_task
 from tests.reference import classification
@@ -49,6 +51,34 @@ def test_matthews_and_macro_f1_of_three_classes(case):
     present = set(predictions) | set(labels)
     macro_f1 = sum(classification.f1(predictions, labels, c) for c in present) / len(present)
     assert metrics_of("classification", predictions, labels)["macro_f1"] == pytest.approx(macro_f1, abs=1e-9)
+
+
+LABEL_SETS = st.lists(st.sampled_from("abc"), unique=True)
+
+
+@hypothesis.given(pairs(LABEL_SETS))
+def test_metrics_of_several_labels(case):
+    predictions, labels = case
+    present = sorted({name for names in (*predictions, *labels) for name in names})
+    ours, theirs = (np.array([[name in names for name in present] for names in side]) for side in case)
+    each = [classification.f1(*columns, True) for columns in zip(ours.T, theirs.T, strict=True)]
+    together = classification.f1(ours.ravel(), theirs.ravel(), True)
+    assert metrics_of("multi-label-classification", predictions, labels) == pytest.approx(
+        {
+            "accuracy": np.mean([set(a) == set(b) for a, b in zip(predictions, labels, strict=True)]),
+            "micro_f1": together,
+            "macro_f1": np.mean(each) if each else 0.0,
+        },
+        abs=1e-9,
+    )
+
+
+def test_the_best_threshold_of_each_label():
+    """Between the examples that it separates best; 0.5 for a label without examples."""
+    values = np.array([[0.9, 0.2, 0.3], [0.8, 0.1, 0.6], [0.4, 0.7, 0.1]])
+    labels = (("a", "b"), ("a",), ("b",))
+    part = Probabilities(("0", "1", "2"), ("a", "b", "c"), tuple(values), labels)
+    assert best_thresholds([part]) == pytest.approx((0.6, 0.15, 0.5))
 
 
 NUMBERS = st.integers(0, 500).map(lambda n: n / 100)

@@ -49,6 +49,16 @@ def write_classes(path: Path, number: int, seed: int) -> Path:
     return path
 
 
+def write_topics(path: Path, number: int, seed: int) -> Path:
+    """Writes a CSV of texts with two labels, one or none, separated by semicolons."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", "labels"])
+        for text in sentences(number, seed):
+            rows.writerow([text, "; ".join(topic for topic in ("lighthouse", "captain") if topic in text)])
+    return path
+
+
 def write_questions(path: Path, number: int, seed: int, *, impossible: bool) -> Path:
     """Writes SQuAD's JSON; the questions ask for the subject of a sentence."""
     questions = []
@@ -107,6 +117,7 @@ class FinetuningFiles:
         """The command line of a run of 12 short steps."""
         suffix = {
             "classification": "csv",
+            "multi-label-classification": "csv",
             "regression": "tsv",
             "squad2.0": "json",
             "question-answering": "json",
@@ -125,6 +136,7 @@ class FinetuningFiles:
             "train_batch_size": 4,
             "eval_batch_size": 8,
             "max_seq_length": 64,
+            "label_separator": ";" if kind == "multi-label-classification" else None,
             "max_query_length": 24 if kind in ("squad2.0", "question-answering") else None,
             "doc_stride": 16 if kind in ("squad2.0", "question-answering") else None,
             "learning_rate": 0.001,
@@ -142,6 +154,7 @@ def write_files(folder: Path, vocabulary_file: Path) -> FinetuningFiles:
     """Data of all kinds, and the checkpoint."""
     for role, number, seed in (("train", 30, 0), ("dev", 18, 100), ("test", 10, 200)):
         write_classes(folder / f"classification-{role}.csv", number, seed)
+        write_topics(folder / f"multi-label-classification-{role}.csv", number, seed)
         write_scores(folder / f"regression-{role}.tsv", number, seed)
         write_questions(folder / f"squad2.0-{role}.json", number, seed, impossible=True)
         write_questions(folder / f"question-answering-{role}.json", number, seed, impossible=False)

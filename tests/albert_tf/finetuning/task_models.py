@@ -16,6 +16,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning import (
+    MultiLabelClassifier,
     MultipleChoice,
     QuestionAnswering,
     TextClassifier,
@@ -91,6 +92,12 @@ CASES = {
         TEXTS,
         ["big" if "apples" in text else "small" for text in TEXTS],
         {"labels": ("small", "big")},
+    ),
+    "topics": Case(
+        MultiLabelClassifier,
+        TEXTS,
+        [[topic for topic in ("apples", "captain") if topic in text] for text in TEXTS],
+        {"labels": ("apples", "captain", "clocks"), "thresholds": (0.5, 0.25, 0.75)},
     ),
     "pair": Case(TextRegressor, (TEXTS, TEXTS[::-1]), np.linspace(0, 5, N), {}),
     "choice": Case(MultipleChoice, (TEXTS, _QUESTIONS, _OPTIONS), np.arange(N) % 3, {}),

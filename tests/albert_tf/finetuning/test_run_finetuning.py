@@ -1,5 +1,7 @@
 """The whole program: trains, evaluates, predicts, resumes, refuses bad input."""
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -271,6 +273,7 @@ def test_fixed_padding_gives_the_same_evaluation(finished, finetuning_files, tmp
 
 
 KINDS = {
+    "multi-label-classification": ({"micro_f1", "macro_f1"}, "predictions.json"),
     "regression": ({"pearson", "spearman"}, "predictions.tsv"),
     "squad2.0": ({"f1", "best_f1", "HasAns_exact"}, "predictions.json"),
     "question-answering": ({"exact_match", "f1"}, "predictions.json"),
@@ -291,6 +294,41 @@ def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
     assert 0 < results["dev"]["loss"]["median"] < 100
     run = tmp_path / "run" / "seed_0"
     assert {f"dev_{file}", f"test_{file}"} <= {path.name for path in run.iterdir()}
+
+
+def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, monkeypatch):
+    """The thresholds that are best on dev are stored with the model; every program uses them."""
+    kind = "multi-label-classification"
+    longer = {"num_train_steps": 40, "save_checkpoints_steps": 20, "learning_rate": 0.003, "dropout": 0}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", kind, do_predict=True, **longer)) == 0
+    run = tmp_path / "run" / "seed_0"
+    model = SeedFolder(run).load_model()
+    assert model.labels == ("captain", "lighthouse")
+    assert all(0 < threshold < 1 for threshold in model.thresholds)
+    dev = json.loads((run / "results.json").read_text())["dev"]
+    assert set(dev) == {"loss", "accuracy", "micro_f1", "macro_f1", "examples"}
+    best = best_evaluation(read_metrics(run), "eval_micro_f1")
+    assert best is not None
+    assert dev["micro_f1"] == pytest.approx(best["eval_micro_f1"])
+    gold = finetuning_files.folder / f"{kind}-dev.csv"
+    capfd.readouterr()
+    flags = [f"--predictions={run}/dev_predictions.json", f"--gold={gold}", "--label_separator=;"]
+    assert cli.main(["evaluate", f"--task={kind}", *flags]) == 0
+    evaluated = json.loads(capfd.readouterr().out)
+    assert evaluated == pytest.approx({name: dev[name] for name in ("accuracy", "micro_f1", "macro_f1")})
+    # Evaluation alone takes thresholds and separator from the run.
+    alone = finetuning_files.flags(tmp_path / "run", kind, do_train=None, label_separator=None)
+    assert cli.main(alone) == 0
+    again = json.loads((run / "results.json").read_text())["dev"]
+    assert again == pytest.approx(dev)
+    texts = [row["text"] for row in csv.DictReader(gold.open())]
+    predicted = json.loads((run / "dev_predictions.json").read_text())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    capfd.readouterr()
+    assert cli.main(["predict", f"--model_dir={run}"]) == 0
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["labels"] for line in lines] == list(predicted.values())
+    assert all(set(line["probabilities"]) == set(model.labels) for line in lines)
 
 
 def refused(capfd, arguments) -> str:
@@ -322,6 +360,7 @@ def refused(capfd, arguments) -> str:
         ({"vocab_file": "nothing.model"}, "There must be a file nothing.model"),
         ({"column_names": "texts=review"}, "--column_names must be a list of COLUMN=NAME"),
         ({"column_names": "text_a=review"}, "has no 'review'"),
+        ({"label_separator": ""}, "--label_separator must not be empty"),
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"do_train": None}, "train with --do_train first"),
         ({"train_batchsize": 4}, "--train_batch_size"),

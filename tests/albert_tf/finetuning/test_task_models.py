@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import QuestionAnswering, TextClassifier, TextRegressor, TokenClassifier
+from albert_tf.finetuning import (
+    MultiLabelClassifier,
+    QuestionAnswering,
+    TextClassifier,
+    TextRegressor,
+    TokenClassifier,
+)
 from albert_tf.finetuning.replicas import ClippedAdamW
 from albert_tf.finetuning.task_model import with_dropout
 from albert_tf.model.encoder import AlbertEncoder
@@ -167,6 +173,28 @@ def test_loss_is_the_weighted_mean_without_padding():
         "sample_weight": weights.astype("float32"),
     }
     np.testing.assert_allclose(loss(in_dict, None), np.mean(chosen), rtol=1e-5)
+
+
+def test_every_label_has_a_loss_of_its_own():
+    batch, labels = batch_of_ids(4, 12), np.array([[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 1, 0]], "float32")
+    model = with_random_weights(CASES["topics"].build(None, dropout=0.0))
+    logits = np.asarray(model(batch)).astype("float64")
+    probabilities = 1 / (1 + np.exp(-logits))
+    losses = -np.log(np.where(labels == 1, probabilities, 1 - probabilities)).mean(axis=1)
+    model.compile("sgd")
+    np.testing.assert_allclose(model.evaluate(batch, labels, verbose=0), losses.mean(), rtol=1e-5)
+    in_dict = {**batch, "label_set": labels, "sample_weight": np.array([1.0, 0, 0, 1])}
+    np.testing.assert_allclose(model.evaluate(in_dict, verbose=0), losses[[0, 3]].mean(), rtol=1e-5)
+
+
+def test_labels_of_texts_as_names_or_numbers(model_file):
+    case = CASES["topics"]
+    model = case.build(model_file, dropout=0.0)
+    model.compile("sgd", metrics=[keras.metrics.BinaryAccuracy(threshold=0.0)])
+    numbers = np.array([[name in names for name in model.labels] for names in case.y], "int32")
+    np.testing.assert_array_equal(
+        model.evaluate(TEXTS, numbers, verbose=0), model.evaluate(TEXTS, case.y, verbose=0)
+    )
 
 
 def test_a_loss_given_to_compile():
@@ -348,6 +376,17 @@ def test_bad_input(model_file):
     with pytest.raises(InputError, match="`max_position_embeddings`. Received 128 and 48"):
         preprocessor = type(model.preprocessor)(model.preprocessor.vocabulary)
         TextClassifier(AlbertEncoder(CONFIG), ("a", "b"), preprocessor=preprocessor)
+    topics = CASES["topics"].build(model_file)
+    for y, message in (
+        ([["figs"]] * N, "A label must be one of apples, captain, clocks. Received 'figs'"),
+        (["apples"] * N, "a list of names, or 0 or 1 for each of apples, captain, clocks. Received 'apples'"),
+        ([[0, 1, 2]] * N, r"a list of names, or 0 or 1 .*Received \[0, 1, 2\]"),
+        ([["apples"]], "a list of labels for each text. Received 1 lists and 21 texts"),
+    ):
+        with pytest.raises(InputError, match=message):
+            topics.fit(TEXTS, y)
+    with pytest.raises(ValueError, match="one number for each label. Received 1 numbers and 2 labels"):
+        MultiLabelClassifier(AlbertEncoder(CONFIG), ("a", "b"), thresholds=(0.5,))
     with pytest.raises(ValueError, match="`TextClassifier` needs `labels`"):
         TextClassifier(AlbertEncoder(CONFIG))
     with pytest.raises(ValueError, match="`TextRegressor` takes no `labels`"):

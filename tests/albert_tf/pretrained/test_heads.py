@@ -48,6 +48,11 @@ KINDS = {
 }
 HUGGING_FACE = {
     "classification": ("AlbertForSequenceClassification", "classifier", HeadSize("sequence_head", 3)),
+    "multi_label_classification": (
+        "AlbertForSequenceClassification",
+        "classifier",
+        HeadSize("sequence_head", 3),
+    ),
     "regression": ("AlbertForSequenceClassification", "classifier", HeadSize("sequence_head", 1)),
     "multiple_choice": ("AlbertForMultipleChoice", "classifier", HeadSize("sequence_head", 1)),
     "question_answering": ("AlbertForQuestionAnswering", "qa_outputs", HeadSize("span_head", 0)),
@@ -178,16 +183,19 @@ def test_what_hugging_face_leaves_out_of_a_configuration(tmp_path):
 
 
 def test_a_head_of_another_kind_is_left_out_with_a_note(tmp_path):
-    write_hugging_face(tmp_path / "hf", "classification", problem_type="multi_label_classification")
+    write_hugging_face(tmp_path / "hf", "classification", problem_type="ranking")
     stored = read(tmp_path / "hf")
     assert stored.head is None
-    assert stored.notes[-1] == "left out: a head for multi_label_classification with 3 outputs"
+    assert stored.notes[-1] == "left out: a head for ranking with 3 outputs"
 
 
 def test_labels_and_outputs_must_fit(tmp_path):
     write_hugging_face(tmp_path / "hf", "classification", id2label={"0": "bad", "1": "good"})
     with pytest.raises(InputError, match="must name each of the 3 outputs of the head. Received {'0': 'bad'"):
         read(tmp_path / "hf")
+    write_hugging_face(tmp_path / "two", "multi_label_classification", label_thresholds=[0.5, 0.5])
+    with pytest.raises(InputError, match="one threshold for each class. Received 2 thresholds and 3 outputs"):
+        read(tmp_path / "two")
 
 
 def test_what_a_format_has_no_head_for_is_refused(tmp_path):
@@ -195,8 +203,10 @@ def test_what_a_format_has_no_head_for_is_refused(tmp_path):
         write_huggingface(
             stored_with(random_head(HeadSize("conditional_span_head", 0), "question_answering")), tmp_path
         )
-    with pytest.raises(InputError, match="google-research/albert has no token classification"):
-        write_tf1(stored_with(random_head(HeadSize("token_head", 3), "token_classification")), tmp_path)
+    for part, kind in (("token_head", "token"), ("sequence_head", "multi_label")):
+        head = random_head(HeadSize(part, 3), f"{kind}_classification")
+        with pytest.raises(InputError, match=f"albert has no {kind.replace('_', ' ')} classification"):
+            write_tf1(stored_with(head), tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -38,6 +38,14 @@ def test_a_text_and_a_pair(any_tokenizer):
     assert {values.dtype for values in (*single.values(), *pair.values())} == {np.dtype(np.int32)}
 
 
+def test_a_set_of_labels_is_a_number_for_each_class(any_tokenizer):
+    examples = [TextExample("0", A, label=("z", "x")), TextExample("1", B, label=())]
+    features = text_features(examples, any_tokenizer, 512, labels=("x", "y", "z"))
+    assert [example["label_set"].tolist() for example in features] == [[1, 0, 1], [0, 0, 0]]
+    assert features[0]["label_set"].dtype == np.float32
+    assert "label" not in features[0]
+
+
 def test_an_empty_second_text_is_kept(any_tokenizer):
     [features] = text_features([TextExample("0", A, "")], any_tokenizer, 512)
     assert features["input_ids"][-2:].tolist() == [any_tokenizer.sep_id] * 2

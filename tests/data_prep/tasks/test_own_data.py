@@ -62,6 +62,26 @@ def test_labels_of_any_type_become_names(tmp_path):
     assert labels_of(examples) == ("0", "10", "9", "true")
 
 
+def test_several_labels_of_a_text(tmp_path):
+    rows = [{"text": "a", "labels": labels} for labels in ("x, 2;y", '["y", 2]', "", "x;x")]
+    path = write(tmp_path / "train.csv", rows)
+    for separator, expected in ((";", ("x, 2", "y")), (",", ("x", "2;y"))):
+        examples, _ = read("multi-label-classification", path, columns=Columns(label_separator=separator))
+        assert examples[0].label == expected
+        assert [example.label for example in examples[1:3]] == [("y", "2"), ()]
+    assert examples[3].label == ("x;x",)
+    assert labels_of(examples) == ("2", "2;y", "x", "x;x", "y")
+    path = write(tmp_path / "dev.jsonl", [{"text": "a", "labels": ["x", "z"]}, {"text": "b", "labels": []}])
+    examples, problems = read("multi-label-classification", path, "dev", labels=("x", "y"))
+    assert [example.label for example in examples] == [()]
+    assert problems.lines() == [
+        f"1 row: label outside the set, left out ({path}:1: received 'z', allowed x, y)"
+    ]
+    path = write(tmp_path / "none.jsonl", [{"text": "a", "labels": None}])
+    with pytest.raises(InputError, match="1 row: no label, left out"):
+        read("multi-label-classification", path)
+
+
 def test_other_splits_have_the_labels_of_the_training_split(tmp_path):
     path = write(tmp_path / "dev.csv", [{"text": "a", "label": "x"}, {"text": "b", "label": "z"}])
     examples, problems = read("classification", path, "dev", labels=("x", "y"))
