@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import MultipleChoice, TextClassifier, TextRegressor
+from albert_tf.finetuning.task_models import MultipleChoice, OrdinalClassifier, TextClassifier, TextRegressor
 from data_prep.errors import InputError
 from export.classifier import build_classifier
 from export.embedding import build_embedding
@@ -42,7 +42,9 @@ KINDS: dict[KindName, Kind] = {
     "preprocessor": Kind(build_preprocessor, "seq_length"),
     "fill-mask": Kind(build_fill_mask, "top_k"),
     "embedding": Kind(build_embedding, "pooling"),
-    "classifier": Kind(build_classifier, None, (TextClassifier, TextRegressor), portable_classifier),
+    "classifier": Kind(
+        build_classifier, None, (TextClassifier, OrdinalClassifier, TextRegressor), portable_classifier
+    ),
     "question-answering": Kind(build_question_answering, "max_answer_length", (QuestionAnswering,)),
     "multiple-choice": Kind(build_multiple_choice, None, (MultipleChoice,)),
 }

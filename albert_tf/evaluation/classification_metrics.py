@@ -14,6 +14,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from albert_tf.evaluation.run_predictions import Probabilities
 from data_prep.errors import InputError
 from data_prep.tasks.task import Task
+from data_prep.tasks.text_rows import as_ordinals
 
 
 def probabilities_metrics(task: Task, parts: Sequence[Probabilities]) -> dict[str, float]:
@@ -42,8 +43,9 @@ def task_metrics(
       groups: of each example, such as RACE's "middle" and "high" or MNLI's "m" and "mm"; adds accuracy_GROUP.
 
     Returns:
-      The task's metrics, and accuracy except in regression; in multi-label classification the share of examples
-      all of whose labels are right. Token classification adds precision and recall.
+      The task's metrics, and accuracy except in regression. Ordinal classification adds the mean absolute error,
+      token classification precision and recall. Accuracy in multi-label classification is the share of examples
+      all of whose labels are right.
 
     Raises:
       InputError: seqeval is needed and not installed.
@@ -60,6 +62,8 @@ def task_metrics(
         }
     if task.kind == "token_classification":
         return words_metrics(predictions, labels)
+    if task.kind == "ordinal_classification":
+        return ordinal_metrics(predictions, labels)
     if task.kind == "multi_label_classification":
         return label_set_metrics(predictions, labels)
     predicted, expected = [str(label) for label in predictions], [str(label) for label in labels]
@@ -69,6 +73,26 @@ def task_metrics(
         right = sum(predicted[i] == expected[i] for i in members)
         result[f"accuracy_{group}"] = right / len(members)
     return result
+
+
+def ordinal_metrics(predictions: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
+    """Cohen's kappa with quadratic weights, accuracy, and the mean absolute error, for classes that are numbers.
+
+    Raises:
+      InputError: they are not.
+    """
+    numbers = as_ordinals([*predictions, *labels])
+    predicted, expected = numbers[: len(predictions)], numbers[len(predictions) :]
+    classes = range(min(numbers), max(numbers) + 1)
+    return {
+        "quadratic_kappa": float(
+            metrics.cohen_kappa_score(expected, predicted, labels=classes, weights="quadratic")
+            if len(classes) > 1
+            else 0.0  # undefined
+        ),
+        "accuracy": float(metrics.accuracy_score(expected, predicted)),
+        "mean_absolute_error": float(metrics.mean_absolute_error(expected, predicted)),
+    }
 
 
 def label_set_metrics(

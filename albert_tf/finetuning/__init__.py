@@ -5,6 +5,7 @@ import importlib
 _HOME = {
     "MultiLabelClassifier": "task_models",
     "MultipleChoice": "task_models",
+    "OrdinalClassifier": "task_models",
     "QuestionAnswering": "question_answering",
     "TextClassifier": "task_models",
     "TextRegressor": "task_models",

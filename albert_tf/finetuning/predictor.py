@@ -24,6 +24,7 @@ KnownFormat = Literal["text", "tsv", "jsonl"]
 LineFormat = Literal["auto", "text", "tsv", "jsonl"]
 _COLUMNS = {
     "classification": ("text_a", "text_b"),
+    "ordinal_classification": ("text_a", "text_b"),
     "multi_label_classification": ("text_a", "text_b"),
     "regression": ("text_a", "text_b"),
     "question_answering": ("question", "context"),

@@ -22,6 +22,7 @@ from albert_tf.finetuning.task_data import (
     classes_of,
     read_split,
     split_batches,
+    with_class_weights,
 )
 from albert_tf.finetuning.task_outputs import (
     EVEN_ODDS,
@@ -259,7 +260,10 @@ class TrainingRun(FinetuningRun):
         self.labels = classes_of(self.task, examples)
         if self.settings.do_eval and self.task.kind == "token_classification" and has_entities(self.labels):
             import_seqeval()  # raises InputError before training, not after it
-        self.splits["train"] = [self.as_split(name, examples)]
+        split = self.as_split(name, examples)
+        if weights := self.settings.class_weights:
+            split = with_class_weights(split, self.task, weights, self.labels)
+        self.splits["train"] = [split]
         self.read_evaluation_splits()
 
     def check_settings(self) -> None:

@@ -15,8 +15,8 @@ class FinetuningSettings:
 
     Attributes:
       task: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or race; for your own data
-        classification, multi-label-classification, regression, multiple-choice, question-answering or
-        token-classification.
+        classification, ordinal-classification, multi-label-classification, regression, multiple-choice,
+        question-answering or token-classification.
       output_dir: the run's folder; an interrupted run in it resumes.
       data_dir: the task's folder as downloaded, or tfds:NAME.
       train_file: your own data to train on, or a file of the task under another name.
@@ -48,6 +48,8 @@ class FinetuningSettings:
       doc_stride: tokens between the starts of successive windows of a long context.
       max_query_length: tokens; longer questions are truncated.
       max_answer_length: tokens of the longest answer.
+      class_weights: how much each class counts in the training loss. balanced: every class as much as every other,
+        however many examples it has. Or numbers such as "rare:5,common:0.5"; 1 for classes that it does not name.
       cache_dir: a folder that keeps windows of questions and passages of multiple choice for the next run.
       eval_batch_size: examples per step of evaluation and prediction.
       pad_to_max_length: pad all batches to one length, as the original does, instead of grouping similar lengths.
@@ -89,6 +91,7 @@ class FinetuningSettings:
     doc_stride: int = 128
     max_query_length: int = 64
     max_answer_length: int = 30
+    class_weights: str | None = None
     cache_dir: str | None = None
     eval_batch_size: int = 64
     pad_to_max_length: bool = False
@@ -190,6 +193,7 @@ FIXED = (
     "resize_positions",
     "doc_stride",
     "max_query_length",
+    "class_weights",
     "save_checkpoints_steps",
     "pad_to_max_length",
     "mixed_precision",

@@ -1,5 +1,6 @@
 """The splits of a task, read and turned into batches of arrays."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from sklearn.utils.class_weight import compute_class_weight
 
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
@@ -31,6 +33,7 @@ from data_prep.tasks.features import (
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import TASKS, Task
+from data_prep.tasks.text_rows import as_number, as_ordinals
 from data_prep.tasks.windows import Window, window_features
 
 
@@ -96,7 +99,7 @@ def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
     """The classes of a task in the model's order; for own data, those of the training examples.
 
     Raises:
-      InputError: there are fewer than two.
+      InputError: there are fewer than two, or ordered classes are not numbers.
     """
     if task.labels or not task.has_classes:
         return task.labels
@@ -106,6 +109,8 @@ def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
             f"{task.name} needs examples of two classes or more. Received {', '.join(labels) or 'none'} in the "
             "training data."
         )
+    if task.kind == "ordinal_classification":
+        as_ordinals(labels)  # raises InputError
     return labels
 
 
@@ -137,6 +142,53 @@ def as_split(
         return Split(name, examples, word_features(examples, tokenizer, T, labels))
     labels = labels if task.has_classes else ()
     return Split(name, examples, text_features(examples, tokenizer, T, labels))
+
+
+def with_class_weights(split: Split, task: Task, class_weights: str, labels: Sequence[str]) -> Split:
+    """A split whose examples, or words, count as much in the loss as their classes.
+
+    Args:
+      split: for training.
+      task: one with a class for each text or word.
+      class_weights: the flag.
+      labels: the classes in the model's order.
+
+    Raises:
+      InputError: the task has no such classes, or the flag names an unknown one.
+    """
+    if not task.has_classes or task.kind == "multi_label_classification":
+        raise InputError(
+            f"--class_weights needs a task with one class for each text or word. Received --task={task.name}."
+        )
+    is_words = task.kind == "token_classification"
+    numbers = np.concatenate(
+        [np.ravel(f["label"])[f["label_weights"] > 0] if is_words else [f["label"]] for f in split.features]
+    )
+    weights = _class_weights(class_weights, labels, numbers.astype(np.int32))
+    name = "label_weights" if is_words else "class_weight"
+    return dataclasses.replace(
+        split,
+        features=[{**f, name: f.get(name, np.float32(1)) * weights[f["label"]]} for f in split.features],
+    )
+
+
+def _class_weights(given: str, labels: Sequence[str], numbers: np.ndarray) -> np.ndarray:
+    """The weight of each class, float32 (C,)."""
+    if given == "balanced":
+        present = np.unique(numbers)
+        weights = np.ones(len(labels), np.float32)
+        weights[present] = compute_class_weight("balanced", classes=present, y=numbers)
+        return weights
+    pairs = {
+        name.strip(): as_number(weight) for name, _, weight in (p.rpartition(":") for p in given.split(","))
+    }
+    unknown = [name for name in pairs if name not in labels]
+    if unknown or any(weight is None or weight < 0 for weight in pairs.values()):
+        raise InputError(
+            "--class_weights must be balanced or LABEL:WEIGHT,..., with weights of at least 0 and the labels "
+            f"{', '.join(labels)}. Received {given!r}."
+        )
+    return np.array([pairs.get(label, 1.0) for label in labels], np.float32)
 
 
 def split_batches(

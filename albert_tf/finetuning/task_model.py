@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import keras
@@ -177,14 +178,26 @@ class TaskModel(keras.Model):
         """Keras' `fit`, which also takes strings, as the preprocessor does, with labels by name or number.
 
         Strings are grouped into batches of similar lengths, in an order that follows from the seed and is the same
-        in every call; `shuffle=False` keeps the given order.
+        in every call; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
         """
         if isinstance(validation_data, tuple) and are_strings(validation_data[0]):
             validation_data = self._evaluation_batches(*validation_data, batch_size=batch_size)
         kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
+        if kwargs.get("class_weight"):
+            kwargs["class_weight"] = self._weight_of_each_class(kwargs["class_weight"])
         if are_strings(x):
             return self._fit_strings(x, y, batch_size or 32, **kwargs)
         return super().fit(self._mapped(x), y, batch_size, **kwargs)
+
+    def _weight_of_each_class(self, weights: Mapping[str | int, float]) -> dict[int, float]:
+        """`class_weight` as Keras needs it: by number, and for all classes."""
+        if self.kind not in ("classification", "ordinal_classification"):
+            raise ValueError(
+                f"`class_weight` needs one class for each text. `{type(self).__name__}` has others: give each "
+                "example a `sample_weight`."
+            )
+        numbers = {self.labels.index(key) if isinstance(key, str) else key: w for key, w in weights.items()}
+        return {number: numbers.get(number, 1.0) for number in range(len(self.labels))}
 
     def _fit_strings(
         self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs

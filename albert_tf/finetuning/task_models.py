@@ -13,6 +13,7 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.heads import with_classes
 from data_prep.tasks.features import LABEL_SET
 from data_prep.tasks.task import TASKS, Task
+from data_prep.tasks.text_rows import as_ordinals
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
 
@@ -102,6 +103,37 @@ class TextClassifier(LinearTaskModel):
 
     def call(self, inputs, training=False):
         return self.classifier(self.pooled_output(inputs, training), training=training)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class OrdinalClassifier(TextClassifier):
+    """Classifies a text into ordered classes, such as 1 to 5 stars: a near miss costs less than a far one.
+
+    The head is a classifier's. The target is not one class but the distribution softmax(-(k - y)^2) over the
+    classes k, for a label y (soft labels: Diaz and Marathe, CVPR 2019).
+
+    Args:
+      encoder, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
+      labels: C whole numbers as strings.
+
+    Call args:
+      inputs: as for `TextClassifier`.
+
+    Returns:
+      As `TextClassifier`.
+    """
+
+    default_name, kind = "ordinal_classifier", "ordinal_classification"
+
+    def __init__(self, encoder: AlbertEncoder, labels: Sequence[str] = (), **kwargs):
+        super().__init__(encoder, labels, **kwargs)
+        self.numbers = as_ordinals(labels)
+
+    def task_losses(self, y, outputs):
+        numbers = ops.cast(self.numbers, "float32")  # (C,)
+        distances = ops.expand_dims(ops.take(numbers, ops.cast(y, "int32")), -1) - numbers  # (B, C)
+        targets = ops.softmax(-ops.square(distances))
+        return ops.categorical_crossentropy(targets, outputs, from_logits=True)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -248,6 +280,7 @@ class TokenClassifier(LinearTaskModel):
 
 _ALL = (
     TextClassifier,
+    OrdinalClassifier,
     MultiLabelClassifier,
     TextRegressor,
     MultipleChoice,

@@ -66,6 +66,7 @@ _COPIES = {
 # The class for each kind of task, and the head that it has.
 _ARCHITECTURES = {
     "classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
+    "ordinal_classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),  # read as the former
     "multi_label_classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
     "regression": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
     "multiple_choice": ("AlbertForMultipleChoice", SEQUENCE_HEAD),
@@ -74,6 +75,7 @@ _ARCHITECTURES = {
 }
 _PROBLEMS = {
     "classification": "single_label_classification",
+    "ordinal_classification": "single_label_classification",
     "multi_label_classification": "multi_label_classification",
     "regression": "regression",
 }

@@ -40,6 +40,7 @@ _PRETRAINER = "albert_tf>AlbertPretrainer"
 # The kind of task of each task model, and its head.
 _TASK_MODELS = {
     "albert_tf>TextClassifier": ("classification", SEQUENCE_HEAD),
+    "albert_tf>OrdinalClassifier": ("ordinal_classification", SEQUENCE_HEAD),
     "albert_tf>MultiLabelClassifier": ("multi_label_classification", SEQUENCE_HEAD),
     "albert_tf>TextRegressor": ("regression", SEQUENCE_HEAD),
     "albert_tf>MultipleChoice": ("multiple_choice", SEQUENCE_HEAD),

@@ -104,7 +104,7 @@ def bucketed_batches(
 
     Args:
       features: N examples, dicts of the same names: arrays with a value for each token (the last axis, as long as
-        input_ids), scalars, and label_set.
+        input_ids), scalars, and label_set. The scalar class_weight becomes a part of sample_weight.
       batch_size: B.
       order: the examples of each batch; `index` in the batches restores the order of the predictions.
       fill_remainder: fills the last batch of an epoch with its first example, sample_weight 0 and index -1, so
@@ -179,6 +179,6 @@ def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
                 batch[name] = tf.transpose(tf.where(is_token[..., tf.newaxis], values, filler), [0, 2, 1])
         for name, values in per_example.items():
             batch[name] = tf.gather(values, rows)
-        return {**batch, "index": index, "sample_weight": weights}
+        return {**batch, "index": index, "sample_weight": weights * batch.pop("class_weight", 1.0)}
 
     return gather

@@ -37,7 +37,9 @@ def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
     if first is None:
         raise InputError(f"A {split.name} file must have rows. Received none that is readable.")
     rows = itertools.chain([first], rows)
-    if split.task.kind in ("classification", "multi_label_classification", "regression"):
+    if split.task.kind == "regression" or (
+        split.task.has_classes and split.task.kind != "token_classification"
+    ):
         return list(text_examples(rows, _text_columns(first, split), split))
     if split.task.kind == "multiple_choice":
         return list(_choices(rows, first, split))

@@ -10,6 +10,7 @@ from data_prep.errors import InputError
 
 Kind = Literal[
     "classification",
+    "ordinal_classification",
     "multi_label_classification",
     "regression",
     "multiple_choice",
@@ -117,6 +118,7 @@ _ALL = (
         tfds=("race/middle", "race/high"),
     ),
     Task("classification", "classification", metrics=("accuracy", "macro_f1")),
+    Task("ordinal-classification", "ordinal_classification", metrics=("quadratic_kappa", "accuracy")),
     Task("multi-label-classification", "multi_label_classification", metrics=("micro_f1", "macro_f1")),
     Task("regression", "regression", metrics=("pearson", "spearman")),
     Task("multiple-choice", "multiple_choice"),

@@ -5,9 +5,11 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from data_prep.errors import InputError
 from data_prep.tasks.examples import Split, TextExample, shown
 from data_prep.tasks.tables import TableRow
 
+_MOST_BETWEEN_ORDINALS = 100
 Label = str | float | tuple[str, ...]
 
 
@@ -131,6 +133,24 @@ def as_label(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip()
+
+
+def as_ordinals(labels: Iterable[str]) -> list[int]:
+    """The names of ordered classes as numbers, whose differences are the distances of the classes.
+
+    Raises:
+      InputError: they are not whole numbers that are close to each other.
+    """
+    labels = list(labels)
+    numbers = [as_number(label) for label in labels]
+    wrong = [label for label, number in zip(labels, numbers, strict=True) if number is None or number % 1]
+    known = [int(number) for number in numbers if number is not None]
+    if wrong or max(known) - min(known) > _MOST_BETWEEN_ORDINALS:
+        raise InputError(
+            "The classes of ordinal-classification must be whole numbers, such as 1 to 5 stars, at most "
+            f"{_MOST_BETWEEN_ORDINALS} apart. Received {', '.join(map(shown, wrong or (min(known), max(known))))}."
+        )
+    return known
 
 
 def as_number(value: Any) -> float | None:

@@ -25,6 +25,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning import (
     MultiLabelClassifier,
     MultipleChoice,
+    OrdinalClassifier,
     QuestionAnswering,
     TextClassifier,
     TextRegressor,
@@ -202,6 +203,9 @@ MODELS = {
         _PRETRAINING,
     ),
     "TextClassifier": Case(_on_encoder(TextClassifier, ("a", "b"), classifier_dropout=0.0), _INPUTS),
+    "OrdinalClassifier": Case(
+        _on_encoder(OrdinalClassifier, ("1", "2", "4"), classifier_dropout=0.0), _INPUTS
+    ),
     "MultiLabelClassifier": Case(
         _on_encoder(MultiLabelClassifier, ("a", "b"), thresholds=(0.25, 0.75), classifier_dropout=0.0),
         _INPUTS,

@@ -166,7 +166,10 @@ def test_command_on_the_folder_of_a_run(model_file, tmp_path, capsys):
 
 def test_models_that_cannot_be_exported(model_file, tmp_path):
     _, file = saved("words", model_file, tmp_path)
-    with pytest.raises(InputError, match="takes a TextClassifier or TextRegressor.*holds a TokenClassifier"):
+    with pytest.raises(
+        InputError,
+        match="takes a TextClassifier or OrdinalClassifier or TextRegressor.*holds a TokenClassifier",
+    ):
         export_model(file, tmp_path / "saved", "classifier")
     CASES["text"].build(None).save(tmp_path / "none.keras")
     with pytest.raises(InputError, match="needs a vocabulary"):
@@ -202,6 +205,6 @@ def test_harmful_files(model_file, tmp_path):
     described["config"]["encoder"]["config"]["vocab_size"] = 5 * 10**12
     refused(described, r"does not fit its configuration: it has [\d,]+ bytes for 50,0")
     described["registered_name"] = "keras>Functional"
-    refused(described, "takes a TextClassifier or TextRegressor")
+    refused(described, "takes a TextClassifier or OrdinalClassifier or TextRegressor")
     assert not canary.exists()
     assert not (tmp_path / "saved").exists()

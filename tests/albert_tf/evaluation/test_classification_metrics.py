@@ -53,6 +53,23 @@ def test_matthews_and_macro_f1_of_three_classes(case):
     assert metrics_of("classification", predictions, labels)["macro_f1"] == pytest.approx(macro_f1, abs=1e-9)
 
 
+@hypothesis.given(pairs(st.sampled_from(["1", "2", "5", "10"])))
+def test_metrics_of_ordered_classes(case):
+    received = metrics_of("ordinal-classification", *case)
+    p, y = np.array(case, np.float64)
+    assert received["accuracy"] == pytest.approx(np.mean(p == y))
+    assert received["mean_absolute_error"] == pytest.approx(np.abs(p - y).mean())
+    by_chance = np.square(p[:, None] - y).mean()
+    kappa = 1 - np.square(p - y).mean() / by_chance if by_chance else 0.0
+    assert received["quadratic_kappa"] == pytest.approx(kappa, abs=1e-9)
+
+
+def test_ordered_classes_are_close_numbers():
+    for labels in (["1", "good"], ["1", "2.5"], ["1", "102"]):
+        with pytest.raises(InputError, match="whole numbers, such as 1 to 5 stars, at most 100 apart"):
+            metrics_of("ordinal-classification", labels, labels)
+
+
 LABEL_SETS = st.lists(st.sampled_from("abc"), unique=True)
 
 

@@ -49,6 +49,17 @@ def write_classes(path: Path, number: int, seed: int) -> Path:
     return path
 
 
+def write_stars(path: Path, number: int, seed: int) -> Path:
+    """Writes a CSV of texts; the label is 1 to 3, most often 3."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", "label"])
+        for text in sentences(number, seed):
+            stars = 1 if "lighthouse" in text else 2 if "captain" in text else 3
+            rows.writerow([text, stars])
+    return path
+
+
 def write_topics(path: Path, number: int, seed: int) -> Path:
     """Writes a CSV of texts with two labels, one or none, separated by semicolons."""
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -117,6 +128,7 @@ class FinetuningFiles:
         """The command line of a run of 12 short steps."""
         suffix = {
             "classification": "csv",
+            "ordinal-classification": "csv",
             "multi-label-classification": "csv",
             "regression": "tsv",
             "squad2.0": "json",
@@ -154,6 +166,7 @@ def write_files(folder: Path, vocabulary_file: Path) -> FinetuningFiles:
     """Data of all kinds, and the checkpoint."""
     for role, number, seed in (("train", 30, 0), ("dev", 18, 100), ("test", 10, 200)):
         write_classes(folder / f"classification-{role}.csv", number, seed)
+        write_stars(folder / f"ordinal-classification-{role}.csv", number, seed)
         write_topics(folder / f"multi-label-classification-{role}.csv", number, seed)
         write_scores(folder / f"regression-{role}.tsv", number, seed)
         write_questions(folder / f"squad2.0-{role}.json", number, seed, impossible=True)

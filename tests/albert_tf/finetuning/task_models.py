@@ -18,6 +18,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning import (
     MultiLabelClassifier,
     MultipleChoice,
+    OrdinalClassifier,
     QuestionAnswering,
     TextClassifier,
     TextRegressor,
@@ -93,6 +94,7 @@ CASES = {
         ["big" if "apples" in text else "small" for text in TEXTS],
         {"labels": ("small", "big")},
     ),
+    "stars": Case(OrdinalClassifier, TEXTS, [str(1 + i % 5) for i in range(N)], {"labels": tuple("12345")}),
     "topics": Case(
         MultiLabelClassifier,
         TEXTS,

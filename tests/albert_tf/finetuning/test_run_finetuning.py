@@ -273,6 +273,7 @@ def test_fixed_padding_gives_the_same_evaluation(finished, finetuning_files, tmp
 
 
 KINDS = {
+    "ordinal-classification": ({"quadratic_kappa", "accuracy", "mean_absolute_error"}, "predictions.tsv"),
     "multi-label-classification": ({"micro_f1", "macro_f1"}, "predictions.json"),
     "regression": ({"pearson", "spearman"}, "predictions.tsv"),
     "squad2.0": ({"f1", "best_f1", "HasAns_exact"}, "predictions.json"),
@@ -361,6 +362,17 @@ def refused(capfd, arguments) -> str:
         ({"column_names": "texts=review"}, "--column_names must be a list of COLUMN=NAME"),
         ({"column_names": "text_a=review"}, "has no 'review'"),
         ({"label_separator": ""}, "--label_separator must not be empty"),
+        (
+            {"class_weights": "lighter:2"},
+            "--class_weights must be balanced or LABEL:WEIGHT,..., with weights of at least 0 and the labels "
+            "dark, light. Received 'lighter:2'.",
+        ),
+        ({"class_weights": "light"}, "Received 'light'."),
+        ({"class_weights": "light:-1"}, "Received 'light:-1'."),
+        (
+            {"task": "ordinal-classification"},
+            "must be whole numbers, such as 1 to 5 stars, at most 100 apart",
+        ),
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"do_train": None}, "train with --do_train first"),
         ({"train_batchsize": 4}, "--train_batch_size"),

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.finetuning.task_data import Split, classes_of, numpy_batches, read_split
+from albert_tf.finetuning.task_data import (
+    Split,
+    classes_of,
+    numpy_batches,
+    read_split,
+    with_class_weights,
+)
 from data_prep.errors import InputError
+from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from data_prep.tasks.examples import Problems, TextExample
 from data_prep.tasks.task import find_task
 
@@ -51,6 +58,28 @@ def test_classes():
     assert classes_of(find_task("regression"), examples) == ()
     with pytest.raises(InputError, match="needs examples of two classes or more. Received 9 in the training"):
         classes_of(find_task("classification"), examples[1:2])
+
+
+def test_class_weights():
+    ids = np.ones(3, np.int32)
+    texts = [{"input_ids": ids, "label": np.int32(label)} for label in (0, 0, 0, 1)]
+    label, counted = np.array([0, 1, 0], np.int32), np.array([0, 1, 1], np.float32)
+    words = [{"input_ids": ids, "label": label, "label_weights": counted}]
+    classification, labels = find_task("classification"), ("a", "b", "c")
+
+    def weights(flag, features=texts, task=classification):
+        return with_class_weights(Split("train", (), features), task, flag, labels).features
+
+    assert [row["class_weight"] for row in weights("b:5")] == [1, 1, 1, 5]
+    assert [row["class_weight"] for row in weights("balanced")] == pytest.approx([2 / 3] * 3 + [2])
+    (row,) = weights("a:2,b:0.5", words, find_task("token-classification"))
+    assert row["label_weights"].tolist() == [0, 0.5, 2]
+    (batch,) = bucketed_batches(weights("b:5"), 5, BatchOrder(None), fill_remainder=True).as_numpy_iterator()
+    assert batch["sample_weight"].tolist() == [1, 1, 1, 5, 0]
+    assert "class_weight" not in batch
+    for task in ("regression", "multi-label-classification"):
+        with pytest.raises(InputError, match=f"one class for each text or word. Received --task={task}"):
+            weights("balanced", task=find_task(task))
 
 
 def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():

@@ -187,6 +187,37 @@ def test_every_label_has_a_loss_of_its_own():
     np.testing.assert_allclose(model.evaluate(in_dict, verbose=0), losses[[0, 3]].mean(), rtol=1e-5)
 
 
+def test_a_near_class_costs_less_than_a_far_one():
+    model = CASES["stars"].build(None, dropout=0.0)
+    batch, labels = batch_of_ids(3, 12), np.array([0, 2, 4])
+    logits = np.log(np.array([[0.6, 0.3, 0.05, 0.03, 0.02]]).repeat(3, 0))
+    targets = np.exp(-np.square(np.arange(5) - labels[:, None]))
+    targets /= targets.sum(axis=1, keepdims=True)
+    losses = -(targets * logits).sum(axis=1)
+    assert (np.diff(losses) > 0).all()
+    np.testing.assert_allclose(
+        model.compute_loss(batch, labels, logits.astype("float32")), losses.mean(), rtol=1e-5
+    )
+
+
+def test_class_weights_of_keras(model_file):
+    """From strings or ids, by name or number, `class_weight` is a weight of each example."""
+    case = CASES["text"]
+    each = np.where(np.array(case.y) == "big", 3.0, 1.0)
+    model = case.build(model_file, dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.0))
+    arrays, numbers = batch_of_ids(N, 12), np.array([model.labels.index(label) for label in case.y])
+    for x, y, key in ((TEXTS, case.y, "big"), (arrays, numbers, 1)):
+        weighted, expected = (
+            model.fit(x, y, batch_size=N, verbose=0, **arguments).history["loss"]
+            for arguments in ({"class_weight": {key: 3.0}}, {"sample_weight": each})
+        )
+        assert weighted == pytest.approx(expected)
+        assert weighted != pytest.approx(model.fit(x, y, batch_size=N, verbose=0).history["loss"])
+    with pytest.raises(ValueError, match="one class for each text. `TokenClassifier` has others"):
+        CASES["words"].build(None).fit(batch_of_ids(4, 12), np.zeros((4, 12)), class_weight={0: 2.0})
+
+
 def test_labels_of_texts_as_names_or_numbers(model_file):
     case = CASES["topics"]
     model = case.build(model_file, dropout=0.0)

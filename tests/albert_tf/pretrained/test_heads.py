@@ -148,6 +148,13 @@ def write_hugging_face(folder: Path, kind: str, **changed) -> Head:
     return head
 
 
+def test_ordered_classes_become_classes(tmp_path):
+    head = random_head(HeadSize("sequence_head", 3), "ordinal_classification", labels=("1", "2", "3"))
+    write_huggingface(stored_with(head), tmp_path)
+    stored = read(tmp_path)
+    assert (stored.head.kinds, stored.head.labels) == (("classification",), ("1", "2", "3"))
+
+
 @pytest.mark.parametrize("kind", HUGGING_FACE)
 def test_hugging_face_directories_are_written_and_read(kind, tmp_path):
     head = write_hugging_face(tmp_path / "hf", kind)

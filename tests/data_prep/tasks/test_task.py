@@ -29,6 +29,7 @@ def test_own_data():
     own = [task.name for task in TASKS.values() if task.is_own_data]
     assert own == [
         "classification",
+        "ordinal-classification",
         "multi-label-classification",
         "regression",
         "multiple-choice",
