@@ -10,6 +10,8 @@ _HOME = {
     "TextClassifier": "task_models",
     "TextRegressor": "task_models",
     "TokenClassifier": "task_models",
+    "load_adapters": "adapters",
+    "save_adapters": "adapters",
 }
 __all__ = list(_HOME)
 

@@ -84,12 +84,16 @@ def build_task_model(
     policy = keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32")
     encoder = AlbertEncoder(config, seed=settings.seed, dtype=policy)
     copy_weights(pretrained.encoder, encoder, settings.resize_positions)
-    options: dict[str, Any] = {"classifier_dropout": settings.classifier_dropout, "seed": settings.seed}
+    names = ("classifier_dropout", "seed", "freeze_encoder")
+    options: dict[str, Any] = {name: getattr(settings, name) for name in names}
     if task.has_classes:
         options["labels"] = labels
     if task.kind == "question_answering":
         options["answerable"] = task.answerable
-    return TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
+    model = TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
+    if settings.lora_rank:
+        model.enable_lora(settings.lora_rank)
+    return model
 
 
 def copy_weights(

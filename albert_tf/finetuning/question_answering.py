@@ -113,7 +113,7 @@ class QuestionAnswering(TaskModel):
         return predict_answers(examples, windows, scores, n_best=n_best, max_answer_length=max_answer_length)
 
     def call(self, inputs, training=False):
-        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        tokens = self.encode(inputs, training)["sequence_output"]
         cannot_answer = ops.zeros_like(inputs["input_ids"])
         if "p_mask" in inputs:
             cannot_answer = ops.cast(inputs["p_mask"], "int32")

@@ -1,7 +1,8 @@
 """The folder of a fine-tuning run.
 
 OUTPUT_DIR/results.json, and for each seed OUTPUT_DIR/seed_0/: settings.json, the vocabulary, metrics.jsonl,
-tensorboard/, checkpoints/ during training, model.keras (the best weights), training.json after training,
+tensorboard/, checkpoints/ during training, model.keras (the best weights), with LoRA adapters.safetensors (what it
+trained, not merged), training.json after training,
 results.json, dev_... and test_... (predictions).
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 import keras
 from rich.table import Table
 
+from albert_tf.finetuning.adapters import ADAPTERS_FILE, save_adapters
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
@@ -87,8 +89,8 @@ class SeedFolder:
         """Writes the seed's results.json."""
         write_json(self.path / RESULTS_FILE, results)
 
-    def save_model(self, model: keras.Model) -> None:
-        """Writes model.keras, without the optimizer; if that fails, an earlier file stays as it is."""
+    def save_model(self, model: TaskModel) -> None:
+        """Writes model.keras, without the optimizer, and adapters of LoRA; an earlier file stays if that fails."""
         aside = self.path / ".unfinished-model"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
@@ -96,6 +98,8 @@ class SeedFolder:
             with _without_optimizer(model):
                 model.save(aside / MODEL_FILE)
             (aside / MODEL_FILE).replace(self.path / MODEL_FILE)
+            if model.encoder.lora_rank:
+                save_adapters(model, self.path / ADAPTERS_FILE)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 

@@ -42,6 +42,9 @@ class FinetuningSettings:
       num_warmup_steps: steps of linear warm-up. Default: the same share of all steps as in the recipe.
       dropout: of the encoder, on hidden vectors and attention probabilities.
       classifier_dropout: on the input of the task's head.
+      freeze_encoder: train only the task's head; the encoder stays as it is, without dropout.
+      lora_rank: train only low-rank matrices beside the encoder's, of this rank, and the head. model.keras has the
+        merged weights, adapters.safetensors what was trained alone.
       max_seq_length: tokens; longer texts are truncated, longer contexts of questions become several windows.
       resize_positions: allow a --max_seq_length beyond the checkpoint's position table. Without a value, or with
         tile, its rows are repeated; with fresh, new rows start from random values.
@@ -86,6 +89,8 @@ class FinetuningSettings:
     num_warmup_steps: int | None = None
     dropout: float | None = None
     classifier_dropout: float | None = None
+    freeze_encoder: bool = False
+    lora_rank: int | None = None
     max_seq_length: int | None = None
     resize_positions: ResizePositions = False
     doc_stride: int = 128
@@ -129,6 +134,11 @@ class FinetuningSettings:
                 "--num_train_steps and --num_train_epochs exclude each other. Received "
                 f"{self.num_train_steps} and {self.num_train_epochs:g}; leave one out."
             )
+        if self.freeze_encoder and self.lora_rank:
+            raise InputError(
+                "--freeze_encoder and --lora_rank exclude each other. Received both; --lora_rank alone trains the "
+                "head, too."
+            )
         if self.early_stopping_patience is not None and not self.do_eval:
             raise InputError("--early_stopping_patience needs --do_eval. Received it without; add --do_eval.")
         if self.num_devices and self.strategy == "one":
@@ -152,6 +162,7 @@ class FinetuningSettings:
             "seeds",
             "train_batch_size",
             "num_train_steps",
+            "lora_rank",
             "max_seq_length",
             "doc_stride",
             "max_query_length",
@@ -194,6 +205,8 @@ FIXED = (
     "doc_stride",
     "max_query_length",
     "class_weights",
+    "freeze_encoder",
+    "lora_rank",
     "save_checkpoints_steps",
     "pad_to_max_length",
     "mixed_precision",

@@ -40,6 +40,7 @@ class TaskModel(keras.Model):
       encoder: trained together with the head.
       preprocessor: turns strings into the dict, so that `fit`, `evaluate` and `predict` take strings.
       seed: determines the head's weights and dropout; by default the encoder's seeds continue.
+      freeze_encoder: train only the head; the encoder's dropout is off.
 
     Attributes:
       default_name: the name of the Keras model.
@@ -63,9 +64,19 @@ class TaskModel(keras.Model):
     labels: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
 
-    def __init__(self, encoder: AlbertEncoder, *, preprocessor=None, seed: int | None = None, **kwargs):
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        *,
+        preprocessor=None,
+        seed: int | None = None,
+        freeze_encoder: bool = False,
+        **kwargs,
+    ):
         super().__init__(**{"dtype": encoder.dtype_policy, "name": self.default_name, **kwargs})
         self.encoder = encoder
+        if freeze_encoder:
+            encoder.trainable = False
         self.preprocessor = preprocessor
         if preprocessor is not None:
             _check_fit(preprocessor, encoder.config)
@@ -74,6 +85,17 @@ class TaskModel(keras.Model):
         self.supports_jit = (
             False  # XLA would recompile for each length; compile(jit_compile=True) asks for it
         )
+
+    def enable_lora(self, rank: int, alpha: float | None = None) -> None:
+        """Trains only low-rank matrices beside the encoder's, and the head; as `AlbertEncoder.enable_lora`.
+
+        `model.save` stores the merged matrices, `save_adapters` what is trained alone.
+        """
+        self.encoder.enable_lora(rank, alpha)
+
+    def encode(self, inputs, training: bool, **options) -> dict:
+        """The encoder's outputs; a frozen encoder has no dropout."""
+        return self.encoder(inputs, training=training and self.encoder.trainable, **options)
 
     @classmethod
     def from_pretrained(
@@ -291,6 +313,7 @@ class TaskModel(keras.Model):
             "encoder": self.encoder.get_config(),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
             "seed": self.seed,
+            "freeze_encoder": not self.encoder.trainable,
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }

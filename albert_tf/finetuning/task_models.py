@@ -67,7 +67,7 @@ class LinearTaskModel(TaskModel):
     def pooled_output(self, inputs, training: bool):
         """The encoder's pooled output (B, H); its last layer computes only the token that the pooler reads."""
         first = ops.zeros_like(inputs["input_ids"][:, :1])
-        return self.encoder(inputs, training=training, positions=first)["pooled_output"]
+        return self.encode(inputs, training, positions=first)["pooled_output"]
 
     def task_losses(self, y, outputs):
         return cross_entropy(y, outputs)
@@ -262,7 +262,7 @@ class TokenClassifier(LinearTaskModel):
         encoder.pooler.trainable = False  # its output is not used
 
     def call(self, inputs, training=False):
-        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        tokens = self.encode(inputs, training)["sequence_output"]
         return self.classifier(tokens, training=training)
 
     def labels_of(self, x, y, sample_weight):

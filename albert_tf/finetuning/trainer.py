@@ -10,6 +10,7 @@ import tensorflow as tf
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.replicas import ClippedAdamW
 from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.optimizers import WarmupPolynomialDecay
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import Preemption
@@ -38,7 +39,7 @@ class Trainer(keras.callbacks.Callback):
 
     def __init__(
         self,
-        model: keras.Model,
+        model: TaskModel,
         settings: ResolvedSettings,
         folder: SeedFolder,
         preemption: Preemption,

@@ -111,6 +111,37 @@ class AlbertEncoder(keras.Model):
         ffns = self.ffns[layer * len(self.ffns) // L]
         return list(zip(attentions, ffns, strict=True))
 
+    def enable_lora(self, rank: int, alpha: float | None = None) -> None:
+        """Freezes the encoder, and adds to the matrices of queries and values trainable ones of low rank, a and b.
+
+        (LoRA, Hu et al. 2021.) A matrix then is W + alpha / rank * a b, where b starts as 0. Layers that share a
+        matrix share a and b, too. Call it once, before `compile`.
+
+        Args:
+          rank: the number of columns of a and of rows of b.
+          alpha: default: the rank.
+
+        Raises:
+          ValueError: the rank is less than 1, or LoRA is enabled already.
+        """
+        if rank < 1:
+            raise ValueError(f"`rank` must be at least 1. Received {rank}.")
+        for variable in self.trainable_variables:
+            variable.trainable = False
+        for attention in itertools.chain(*self.attentions):
+            for layer in (attention.query, attention.value):
+                layer.enable_lora(rank, alpha, a_initializer=keras.initializers.HeUniform(self.seeds))
+
+    @property
+    def lora_rank(self) -> int | None:
+        """The rank of LoRA; None unless it is enabled."""
+        return self.attentions[0][0].query.lora_rank
+
+    @property
+    def lora_alpha(self) -> float | None:
+        """The numerator of LoRA's scale; None unless it is enabled."""
+        return self.attentions[0][0].query.lora_alpha
+
     def _parts(self) -> list[keras.layers.Layer]:
         return list(itertools.chain[keras.layers.Layer](*self.attentions, *self.ffns))
 

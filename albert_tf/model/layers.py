@@ -195,7 +195,8 @@ class FeedForward(keras.layers.Layer):
             # Recomputed together with the product, whose gradient needs the activation's value. The product's
             # variables are arguments, as the scope with their values is closed by the backward pass.
             product = keras.remat(lambda x, kernel, bias: ops.add(ops.matmul(function(x), kernel), bias))
-            kernel, bias = (ops.cast(v, hidden.dtype) for v in self.output_dense.weights)
+            weights = (self.output_dense.kernel, self.output_dense.bias)
+            kernel, bias = (ops.cast(v, hidden.dtype) for v in weights)
             output = product(hidden, kernel, bias)
         else:
             output = self.output_dense(function(hidden))  # (B*T, H)
