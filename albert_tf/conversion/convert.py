@@ -240,7 +240,9 @@ def _example(to: Writable, stored: StoredModel) -> str:
     if stored.head is None:
         return _WRITERS[to].example
     kind = stored.head.kinds[0]
-    sequence = ("classification", "ordinal_classification", "multi_label_classification", "regression")
+    if kind == "ordinal_classification" and to != "keras":
+        kind = "classification"  # as which other formats hold it
+    sequence = ("classification", "multi_label_classification", "regression")
     theirs = dict.fromkeys(sequence, "SequenceClassification")
     ids = [[2, 13, 1, 9, 3]]
     return textwrap.dedent(_WRITERS[to].task_example).format(

@@ -13,6 +13,7 @@ from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.parameters import distinct_layers
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.training.positions import ResizePositions
 from albert_tf.training.weights import assign
@@ -94,6 +95,25 @@ def build_task_model(
     if settings.lora_rank:
         model.enable_lora(settings.lora_rank)
     return model
+
+
+def rate_factors(config: AlbertConfig, layer_decay: float) -> dict[str, float]:
+    """The factor of each part's learning rate, by the names of its variables, as `AdamW` takes them.
+
+    It falls by `layer_decay` with every step down from head and pooler, whose factor is 1: through the different
+    parts of the layers, that of the last layers first, to the embeddings. A model that shares everything has one
+    such step for all its layers.
+
+    >>> rate_factors(AlbertConfig(num_hidden_groups=1), 0.5)
+    {'/attention_0_': 0.5, '/ffn_0_': 0.5, '/embeddings/': 0.25}
+    """
+    lengths = dict(zip(("attention", "ffn"), distinct_layers(config), strict=True))
+    parts = {
+        f"/{name}_{number}_": layer_decay ** (length - number)
+        for name, length in lengths.items()
+        for number in range(length)
+    }
+    return {**parts, "/embeddings/": layer_decay ** (max(lengths.values()) + 1)}
 
 
 def copy_weights(

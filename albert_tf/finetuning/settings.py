@@ -45,6 +45,10 @@ class FinetuningSettings:
       freeze_encoder: train only the task's head; the encoder stays as it is, without dropout.
       lora_rank: train only low-rank matrices beside the encoder's, of this rank, and the head. model.keras has the
         merged weights, adapters.safetensors what was trained alone.
+      layer_decay: factor of the learning rate for every step down from the head: through the different layers, or
+        groups, to the embeddings. A model that shares all layers has two steps: layers, embeddings.
+      ema_decay: evaluate and save the exponential moving averages of the weights, of which each step keeps this
+        share, for example 0.999.
       max_seq_length: tokens; longer texts are truncated, longer contexts of questions become several windows.
       resize_positions: allow a --max_seq_length beyond the checkpoint's position table. Without a value, or with
         tile, its rows are repeated; with fresh, new rows start from random values.
@@ -91,6 +95,8 @@ class FinetuningSettings:
     classifier_dropout: float | None = None
     freeze_encoder: bool = False
     lora_rank: int | None = None
+    layer_decay: float = 1.0
+    ema_decay: float | None = None
     max_seq_length: int | None = None
     resize_positions: ResizePositions = False
     doc_stride: int = 128
@@ -177,7 +183,9 @@ class FinetuningSettings:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")
-        for name in ("dropout", "classifier_dropout"):
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(f"--layer_decay must be above 0 and at most 1. Received {self.layer_decay}.")
+        for name in ("dropout", "classifier_dropout", "ema_decay"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise InputError(f"--{name} must be at least 0 and below 1. Received {value}.")
@@ -207,6 +215,8 @@ FIXED = (
     "class_weights",
     "freeze_encoder",
     "lora_rank",
+    "layer_decay",
+    "ema_decay",
     "save_checkpoints_steps",
     "pad_to_max_length",
     "mixed_precision",

@@ -135,6 +135,11 @@ class OrdinalClassifier(TextClassifier):
         targets = ops.softmax(-ops.square(distances))
         return ops.categorical_crossentropy(targets, outputs, from_logits=True)
 
+    @classmethod
+    def _fits(cls, head, arguments):
+        """Other formats hold it as a classifier."""
+        return super()._fits(head, arguments) or (head is not None and "classification" in head.kinds)
+
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class MultiLabelClassifier(TextClassifier):

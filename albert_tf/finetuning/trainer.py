@@ -1,12 +1,14 @@
 """One model trained with Keras `fit`, resumed from its last checkpoint if training was interrupted."""
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
 
+from albert_tf.finetuning.construction import rate_factors
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.replicas import ClippedAdamW
 from albert_tf.finetuning.run_folder import SeedFolder
@@ -54,7 +56,12 @@ class Trainer(keras.callbacks.Callback):
             settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
         )
         with model.distribute_strategy.scope():
-            self._optimizer = ClippedAdamW(self._learning_rate)
+            self._optimizer = ClippedAdamW(
+                self._learning_rate,
+                rate_factors=rate_factors(model.encoder.config, settings.layer_decay),
+                use_ema=settings.ema_decay is not None,
+                ema_momentum=settings.ema_decay or 0.0,
+            )
             self._optimizer.build(model.trainable_variables)
             model.compile(optimizer=self._optimizer, jit_compile=False)
         self._checkpoints = RunCheckpoints(
@@ -96,7 +103,8 @@ class Trainer(keras.callbacks.Callback):
             if self._session.preemption.requested and not self._is_over():
                 raise self._session.preemption.stop(self.step)
         if self._evaluate is None:
-            self._folder.save_model(self.model)
+            with self._averages():
+                self._folder.save_model(self.model)
         best = best_evaluation(self._lines(), self._metric)
         return {"steps": self.step, "best_step": best["step"] if best else self.step}
 
@@ -164,11 +172,27 @@ class Trainer(keras.callbacks.Callback):
         """Evaluates; saves the weights if they are the best so far, and only then logs the evaluation."""
         if self._evaluate is None:
             return
-        metrics = self._evaluate(self.step)
-        new = {"step": self.step, **metrics}
-        if best_evaluation([*self._lines(), new], self._metric) is new:
-            self._folder.save_model(self.model)
+        with self._averages():
+            metrics = self._evaluate(self.step)
+            new = {"step": self.step, **metrics}
+            if best_evaluation([*self._lines(), new], self._metric) is new:
+                self._folder.save_model(self.model)
         self._session.record_evaluation(self.step, metrics)
+
+    @contextlib.contextmanager
+    def _averages(self) -> Iterator[None]:
+        """Puts the moving averages, if the run has them, in the place of the weights within the context."""
+        if not self._optimizer.use_ema:
+            yield
+            return
+        variables = self.model.trainable_variables
+        weights = [keras.ops.convert_to_numpy(variable) for variable in variables]
+        self._optimizer.finalize_variable_values(variables)
+        try:
+            yield
+        finally:
+            for variable, weight in zip(variables, weights, strict=True):
+                variable.assign(weight)
 
     def _lines(self) -> list[dict]:
         """The lines of metrics.jsonl up to the present step."""

@@ -1,6 +1,7 @@
 """AdamW as ALBERT and BERT use it: without bias correction, and with weight decay in the update."""
 
 import re
+from collections.abc import Mapping
 
 import keras
 from keras import ops
@@ -43,6 +44,8 @@ class AdamW(keras.optimizers.Optimizer):
       beta_2: decay of the squared gradient's running mean.
       epsilon: added to the root of the squared gradient's mean.
       exclude: regular expression, searched in variable paths.
+      rate_factors: regular expressions, searched in variable paths, and the factors of the learning rate of the
+        variables that they match; 1 for the others.
       kwargs: for `keras.optimizers.Optimizer`, for instance `global_clipnorm=1.0`.
     """
 
@@ -55,6 +58,7 @@ class AdamW(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         exclude: str = EXCLUDED,
+        rate_factors: Mapping[str, float] | None = None,
         name: str = "adamw",
         **kwargs,
     ):
@@ -64,6 +68,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.exclude = exclude
+        self.rate_factors = dict(rate_factors or {})
 
     def build(self, variables):
         if self.built:
@@ -72,6 +77,10 @@ class AdamW(keras.optimizers.Optimizer):
         self._m = [self.add_variable_from_reference(variable, name="m") for variable in variables]
         self._v = [self.add_variable_from_reference(variable, name="v") for variable in variables]
         self._excluded = [re.search(self.exclude, variable.path) is not None for variable in variables]
+        self._factors = [self._rate_factor(variable.path) for variable in variables]
+
+    def _rate_factor(self, path: str) -> float:
+        return next((factor for name, factor in self.rate_factors.items() if re.search(name, path)), 1.0)
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
@@ -81,7 +90,7 @@ class AdamW(keras.optimizers.Optimizer):
             ops.cast(densify(gradient, variable), variable.dtype),
             ops.convert_to_tensor(m),
             ops.convert_to_tensor(v),
-            ops.cast(learning_rate, variable.dtype),
+            ops.cast(learning_rate, variable.dtype) * self._factors[index],
             excluded=self._excluded[index],
         )
         self.assign(m, new_m)
@@ -110,4 +119,5 @@ class AdamW(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "exclude": self.exclude,
+            "rate_factors": self.rate_factors,
         }

@@ -137,7 +137,7 @@ def _check_representable(config: AlbertConfig, stored: StoredModel) -> None:
             "KerasHub's AlbertBackbone needs `num_hidden_layers` to be divisible by `num_hidden_groups`. "
             f"Received {config.num_hidden_layers} and {config.num_hidden_groups}."
         )
-    if stored.head and stored.head.kinds[0] not in _KINDS:
+    if stored.head and stored.head.kinds[0] not in (*_KINDS, "ordinal_classification"):
         raise InputError(
             f"KerasHub's task model of ALBERT is {_CLASSIFIER}. Received a {stored.head.describe()}; "
             "--to=keras can hold it."

@@ -179,6 +179,7 @@ def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
                 batch[name] = tf.transpose(tf.where(is_token[..., tf.newaxis], values, filler), [0, 2, 1])
         for name, values in per_example.items():
             batch[name] = tf.gather(values, rows)
-        return {**batch, "index": index, "sample_weight": weights * batch.pop("class_weight", 1.0)}
+        weights *= batch.pop("class_weight", 1.0)
+        return {**batch, "index": index, "sample_weight": weights}
 
     return gather

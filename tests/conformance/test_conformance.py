@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from albert_tf.finetuning import load_adapters, save_adapters
 from tests.conformance.cases import (
     CASES,
     MODELS,
@@ -33,6 +34,10 @@ EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
 def policies(layer) -> list[tuple[str, str]]:
     """The dtype policy of a layer and of everything in it."""
     return [(part.name, part.dtype_policy.name) for part in layer._flatten_layers()]
+
+
+def encoder_of(model):
+    return getattr(model, "encoder", model)
 
 
 def numpy(array) -> np.ndarray:
@@ -79,6 +84,42 @@ def test_save_and_load(name, policy, other_global_policy, tmp_path):
     for one, other in zip(case.outputs(loaded), case.outputs(model), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(numpy(one), numpy(other))
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", [name for name in MODELS if "Pretrainer" not in name])
+def test_lora(name, policy, tmp_path):
+    """It starts as the model that it adapts, trains little, and comes back from a file merged or alone."""
+    case = MODELS[name]
+    model, base = case.build(policy), case.build(policy)
+    model.enable_lora(3)
+    for one, other in zip(case.outputs(model), case.outputs(base), strict=True):
+        np.testing.assert_array_equal(numpy(one), numpy(other))
+    trained = [variable.path for variable in model.trainable_variables if "lora_kernel" in variable.path]
+    others = {variable.path for variable in model.trainable_variables} - set(trained)
+    assert len(trained) == 4 * sum(map(len, encoder_of(model).attentions))
+    assert not any(path.startswith(encoder_of(model).name) for path in others)
+    rng = np.random.default_rng(2)
+    for variable in model.trainable_variables:
+        variable.assign(rng.normal(0, 0.3, variable.shape))
+    save_adapters(model, tmp_path / "adapters")
+    load_adapters(base, tmp_path / "adapters")
+    model.save(tmp_path / "model.keras")
+    merged = keras.saving.load_model(tmp_path / "model.keras")
+    assert sum("lora" in variable.path for variable in merged.variables) == 0
+    for loaded, tolerance in ((base, 0.0), (merged, 1e-5 if policy == "float32" else 0.05)):
+        for one, other in zip(case.outputs(loaded), case.outputs(model), strict=True):
+            np.testing.assert_allclose(numpy(one), numpy(other), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "Albert" not in name])
+def test_frozen_encoder(name):
+    model = MODELS[name].make("float32")
+    assert not model.get_config()["freeze_encoder"]
+    frozen = type(model).from_config({**model.get_config(), "freeze_encoder": True})
+    assert frozen.get_config()["freeze_encoder"]
+    head = {variable.path for variable in getattr(frozen, frozen.head_name).trainable_variables}
+    assert {variable.path for variable in frozen.trainable_variables} == head
 
 
 @pytest.mark.parametrize("policy", POLICIES[1:])

@@ -1,4 +1,4 @@
-"""Copies of a checkpoint's encoder."""
+"""Copies of a checkpoint's encoder, and the learning rates of its parts."""
 
 import dataclasses
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.construction import copy_weights
+from albert_tf.finetuning.construction import copy_weights, rate_factors
+from albert_tf.finetuning.task_models import TextClassifier
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.optimizers import AdamW
 from tests.reference.positions import tiled_rows
 
 CONFIG = AlbertConfig(
@@ -30,3 +32,35 @@ def test_longer_sequences_keep_every_row_that_was_trained(method):
     np.testing.assert_allclose(
         longer(ids)["sequence_output"], trained(ids)["sequence_output"], rtol=1e-6, atol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"embeddings": 0.25, "attention_0_0": 0.5, "ffn_0_0": 0.5}),
+        (
+            {"num_hidden_groups": 2, "inner_group_num": 2},
+            {"embeddings": 0.125}
+            | {f"{part}_0_{i}": 0.25 for part in ("attention", "ffn") for i in range(2)}
+            | {f"{part}_1_{i}": 0.5 for part in ("attention", "ffn") for i in range(2)},
+        ),
+        (
+            {"parameter_sharing": "attention"},
+            {"embeddings": 0.125, "attention_0_0": 0.5, "ffn_0_0": 0.25, "ffn_1_0": 0.5},
+        ),
+    ],
+)
+def test_layer_decay(changes, expected):
+    """One step for all layers that share a part; head and pooler keep the whole rate."""
+    encoder = AlbertEncoder(dataclasses.replace(CONFIG, **changes), seed=1)
+    model = TextClassifier(encoder, ("a", "b"), seed=2)
+    optimizer = AdamW(0.1, rate_factors=rate_factors(encoder.config, 0.5), weight_decay_rate=0.0)
+    before = model.trainable_variables
+    values = [np.asarray(variable) for variable in before]
+    optimizer.apply([np.ones(variable.shape, "float32") for variable in before], before)
+    unit = 0.1 * 0.1 / (np.sqrt(0.001) + 1e-6)
+    for variable, value in zip(before, values, strict=True):
+        factor = next((f for part, f in expected.items() if f"/{part}/" in variable.path), 1.0)
+        np.testing.assert_allclose(
+            value - np.asarray(variable), factor * unit, rtol=1e-3, err_msg=variable.path
+        )

@@ -25,6 +25,21 @@ def test_gradients_are_clipped_to_global_norm_1(scale):
         np.testing.assert_allclose(variable.numpy(), reference.weights[name], rtol=1e-5)
 
 
+def test_moving_averages():
+    """Averages start from the weights after the first step, for every variable, whatever has a gradient."""
+    unused, used = keras.Variable(np.full(2, 5.0), name="unused"), keras.Variable(np.ones(2), name="used")
+    optimizer = ClippedAdamW(0.1, use_ema=True, ema_momentum=0.75)
+    optimizer.build([unused, used])
+    average = None
+    for _ in range(3):
+        optimizer.apply([None, np.full(2, 3.0, "float32")], [unused, used])
+        average = used.numpy() if average is None else 0.75 * average + 0.25 * used.numpy()
+    assert np.abs(average - used.numpy()).min() > 0.05
+    optimizer.finalize_variable_values([unused, used])
+    np.testing.assert_allclose(used.numpy(), average, rtol=1e-6)
+    np.testing.assert_array_equal(unused.numpy(), [5.0, 5.0])
+
+
 def test_a_variable_without_gradient_does_not_change():
     used, unused = keras.Variable(np.ones(2), name="a"), keras.Variable(np.ones(2), name="b")
     optimizer = ClippedAdamW(0.1)

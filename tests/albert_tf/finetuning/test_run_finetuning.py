@@ -16,10 +16,12 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
+from albert_tf.finetuning import TextClassifier, load_adapters
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.finetuning.trainer import best_evaluation
+from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.training.run_files import read_metrics
-from tests.albert_tf.finetuning.files import CONFIG, write_checkpoint
+from tests.albert_tf.finetuning.files import CONFIG, sentences, write_checkpoint
 from tests.processes import ROOT, run_python
 
 SEED_FILES = {
@@ -137,18 +139,51 @@ def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_fil
     assert without_speed(tmp_path / "run" / "seed_1") != without_speed(finished / "seed_0")
 
 
-def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, tmp_path):
+ADAPTED = {"lora_rank": 2, "layer_decay": 0.5, "ema_decay": 0.75, "class_weights": "balanced"}
+
+
+@pytest.mark.parametrize("flags", [{}, ADAPTED], ids=["plain", "adapted"])
+def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, tmp_path, flags):
     """Killed around step 8, with an incomplete last line in metrics.jsonl."""
     whole, run = tmp_path / "whole" / "seed_0", tmp_path / "run" / "seed_0"
-    assert cli.main(finetuning_files.flags(tmp_path / "whole")) == 0
-    stop = {"num_train_steps": 12}
-    process = _start(finetuning_files, tmp_path / "run", **stop)
+    assert cli.main(finetuning_files.flags(tmp_path / "whole", **flags)) == 0
+    process = _start(finetuning_files, tmp_path / "run", **flags)
     _kill_after(process, run, 8)
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 13, "loss": 1.')
-    assert cli.main(finetuning_files.flags(tmp_path / "run")) == 0
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
     assert_same_run(run, whole)
     assert not (run / "checkpoints").exists()
+    if flags:  # adapters alone are the merged model
+        merged = SeedFolder(run).load_model()
+        model = TextClassifier.from_pretrained(finetuning_files.checkpoint, merged.labels)
+        load_adapters(model, run / "adapters.safetensors")
+        texts = sentences(5, 1)
+        np.testing.assert_allclose(model.predict(texts), merged.predict(texts), atol=1e-5)
+
+
+def test_averages_of_the_weights_are_evaluated_and_saved(finished, finetuning_files, tmp_path):
+    """They do not disturb training, and with a decay of 0 they are the weights."""
+    for decay in (0, 0.5):
+        assert cli.main(finetuning_files.flags(tmp_path / str(decay), ema_decay=decay)) == 0
+    assert_same_run(tmp_path / "0" / "seed_0", finished / "seed_0")
+    averaged, plain = without_speed(tmp_path / "0.5" / "seed_0"), without_speed(finished / "seed_0")
+    assert [line for line in averaged if "loss" in line] == [line for line in plain if "loss" in line]
+    assert [line for line in averaged if "eval_loss" in line] != [
+        line for line in plain if "eval_loss" in line
+    ]
+    settings = json.loads((tmp_path / "0.5" / "seed_0" / "settings.json").read_text())
+    assert settings["ema_decay"] == 0.5
+
+
+def test_a_frozen_encoder_stays_as_it_was(finetuning_files, tmp_path):
+    flags = {"freeze_encoder": True, "do_eval": None, "ema_decay": 0.5}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
+    model = SeedFolder.of(tmp_path / "run", 0).load_model()
+    before = load_pretrained(finetuning_files.checkpoint).encoder
+    for ours, theirs in zip(model.encoder.get_weights(), before.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert np.abs(model.classifier.output_dense.bias).max() > 0
 
 
 def _start(finetuning_files, output_dir: Path, kind: str = "classification", **flags) -> subprocess.Popen:
@@ -373,6 +408,10 @@ def refused(capfd, arguments) -> str:
             {"task": "ordinal-classification"},
             "must be whole numbers, such as 1 to 5 stars, at most 100 apart",
         ),
+        ({"lora_rank": 0}, "--lora_rank must be at least 1. Received 0."),
+        ({"lora_rank": 2, "freeze_encoder": True}, "--freeze_encoder and --lora_rank exclude each other"),
+        ({"layer_decay": 1.5}, "--layer_decay must be above 0 and at most 1. Received 1.5."),
+        ({"ema_decay": 1}, "--ema_decay must be at least 0 and below 1. Received 1.0."),
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"do_train": None}, "train with --do_train first"),
         ({"train_batchsize": 4}, "--train_batch_size"),

@@ -218,6 +218,15 @@ def test_class_weights_of_keras(model_file):
         CASES["words"].build(None).fit(batch_of_ids(4, 12), np.zeros((4, 12)), class_weight={0: 2.0})
 
 
+def test_a_frozen_encoder_has_no_dropout():
+    batch = batch_of_ids(4, 12)
+    for frozen in (True, False):
+        model = CASES["text"].build(None, freeze_encoder=frozen)
+        model.classifier.dropout_rate = 0.0
+        first, second = (np.asarray(model(batch, training=True)) for _ in range(2))
+        assert np.array_equal(first, second) == frozen
+
+
 def test_labels_of_texts_as_names_or_numbers(model_file):
     case = CASES["topics"]
     model = case.build(model_file, dropout=0.0)

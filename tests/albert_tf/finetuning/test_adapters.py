@@ -1,0 +1,76 @@
+"""Files of adapters: what they hold, and which models take them (tests/conformance has every model)."""
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from albert_tf.finetuning import load_adapters, save_adapters
+from albert_tf.model.encoder import AlbertEncoder
+from data_prep.errors import InputError
+from tests.albert_tf.finetuning.task_models import CASES, CONFIG
+
+
+@pytest.fixture
+def adapters(tmp_path):
+    """The file of a model with thresholds and LoRA of rank 2."""
+    model = CASES["topics"].build(None)
+    model.enable_lora(2)
+    save_adapters(model, tmp_path / "adapters.safetensors")
+    return tmp_path / "adapters.safetensors"
+
+
+def test_the_file_holds_the_low_rank_matrices_and_the_head(adapters):
+    H, names = CONFIG.hidden_size, ("query", "value")  # all layers share them
+    arrays = safetensors.numpy.load_file(adapters)
+    expected = {f"albert_encoder/attention_0_0/{name}/lora_kernel_a": (H, 2) for name in names}
+    expected |= {f"albert_encoder/attention_0_0/{name}/lora_kernel_b": (2, H) for name in names}
+    expected |= {"classifier/output/kernel": (H, 3), "classifier/output/bias": (3,)}
+    assert {name: array.shape for name, array in arrays.items()} == expected
+    again = CASES["topics"].build(None)
+    again.thresholds = (0.5, 0.5, 0.5)
+    load_adapters(again, adapters)
+    assert again.thresholds == (0.5, 0.25, 0.75)
+
+
+def test_initial_matrices_follow_from_the_seed():
+    def first(seed):
+        model = CASES["text"].build(None, seed=seed)
+        model.enable_lora(2)
+        return np.asarray(model.encoder.attentions[0][0].query.lora_kernel_a)
+
+    np.testing.assert_array_equal(first(1), first(1))
+    assert np.abs(first(1) - first(2)).max() > 0
+
+
+def test_adapters_of_another_model_are_refused(adapters, tmp_path):
+    def refused(message, model, path=adapters):
+        before = [np.asarray(variable) for variable in model.variables]
+        with pytest.raises(InputError, match=message):
+            load_adapters(model, path)
+        for variable, value in zip(model.variables, before, strict=True):
+            np.testing.assert_array_equal(variable, value)
+
+    case = CASES["topics"]
+    model = case.build(None)
+    model.enable_lora(3)
+    refused("must have the model's rank, 3. .*adapters.safetensors has rank 2", model)
+    refused("go onto the weights that they were trained on", case.build(None, seed=9))
+    refused(
+        "same task and labels, .*TextClassifier.* is for .*MultiLabelClassifier", CASES["text"].build(None)
+    )
+    model = case.build(None)
+    model.labels = ("captain", "apples", "clocks")
+    refused("same task and labels, .*'captain', 'apples'.* is for .*'apples', 'captain'", model)
+    refused("There is no file", model, tmp_path / "nothing")
+    (tmp_path / "half").write_bytes(adapters.read_bytes()[:-9])
+    refused("not a complete file of adapters", model, tmp_path / "half")
+    safetensors.numpy.save_file({"a": np.ones(2)}, tmp_path / "other")
+    refused("must be a file that `save_adapters` wrote", model, tmp_path / "other")
+
+
+def test_misuse():
+    encoder = AlbertEncoder(CONFIG)
+    with pytest.raises(ValueError, match="needs a model with LoRA"):
+        save_adapters(encoder, "nowhere")
+    with pytest.raises(ValueError, match="`rank` must be at least 1. Received 0"):
+        encoder.enable_lora(0)
