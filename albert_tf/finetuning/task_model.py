@@ -82,9 +82,7 @@ class TaskModel(keras.Model):
             _check_fit(preprocessor, encoder.config)
         self.seed = seed
         self.seeds = encoder.seeds if seed is None else keras.random.SeedGenerator(seed, name="head_seeds")
-        self.supports_jit = (
-            False  # XLA would recompile for each length; compile(jit_compile=True) asks for it
-        )
+        self.supports_jit = False  # XLA would recompile for each length
 
     def enable_lora(self, rank: int, alpha: float | None = None) -> None:
         """Trains only low-rank matrices beside the encoder's, and the head; as `AlbertEncoder.enable_lora`.

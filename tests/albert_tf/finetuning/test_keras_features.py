@@ -1,0 +1,105 @@
+"""What Keras' `compile` and `fit` offer works for task models; docs/finetune.md lists it."""
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.optimizers import AdamW
+from tests.albert_tf.finetuning.task_models import CASES, CONFIG
+
+N, T = 16, 12
+_RNG = np.random.default_rng(0)
+IDS = {"input_ids": _RNG.integers(5, CONFIG.vocab_size, (N, T)).astype("int32")}
+LABELS = _RNG.integers(0, 2, N)
+FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
+
+
+def fitted(optimizer=None, epochs=2, fit=(), **compiled):
+    """A classifier after training on ids, and its history."""
+    model = CASES["text"].build(None, dropout=0.0)
+    model.compile(optimizer or keras.optimizers.SGD(0.1), **compiled)
+    history = model.fit(IDS, LABELS, epochs=epochs, **{**FIT, **dict(fit)}).history
+    return model, history
+
+
+def assert_same_weights(one, other, **tolerance):
+    for ours, theirs in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, **{"rtol": 1e-5, "atol": 1e-6, **tolerance})
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return fitted()
+
+
+@pytest.mark.parametrize("options", [{"steps_per_execution": 2}, {"run_eagerly": True}])
+def test_other_ways_to_run_the_same_steps(options, plain):
+    model, history = fitted(**options)
+    assert_same_weights(model, plain[0])
+    assert history["loss"][1] == pytest.approx(plain[1]["loss"][1])
+
+
+def test_gradient_accumulation(plain):
+    """Half batches, two for each update."""
+    optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
+    assert_same_weights(fitted(optimizer, fit={"batch_size": 2})[0], plain[0])
+
+
+def test_moving_averages():
+    """`fit` ends with the averages of the weights after each step."""
+    averages = []
+
+    class Collect(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            weights = self.model.get_weights()
+            averages[:] = [0.5 * a + 0.5 * w for a, w in zip(averages or weights, weights, strict=True)]
+
+    optimizer = AdamW(0.01, use_ema=True, ema_momentum=0.5)
+    model, _ = fitted(optimizer, epochs=1, fit={"callbacks": [Collect()]})
+    for ours, expected in zip(model.get_weights(), averages, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_saved_model_resumes_as_if_it_had_not_stopped(tmp_path):
+    """With the optimizer's moments; as in Keras' own layers, dropout starts anew from the seed."""
+    whole, _ = fitted(AdamW(0.01))
+    half, _ = fitted(AdamW(0.01), epochs=1)
+    half.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded.fit(IDS, LABELS, **FIT)
+    for ours, theirs in zip(loaded.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_callbacks(tmp_path):
+    """The best weights are restored, and those of a checkpoint load."""
+    monitor = {"monitor": "val_loss", "mode": "max"}  # the first epoch is the best
+    callbacks = [
+        keras.callbacks.EarlyStopping(patience=1, restore_best_weights=True, **monitor),
+        keras.callbacks.ModelCheckpoint(
+            tmp_path / "best.weights.h5", save_weights_only=True, save_best_only=True, **monitor
+        ),
+    ]
+    data = {"validation_data": (IDS, LABELS)}
+    model, history = fitted(epochs=5, fit={"callbacks": callbacks, **data})
+    assert len(history["val_loss"]) == 2
+    assert_same_weights(model, fitted(epochs=1)[0])
+    restored = CASES["text"].build(None)
+    restored.load_weights(tmp_path / "best.weights.h5")
+    assert_same_weights(restored, model)
+
+
+def test_lora_and_a_frozen_encoder_in_fit():
+    for adapt in (
+        lambda model: model.enable_lora(2),
+        lambda model: setattr(model.encoder, "trainable", False),
+    ):
+        model = CASES["text"].build(None, dropout=0.0)
+        adapt(model)
+        trained = {variable.path for variable in model.trainable_variables}
+        before = {variable.path: np.asarray(variable) for variable in model.variables}
+        model.compile(AdamW(0.01))
+        history = model.fit(IDS, LABELS, epochs=4, **FIT).history
+        assert history["loss"][-1] < history["loss"][0]
+        changed = {path for v in model.weights if not np.array_equal(before[path := v.path], v)}
+        assert changed - {"seeds/seed_generator_state"} == trained
