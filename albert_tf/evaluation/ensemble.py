@@ -173,7 +173,8 @@ def average(members: Mapping[str, Probabilities]) -> Probabilities:
         np.mean(values, axis=0)
         for values in zip(*(member.values for member in members.values()), strict=True)
     )
-    thresholds = tuple(np.mean([member.thresholds for member in members.values()], axis=0).tolist())
+    all_thresholds = [member.thresholds for member in members.values()]
+    thresholds = tuple(np.mean(all_thresholds, axis=0).tolist()) if all(all_thresholds) else ()
     return Probabilities(first.ids, first.classes, values, first.labels, first.groups, thresholds)
 
 

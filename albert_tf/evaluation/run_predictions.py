@@ -131,7 +131,7 @@ def read_probabilities(path: Path) -> Probabilities:
         tuple(row["value"] for row in rows),
         _column(rows, "label"),
         _column(rows, "group"),
-        tuple(rows[0].get("thresholds", ())),
+        rows[0]["thresholds"],
     )
 
 
@@ -140,9 +140,12 @@ def _row(line: str, source: str) -> dict[str, Any]:
         row = json.loads(line)
         classes = tuple(row.get("classes", ()))
         value = np.array(row["probabilities"] if classes else row["score"], np.float64)
+        thresholds = tuple(map(float, row.get("thresholds", ())))
         if not np.isfinite(value).all() or value.shape[-1:] != ((len(classes),) if classes else ()):
             raise ValueError
-        return {**row, "id": str(row["id"]), "classes": classes, "value": value}
+        if len(thresholds) not in (0, len(classes)):
+            raise ValueError
+        return {**row, "id": str(row["id"]), "classes": classes, "value": value, "thresholds": thresholds}
     except (ValueError, TypeError, KeyError, AttributeError):
         raise InputError(
             "A line of a run's predictions must be JSON with id, and classes and probabilities or a score. "

@@ -114,6 +114,9 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict]:
         raise InputError(f"There is no file {path} of adapters.") from None
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise InputError(f"{path} is not a complete file of adapters: {first_line(error)}") from None
-    if not {"rank", "alpha", "base", "model"} <= facts.keys():
-        raise InputError(f"{path} must be a file that `save_adapters` wrote. It names no rank and base.")
+    ranks = {array.shape[0] for name, array in arrays.items() if name.endswith(f"{_LORA}_b")}
+    if not {"rank", "alpha", "base", "model"} <= facts.keys() or ranks != {facts["rank"]}:
+        raise InputError(
+            f"{path} must be a file that `save_adapters` wrote. It names no base, or another rank."
+        )
     return arrays, facts

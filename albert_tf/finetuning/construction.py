@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.adapters import load_adapters
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FinetuningSettings
@@ -74,7 +75,11 @@ def build_task_model(
 ) -> TaskModel:
     """A copy of the checkpoint's encoder with a new head; call it under the strategy's scope.
 
-    The settings determine the seed of the head's weights and of all dropout, dropout rates, length and precision.
+    The settings determine the seed of the head's weights and of all dropout, dropout rates, length and precision,
+    and what of the model trains.
+
+    Raises:
+      InputError: adapters do not fit the model.
     """
     config = dataclasses.replace(
         pretrained.config,
@@ -94,6 +99,8 @@ def build_task_model(
     model = TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
     if settings.lora_rank:
         model.enable_lora(settings.lora_rank)
+    if settings.init_adapters:
+        load_adapters(model, settings.init_adapters)
     return model
 
 

@@ -282,9 +282,9 @@ class TrainingRun(FinetuningRun):
             self.say(f"{folder.path} is trained already")
             return
         settings = dataclasses.replace(self.resolved, seed=seed)
-        folder.create(settings, self.preprocessor.vocabulary)
         with self.strategy.scope():
             model = build_task_model(self.task, self.pretrained, self.labels, self.preprocessor, settings)
+        folder.create(settings, self.preprocessor.vocabulary)
         inference = Inference(model)
 
         def evaluate(step: int) -> dict[str, float]:

@@ -45,6 +45,7 @@ class FinetuningSettings:
       freeze_encoder: train only the task's head; the encoder stays as it is, without dropout.
       lora_rank: train only low-rank matrices beside the encoder's, of this rank, and the head. model.keras has the
         merged weights, adapters.safetensors what was trained alone.
+      init_adapters: with --lora_rank, start from the adapters.safetensors of a run of the same --init_checkpoint.
       layer_decay: factor of the learning rate for every step down from the head: through the different layers, or
         groups, to the embeddings. A model that shares all layers has two steps: layers, embeddings.
       ema_decay: evaluate and save the exponential moving averages of the weights, of which each step keeps this
@@ -95,6 +96,7 @@ class FinetuningSettings:
     classifier_dropout: float | None = None
     freeze_encoder: bool = False
     lora_rank: int | None = None
+    init_adapters: str | None = None
     layer_decay: float = 1.0
     ema_decay: float | None = None
     max_seq_length: int | None = None
@@ -145,6 +147,8 @@ class FinetuningSettings:
                 "--freeze_encoder and --lora_rank exclude each other. Received both; --lora_rank alone trains the "
                 "head, too."
             )
+        if self.init_adapters and not self.lora_rank:
+            raise InputError("--init_adapters needs --lora_rank, the rank that they have. Received none.")
         if self.early_stopping_patience is not None and not self.do_eval:
             raise InputError("--early_stopping_patience needs --do_eval. Received it without; add --do_eval.")
         if self.num_devices and self.strategy == "one":
@@ -215,6 +219,7 @@ FIXED = (
     "class_weights",
     "freeze_encoder",
     "lora_rank",
+    "init_adapters",
     "layer_decay",
     "ema_decay",
     "save_checkpoints_steps",

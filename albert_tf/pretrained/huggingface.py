@@ -109,8 +109,8 @@ def read_huggingface(folder: Path) -> StoredModel:
         notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
     if size and kind:
         labels = _labels(values, size.outputs, folder) if kind.endswith("classification") else ()
-        dropout, thresholds = values.get(_DROPOUT, _DEFAULT_DROPOUT), tuple(values.get(_THRESHOLDS, ()))
-        head = Head(size, (kind,), head_weights, labels, dropout, thresholds)
+        dropout = values.get(_DROPOUT, _DEFAULT_DROPOUT)
+        head = Head(size, (kind,), head_weights, labels, dropout, _thresholds(values, folder))
     return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head)
 
 
@@ -210,6 +210,15 @@ def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ..
             f"{names}."
         )
     return tuple(str(names[str(number)]) for number in range(outputs))
+
+
+def _thresholds(values: dict[str, Any], folder: Path) -> tuple[float, ...]:
+    thresholds = values.get(_THRESHOLDS, [])
+    if not isinstance(thresholds, list) or not all(isinstance(value, int | float) for value in thresholds):
+        raise InputError(
+            f"`{_THRESHOLDS}` in {folder / _CONFIG_FILE} must be a list of numbers. Received {thresholds}."
+        )
+    return tuple(thresholds)
 
 
 def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """An ensemble is the mean of its members; `albert ensemble` on the folders of runs."""
 
+import dataclasses
 import json
 import math
 
@@ -47,6 +48,18 @@ def test_numbers_and_words():
     words = [[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.3, 0.7]]
     whole = average({str(i): probabilities(rows, ids=("a",), labels=None) for i, rows in enumerate(words)})
     assert whole.predictions() == [["0", "1"]]
+
+
+def test_several_labels():
+    """Probabilities and thresholds are averaged, not the labels."""
+    whole = average(
+        {
+            name: dataclasses.replace(probabilities(row, ids=("a",), labels=None), thresholds=thresholds)
+            for name, row, thresholds in (("1", [0.9, 0.5], (0.5, 0.4)), ("2", [0.1, 0.9], (0.7, 0.4)))
+        }
+    )
+    assert whole.thresholds == pytest.approx((0.6, 0.4))
+    assert whole.predictions() == [["1"]]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,13 @@ CASES = [
         (np.array([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8]]), np.array([[1.0, 0.0, 0.0]])),
         (["B-Ä\u2028", "O"], ["O"]),
     ),
+    Probabilities(
+        ("a", "b"),
+        ("x", "y"),
+        (np.array([0.5, 0.9]), np.array([0.1, 0.2])),
+        (["x", "y"], []),
+        thresholds=(0.5, 0.25),
+    ),
 ]
 
 
@@ -34,12 +41,8 @@ def test_round_trip(tmp_path, written):
     assert path.name == "dev_probabilities.jsonl"
     write_probabilities(path, written)
     read = read_probabilities(path)
-    assert (read.ids, read.classes, read.labels, read.groups) == (
-        written.ids,
-        written.classes,
-        written.labels,
-        written.groups,
-    )
+    for name in ("ids", "classes", "labels", "groups", "thresholds"):
+        assert getattr(read, name) == getattr(written, name)
     for received, expected in zip(read.values, written.values, strict=True):
         np.testing.assert_array_equal(received, expected)
 
@@ -48,6 +51,10 @@ def test_predictions_are_the_most_probable():
     assert CASES[0].predictions() == ["0", "1"]
     assert CASES[2].predictions() == [2.5, -1 / 3]
     assert CASES[3].predictions() == [["B-Ä\u2028", "I-Ä\u2028"], ["O"]]
+
+
+def test_several_labels_reach_their_thresholds():
+    assert CASES[4].predictions() == [["x", "y"], []]
 
 
 GOOD = {"id": "0", "classes": ["0", "1"], "probabilities": [0.5, 0.5]}

@@ -25,11 +25,12 @@ CONFIG = AlbertConfig(
 )
 
 
-def write_checkpoint(folder: Path, vocabulary_file: Path | None) -> Path:
+def write_checkpoint(folder: Path, vocabulary_file: Path | None, seed: int = 0) -> Path:
     """Writes a pretrained model with random weights, and the vocabulary if given."""
     folder.mkdir(parents=True)
     vocabulary = Vocabulary("sentencepiece", vocabulary_file.read_bytes()) if vocabulary_file else None
-    write_tf1(StoredModel("run", Path("nowhere"), CONFIG, random_weights(CONFIG), vocabulary), folder)
+    weights = random_weights(CONFIG, seed=seed)
+    write_tf1(StoredModel("run", Path("nowhere"), CONFIG, weights, vocabulary), folder)
     return folder
 
 

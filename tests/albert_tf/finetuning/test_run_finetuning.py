@@ -162,6 +162,24 @@ def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, t
         np.testing.assert_allclose(model.predict(texts), merged.predict(texts), atol=1e-5)
 
 
+def test_a_run_starts_from_adapters(finetuning_files, tmp_path, capfd):
+    def flags(output_dir, **changes):
+        return finetuning_files.flags(tmp_path / output_dir, **{"lora_rank": 2, "do_eval": None, **changes})
+
+    assert cli.main(flags("first")) == 0
+    adapters = tmp_path / "first" / "seed_0" / "adapters.safetensors"
+    still = {"init_adapters": adapters, "learning_rate": 1e-30}
+    assert cli.main(flags("second", **still)) == 0
+    for ours, theirs in zip(
+        weights(tmp_path / "second" / "seed_0"), weights(tmp_path / "first" / "seed_0"), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert "the model's rank, 3" in refused(capfd, flags("third", **still, lora_rank=3))
+    other = write_checkpoint(tmp_path / "other", finetuning_files.checkpoint / "spm.model", seed=9)
+    assert "that they were trained on" in refused(capfd, flags("third", **still, init_checkpoint=other))
+    assert not (tmp_path / "third").exists()
+
+
 def test_averages_of_the_weights_are_evaluated_and_saved(finished, finetuning_files, tmp_path):
     """They do not disturb training, and with a decay of 0 they are the weights."""
     for decay in (0, 0.5):
@@ -410,6 +428,8 @@ def refused(capfd, arguments) -> str:
         ),
         ({"lora_rank": 0}, "--lora_rank must be at least 1. Received 0."),
         ({"lora_rank": 2, "freeze_encoder": True}, "--freeze_encoder and --lora_rank exclude each other"),
+        ({"init_adapters": "a"}, "--init_adapters needs --lora_rank"),
+        ({"init_adapters": "nothing", "lora_rank": 2}, "There is no file nothing of adapters"),
         ({"layer_decay": 1.5}, "--layer_decay must be above 0 and at most 1. Received 1.5."),
         ({"ema_decay": 1}, "--ema_decay must be at least 0 and below 1. Received 1.0."),
         ({"seeds": 0}, "--seeds must be at least 1"),

@@ -203,6 +203,9 @@ def test_labels_and_outputs_must_fit(tmp_path):
     write_hugging_face(tmp_path / "two", "multi_label_classification", label_thresholds=[0.5, 0.5])
     with pytest.raises(InputError, match="one threshold for each class. Received 2 thresholds and 3 outputs"):
         read(tmp_path / "two")
+    write_hugging_face(tmp_path / "words", "multi_label_classification", label_thresholds=["half"] * 3)
+    with pytest.raises(InputError, match=r"must be a list of numbers. Received \['half', 'half', 'half'\]"):
+        read(tmp_path / "words")
 
 
 def test_what_a_format_has_no_head_for_is_refused(tmp_path):
