@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import expit, softmax
 
 from albert_cli import cli
 from albert_tf.conversion.convert import convert
@@ -179,18 +180,22 @@ PIPELINE = """
 
 @pytest.mark.slow
 @needs_transformers
-def test_pipeline_of_transformers(classifier, tmp_path):
+@pytest.mark.parametrize("name", ["text", "topics"])
+def test_pipeline_of_transformers(name, model_file, tmp_path):
     """The lines have no comma after a digit, nor quotes, where transformers tokenizes in another way."""
-    texts = [text for text in CASES["text"].x if "1987," not in text]
-    conversion = convert(classifier, tmp_path / "hf", "huggingface")
+    case, model = CASES[name], CASES[name].build(model_file)
+    (tmp_path / "run").mkdir()
+    model.save(tmp_path / "run" / "model.keras")
+    texts = [text for text in case.x if "1987," not in text]
+    conversion = convert(tmp_path / "run", tmp_path / "hf", "huggingface")
     assert conversion.comparison.result_run_by.startswith("transformers")
     assert conversion.comparison.difference < 1e-5
     (tmp_path / "texts.json").write_text(json.dumps(texts))
     found = json.loads(run_python(PIPELINE, tmp_path).splitlines()[-1])
-    logits = TextClassifier.from_pretrained(classifier).predict(texts, verbose=0)
-    odds = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    for row, scores in zip(odds, found, strict=True):
-        np.testing.assert_allclose([scores["small"], scores["big"]], row, atol=1e-5)
+    logits = model.predict(texts, verbose=0)
+    expected = expit(logits) if name == "topics" else softmax(logits, axis=-1)
+    for row, scores in zip(expected, found, strict=True):
+        np.testing.assert_allclose([scores[label] for label in model.labels], row, atol=1e-5)
 
 
 @pytest.mark.slow
