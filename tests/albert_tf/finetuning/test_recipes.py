@@ -1,13 +1,12 @@
 """The paper's Table 14, and settings completed from it."""
 
-import dataclasses
-
 import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.recipes import RECIPES, ResolvedSettings, choose_length, find_recipe, resolve
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.errors import InputError
+from data_prep.tasks.columns import Columns
 from data_prep.tasks.task import TASKS, find_task
 
 # Learning rate, batch, dropout of ALBERT and of the classifier, steps, warm-up, length; copied from the paper.
@@ -106,4 +105,5 @@ def test_a_checkpoint_for_short_sequences():
 def test_column_names():
     columns = settings("classification", column_names="text_a=the review,label=stars").columns
     assert (columns.text_a, columns.label, columns.text_b) == ("the review", "stars", None)
-    assert dataclasses.asdict(settings("rte").columns) == dict.fromkeys(dataclasses.asdict(columns))
+    assert settings("rte").columns == Columns()
+    assert settings("rte", label_separator="|").columns == Columns(label_separator="|")
