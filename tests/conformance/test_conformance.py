@@ -109,6 +109,8 @@ def test_lora(name, policy, tmp_path):
     assert sum("lora" in variable.path for variable in merged.variables) == 0
     for loaded, tolerance in ((base, 0.0), (merged, 1e-5 if policy == "float32" else 0.05)):
         for one, other in zip(case.outputs(loaded), case.outputs(model), strict=True):
+            if loaded is merged and numpy(one).dtype.kind == "i" and policy != "float32":
+                continue  # the best positions, whose order depends on rounding
             np.testing.assert_allclose(numpy(one), numpy(other), rtol=tolerance, atol=tolerance)
 
 
