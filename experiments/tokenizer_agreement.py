@@ -60,7 +60,7 @@ def main(settings: AgreementSettings) -> dict[str, Any]:
             raise InputError(f"--text must be LANGUAGE=FILES. Received {given!r}.")
         with tempfile.TemporaryDirectory() as folder:
             lines = spread_lines(expand_files(files), settings.lines)
-            result[language] = compare(train(lines, settings, Path(folder)), lines, Path(folder))
+            result[language] = compare(train(files, settings, Path(folder)), lines, Path(folder))
     print(json.dumps(result, indent=2, ensure_ascii=False))
     return result
 
@@ -72,11 +72,10 @@ def spread_lines(files: Iterable[str], most: int) -> list[str]:
     return lines[:: max(1, len(lines) // most)][:most]
 
 
-def train(lines: Sequence[str], settings: AgreementSettings, folder: Path) -> Vocabulary:
-    """A vocabulary of the lines that keeps accents."""
-    (folder / "text.txt").write_text("\n\n".join(lines), encoding="utf-8")
+def train(files: str, settings: AgreementSettings, folder: Path) -> Vocabulary:
+    """A vocabulary of the text that keeps accents."""
     flags = VocabularySettings(
-        str(folder / "text.txt"),
+        files,
         str(folder / "spm"),
         vocab_size=settings.vocab_size,
         keep_accents=True,
