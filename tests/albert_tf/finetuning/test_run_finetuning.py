@@ -375,7 +375,7 @@ def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, monkeypatch
     assert cli.main(alone) == 0
     again = json.loads((run / "results.json").read_text())["dev"]
     assert again == pytest.approx(dev)
-    texts = [row["text"] for row in csv.DictReader(gold.open())]
+    texts = [row["text"] for row in csv.DictReader(gold.read_text(encoding="utf-8").splitlines())]
     predicted = json.loads((run / "dev_predictions.json").read_text())
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
     capfd.readouterr()
