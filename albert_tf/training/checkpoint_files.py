@@ -40,13 +40,12 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
         sums = {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files}
         for path in files:
             _to_disk(path)
+        checksums = checksums_of(aside / f"ckpt-{step}")
+        write_text(checksums, json.dumps({"good": good, "files": sums}) + "\n")
         _remove(folder, step)
         # Data, then checksums, then index: without the last one it is not a checkpoint.
         data, index = [f for f in files if f.suffix != ".index"], [f for f in files if f.suffix == ".index"]
-        for path in data:
-            path.replace(folder / path.name)
-        write_text(checksums_of(folder / f"ckpt-{step}"), json.dumps({"good": good, "files": sums}) + "\n")
-        for path in index:
+        for path in (*data, checksums, *index):
             path.replace(folder / path.name)
         _to_disk(folder)
     finally:

@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import shutil
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -102,6 +103,25 @@ def test_prune_keeps_the_needed_checkpoint(folder):
     prune(folder, 1, needed=[1])
     assert steps_in(folder) == [3, 1]
     assert {path.name.split(".")[0] for path in folder.iterdir()} == {"ckpt-1", "ckpt-3"}
+
+
+def test_what_a_kill_leaves_is_removed(tmp_path, monkeypatch):
+    """Whatever is in the folder at any rename, `remove_unfinished` leaves whole checkpoints alone."""
+    replace, moments = Path.replace, itertools.count()
+
+    def copy_first(path, target):
+        moment = tmp_path / f"moment-{next(moments)}"
+        shutil.copytree(tmp_path / "run", moment)
+        remove_unfinished(moment)
+        names = {file.name.split(".")[0] for file in moment.iterdir()}
+        assert names == {f"ckpt-{step}" for step in steps_in(moment)}
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", copy_first)
+    values = tf.Variable(np.zeros(10, "float32"))
+    for step in (1, 2):
+        write_checkpoint(tf.train.Checkpoint(values=values), tmp_path / "run", step, good=True)
+    assert next(moments) == 8, "data, checksums (written aside, then moved) and index of two checkpoints"
 
 
 def save_forever(folder: Path, pipe: Connection) -> None:
