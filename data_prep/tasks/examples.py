@@ -11,6 +11,7 @@ from data_prep.tasks.task import Task
 
 _SHOWN_ROWS = 3  # of each kind of problem
 _SHOWN_CHARACTERS = 60
+_SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,22 @@ class Split:
     def is_training(self) -> bool:
         """Whether examples that cannot be learned from are left out."""
         return self.name == "train"
+
+    @property
+    def label_outcome(self) -> str:
+        """What is done with a row whose label cannot be used."""
+        return "label ignored" if self.is_test else "left out"
+
+    @property
+    def text_outcome(self) -> str:
+        """What is done with a row whose text is empty."""
+        return "kept for prediction" if self.is_test else "left out"
+
+    def add_label_outside(self, label: Any, source: str, allowed: Sequence[str]) -> None:
+        """Records a row whose label is not an allowed one."""
+        names = ", ".join(allowed[:_SHOWN_LABELS]) + (", ..." if len(allowed) > _SHOWN_LABELS else "")
+        detail = f"received {shown(label)}, allowed {names}"
+        self.problems.add("label outside the set", source, detail, outcome=self.label_outcome)
 
 
 def shown(value: Any) -> str:

@@ -100,12 +100,9 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
         value = _value(row, label)
         right = None if value in (None, "") else _right_option(value, options)
         if right is None and (not is_test or value not in (None, "")):
-            outcome = "label ignored" if is_test else "left out"
+            detail = f"received {shown(value)}"
             problems.add(
-                "label that is not one of the options",
-                row.source,
-                f"received {shown(value)}",
-                outcome=outcome,
+                "label that is not one of the options", row.source, detail, outcome=split.label_outcome
             )
             if not is_test:
                 continue

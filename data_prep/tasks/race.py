@@ -106,12 +106,7 @@ def _label(answer: Any, split: Split, source: str) -> int | None:
     if isinstance(answer, str) and len(answer) == 1 and answer in _LETTERS:
         return _LETTERS.index(answer)
     if answer is not None or not split.is_test:
-        split.problems.add(
-            "label outside the set",
-            source,
-            f"received {shown(answer)}, allowed A, B, C, D",
-            outcome="label ignored" if split.is_test else "left out",
-        )
+        split.add_label_outside(answer, source, _LETTERS)
     return None
 
 
@@ -127,6 +122,5 @@ def _is_complete(example: ChoiceExample, split: Split, source: str) -> bool:
         return False
     if all(text.strip() for text in texts):
         return True
-    outcome = "kept for prediction" if split.is_test else "left out"
-    split.problems.add("empty text", source, f"received {shown(texts[1:])}", outcome=outcome)
+    split.problems.add("empty text", source, f"received {shown(texts[1:])}", outcome=split.text_outcome)
     return split.is_test

@@ -57,8 +57,8 @@ def _text(row: TableRow, column: str | None, split: Split) -> str | None:
         value = str(value)
     if value and not value.isspace():
         return value
-    outcome = "kept for prediction" if split.is_test else "left out"
-    split.problems.add("empty text", row.source, f"received {value!r} in {column!r}", outcome=outcome)
+    detail = f"received {value!r} in {column!r}"
+    split.problems.add("empty text", row.source, detail, outcome=split.text_outcome)
     return (value or "") if split.is_test else None
 
 
@@ -69,7 +69,6 @@ def _is_missing(value: Any, split: Split) -> bool:
 
 
 def _label(value: Any, source: str, split: Split) -> Label | None:
-    outcome = "label ignored" if split.is_test else "left out"
     if split.task.kind == "multi_label_classification":
         names = as_labels(value, split.columns.label_separator)
         if any(_is_outside(name, source, split) for name in names):
@@ -78,9 +77,8 @@ def _label(value: Any, source: str, split: Split) -> Label | None:
     if split.task.kind == "regression":
         number = as_number(value)
         if number is None:
-            split.problems.add(
-                "label that is not a number", source, f"received {shown(value)}", outcome=outcome
-            )
+            detail = f"received {shown(value)}"
+            split.problems.add("label that is not a number", source, detail, outcome=split.label_outcome)
         return number
     label = as_label(value)
     return None if _is_outside(label, source, split) else label
@@ -88,15 +86,9 @@ def _label(value: Any, source: str, split: Split) -> Label | None:
 
 def _is_outside(label: str, source: str, split: Split) -> bool:
     """Whether a label is not allowed, which is a problem of its row."""
-    labels = split.labels
-    if not labels or label in labels:
+    if not split.labels or label in split.labels:
         return False
-    split.problems.add(
-        "label outside the set",
-        source,
-        f"received {shown(label)}, allowed {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}",
-        outcome="label ignored" if split.is_test else "left out",
-    )
+    split.add_label_outside(label, source, split.labels)
     return True
 
 
