@@ -1,6 +1,8 @@
 """Loads pretrained weights: `load_pretrained` builds a model, `load_weights_into` sets an existing one."""
 
+import dataclasses
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +15,12 @@ from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.names import OPTIONAL_PARTS, as_groups
 from albert_tf.pretrained.own import is_run, read_run_vocabulary
 from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.pretrained.weights import set_weights, weights_of
 from albert_tf.training.positions import ResizePositions, resized_table
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
+from data_prep.tasks.task import Kind
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
 
@@ -25,6 +28,29 @@ _POSITIONS = "embeddings/position_embeddings"
 # May differ between a checkpoint and the model that takes its weights: they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 _WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file lies beside the vocabulary
+
+
+@dataclass(frozen=True)
+class SourceFlags:
+    """What a model's files may leave open; TF1 checkpoints of google-research/albert do.
+
+    Attributes:
+      albert_config_file: the model's albert_config.json, if it does not lie beside a TF1 checkpoint.
+      vocab_file: the SentencePiece model or WordPiece vocab.txt, if the files come without one.
+      task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
+      labels: names of the classes in the order of the head's outputs, separated by commas; default: those in the
+        files, or LABEL_0, LABEL_1 and so on.
+    """
+
+    albert_config_file: str | None = None
+    vocab_file: str | None = None
+    task: Kind | None = None
+    labels: str = ""
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """`labels` as a tuple."""
+        return tuple(name.strip() for name in self.labels.split(",") if name.strip())
 
 
 @dataclass(frozen=True)
@@ -61,7 +87,9 @@ class Pretrained:
         return self.model.config
 
 
-def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretrained:
+def load_pretrained(
+    source: str | Path, *, config: AlbertConfig | str | Path | None = None, seed: int | None = None
+) -> Pretrained:
     """Loads an ALBERT from any of the formats that it is published in; the format is detected.
 
     Args:
@@ -69,6 +97,8 @@ def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretraine
         prefix or .tar.gz), a TF-Hub SavedModel by Google or Model Garden, a Hugging Face or KerasHub
         directory, a name that `albert models` lists ("albert_base_v2"), or an address: `hf://OWNER/NAME`,
         `https://` of a .tar.gz, or `kaggle://OWNER/MODEL/FRAMEWORK/VARIATION`.
+      config: the configuration, or its albert_config.json, if it does not lie beside a TF1 checkpoint. It may
+        also change the dropout of any other source.
       seed: initializes the parts that the files do not hold, and seeds dropout.
 
     Returns:
@@ -77,12 +107,37 @@ def load_pretrained(source: str | Path, *, seed: int | None = None) -> Pretraine
     Raises:
       InputError: `source` is none of these, or its files are damaged or do not fit each other.
     """
-    stored = read(source)
+    stored = read_with_config(source, config)
     if stored.missing:
         logging.getLogger(__name__).warning(
             "%s holds no %s: using fresh weights", source, ", ".join(stored.missing)
         )
     return as_pretrained(stored, seed)
+
+
+def read_source(source: str | Path, flags: SourceFlags) -> StoredModel:
+    """Reads a model in any format, with what the user says of its files.
+
+    Raises:
+      InputError: `source` cannot be read, or the configuration or the vocabulary belongs to another model.
+    """
+    stored = read_with_config(source, flags.albert_config_file)
+    if flags.vocab_file:
+        stored = dataclasses.replace(stored, vocabulary=Vocabulary.read(flags.vocab_file))
+        check_vocabulary(stored)
+    return stored
+
+
+def read_with_config(source: str | Path, config: AlbertConfig | str | Path | None) -> StoredModel:
+    """Reads a model in any format; a given configuration is the model's, and its dropout the one to use."""
+    if config is None:
+        return read(source)
+    given = config if isinstance(config, AlbertConfig) else AlbertConfig.from_json_file(config)
+    stored = read(source, given)
+    check_same_model(stored.config, given, source)
+    return dataclasses.replace(
+        stored, config=dataclasses.replace(stored.config, **{name: getattr(given, name) for name in _FREE})
+    )
 
 
 def as_pretrained(stored: StoredModel, seed: int | None = None) -> Pretrained:
@@ -125,11 +180,14 @@ def load_weights_into(
             f"--init_optimizer needs a run of ours or a checkpoint in it. Received {source}, which has no moments "
             "for this optimizer; leave the flag out."
         )
-    stored = read(source)
+    stored = read(source, model.config)
     is_known = stored.format not in _WITHOUT_NORMALIZATION
     if stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file)):
         _check_same_normalization(stored.vocabulary, normalization, source)
-    _check_same_model(stored, model.config, source, resize_positions)
+    free = {"max_position_embeddings"} if resize_positions else set()
+    if stored.config.parameter_sharing == "all" and stored.config.num_hidden_groups == 1:
+        free.add("num_hidden_layers")  # any number of layers has the same weights
+    check_same_model(stored.config, model.config, source, free)
     weights = dict(stored.weights)
     weights[_POSITIONS] = resized_table(weights[_POSITIONS], weights_of(model)[_POSITIONS], resize_positions)
     set_weights(model, weights)
@@ -146,24 +204,19 @@ def _check_same_normalization(
         )
 
 
-def _check_same_model(
-    stored: StoredModel, config: AlbertConfig, source: str | Path, resize_positions: ResizePositions
+def check_same_model(
+    there: AlbertConfig, given: AlbertConfig, source: str | Path, free: Collection[str] = ()
 ) -> None:
-    there, given = stored.config, config
+    """Raises InputError if configurations differ in more than dropout, initialization and the fields `free`."""
     if there.parameter_sharing != given.parameter_sharing and "none" in (
         there.parameter_sharing,
         given.parameter_sharing,
     ):
         there, given = as_groups(there), as_groups(given)  # sharing nothing is one group for each layer
-    free = set(_FREE)
-    if there.parameter_sharing == "all" and there.num_hidden_groups == 1:
-        free.add("num_hidden_layers")  # any number of layers has the same weights
-    if resize_positions:
-        free.add("max_position_embeddings")
     different = [
         f"{name} is {value}, not {getattr(given, name)}"
         for name, value in there.to_dict().items()
-        if name not in free and value != getattr(given, name)
+        if name not in (*_FREE, *free) and value != getattr(given, name)
     ]
     if different:
         hint = ""

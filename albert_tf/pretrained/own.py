@@ -97,6 +97,14 @@ def best_seed_folder(run: Path) -> Path | None:
     return None if best is None else run / f"seed_{best}"
 
 
+def find_model_file(path: Path) -> Path | None:
+    """The .keras file at `path`, in this folder, or in that of the best seed of a run; None if there is none."""
+    if path.is_file():
+        return path if path.suffix == ".keras" else None
+    folders = [path, *filter(None, [best_seed_folder(path)])]
+    return next((folder / MODEL_FILE for folder in folders if (folder / MODEL_FILE).exists()), None)
+
+
 def read_keras(path: Path) -> StoredModel:
     """Reads a .keras file of an `AlbertPretrainer` or of a fine-tuned model.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.pretrained import huggingface, kerashub, own, savedmodels, tf1
 from albert_tf.pretrained.sources import READABLE, local_files
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
@@ -11,18 +12,19 @@ from data_prep.errors import InputError, first_line
 from data_prep.files import read_json_object
 
 
-def read(source: str | Path) -> StoredModel:
+def read(source: str | Path, otherwise: AlbertConfig | None = None) -> StoredModel:
     """Reads a model in any format.
 
     Args:
       source: one of `sources.READABLE`.
+      otherwise: the configuration of a TF1 checkpoint that has none beside it.
 
     Raises:
       InputError: `source` is none of these, or the files are damaged or do not fit each other.
     """
     with local_files(source) as path:
         try:
-            stored = _read_path(path)
+            stored = _read_path(path, otherwise)
             check_vocabulary(stored)
         except (InputError, OSError) as error:
             reason = str(error) if isinstance(error, InputError) else f"{source} cannot be read: {error}."
@@ -31,28 +33,24 @@ def read(source: str | Path) -> StoredModel:
         return stored
 
 
-def _read_path(path: Path) -> StoredModel:
+def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:
+    if file := own.find_model_file(path):
+        return own.read_keras(file)
     if path.is_dir():
-        return _read_folder(path)
-    if path.suffix == ".keras" and path.is_file():
-        return own.read_keras(path)
+        return _read_folder(path, otherwise)
     if path.name in huggingface.FILES and path.is_file():
-        return _read_folder(path.parent)
+        return _read_folder(path.parent, otherwise)
     prefix = path.with_name(path.name.removesuffix(".index"))
     if prefix.with_name(f"{prefix.name}.index").exists():
-        return _read_checkpoint(prefix)
+        return _read_checkpoint(prefix, otherwise)
     raise InputError(f"{path} is not a model that can be read. A model is {READABLE}.")
 
 
-def _read_folder(folder: Path) -> StoredModel:
-    if (folder / own.MODEL_FILE).exists():
-        return own.read_keras(folder / own.MODEL_FILE)
-    if (seed := own.best_seed_folder(folder)) and (seed / own.MODEL_FILE).exists():
-        return own.read_keras(seed / own.MODEL_FILE)
+def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
     if own.is_run(folder):
         return own.read_run(folder)
     if (folder / "saved_model.pb").exists():
-        return _read_savedmodel(folder)
+        return _read_savedmodel(folder, otherwise)
     if (folder / "config.json").exists():
         is_keras = "registered_name" in read_json_object(folder / "config.json")
         return kerashub.read_kerashub(folder) if is_keras else huggingface.read_huggingface(folder)
@@ -60,19 +58,19 @@ def _read_folder(folder: Path) -> StoredModel:
     if not prefixes:
         raise InputError(f"There is no model in the folder {folder}. A model is {READABLE}.")
     if len(prefixes) == 1:
-        return _read_checkpoint(prefixes[0].with_suffix(""))
+        return _read_checkpoint(prefixes[0].with_suffix(""), otherwise)
     latest = tf.train.latest_checkpoint(str(folder))
     if latest is None:
         names = ", ".join(path.stem for path in prefixes)
         raise InputError(f"{folder} holds several checkpoints: {names}. Name one.")
-    return _read_checkpoint(Path(latest))
+    return _read_checkpoint(Path(latest), otherwise)
 
 
-def _read_checkpoint(prefix: Path) -> StoredModel:
-    return own.read_run(prefix) if own.is_run(prefix) else tf1.read_tf1(prefix, prefix.parent)
+def _read_checkpoint(prefix: Path, otherwise: AlbertConfig | None) -> StoredModel:
+    return own.read_run(prefix) if own.is_run(prefix) else tf1.read_tf1(prefix, prefix.parent, otherwise)
 
 
-def _read_savedmodel(folder: Path) -> StoredModel:
+def _read_savedmodel(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
     """A SavedModel of TF2, or of TF1, which has no object graph."""
     prefix = folder / "variables" / "variables"
     try:
@@ -81,4 +79,4 @@ def _read_savedmodel(folder: Path) -> StoredModel:
         raise InputError(f"The SavedModel {folder} cannot be read: {first_line(error)}") from None
     if savedmodels.OBJECT_GRAPH in names:
         return savedmodels.read_savedmodel(folder)
-    return tf1.read_tf1(prefix, folder / "assets")
+    return tf1.read_tf1(prefix, folder / "assets", otherwise)

@@ -20,17 +20,18 @@ _GLOBAL_STEP = "global_step"
 _OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", _GLOBAL_STEP)
 
 
-def read_tf1(prefix: Path, folder: Path) -> StoredModel:
+def read_tf1(prefix: Path, folder: Path, otherwise: AlbertConfig | None = None) -> StoredModel:
     """Reads a TF1 checkpoint, pretrained or fine-tuned, with or without an optimizer's slots.
 
     Args:
       prefix: the checkpoint's path without .index.
       folder: the folder with the configuration and the vocabulary.
+      otherwise: the configuration if the folder holds none.
 
     Raises:
       InputError: a file is missing or damaged, or names, shapes and configuration do not fit each other.
     """
-    config = as_groups(AlbertConfig.from_json_file(_config_file(folder)))
+    config = as_groups(_config_beside(folder, prefix, otherwise))
     arrays = {
         name.removeprefix(_HUB_SCOPE): array
         for name, array in read_arrays(prefix, lambda name: not name.endswith(_OPTIMIZER)).items()
@@ -111,9 +112,16 @@ def _kinds(size: HeadSize) -> tuple[str, ...]:
     return ("classification",) if size.outputs > 1 else ("regression", "multiple_choice")
 
 
-def _config_file(folder: Path) -> Path:
-    """albert_config.json, or else the only file with a similar name."""
+def _config_beside(folder: Path, prefix: Path, otherwise: AlbertConfig | None) -> AlbertConfig:
+    """The configuration in albert_config.json or the only file with a similar name, or else the given one."""
     files = sorted(folder.glob("*config*.json"))
-    if (folder / CONFIG_FILE) in files or len(files) != 1:
-        return folder / CONFIG_FILE
-    return files[0]
+    if (folder / CONFIG_FILE) in files:
+        return AlbertConfig.from_json_file(folder / CONFIG_FILE)
+    if len(files) == 1:
+        return AlbertConfig.from_json_file(files[0])
+    if otherwise is None:
+        raise InputError(
+            f"A checkpoint of google-research/albert needs its configuration: {CONFIG_FILE} in {folder}, or "
+            f"--albert_config_file (in Python `config`). Received {prefix.name} without one."
+        )
+    return otherwise

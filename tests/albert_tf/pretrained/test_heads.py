@@ -1,5 +1,6 @@
 """The heads of fine-tuned models under the names of the original and of Hugging Face."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -241,3 +242,18 @@ def test_the_head_of_squad2_computes_what_the_original_does(tmp_path):
     np.testing.assert_allclose(outputs["start_logits"], start, atol=1e-5)
     np.testing.assert_allclose(outputs["end_logits"], end, atol=1e-5)
     np.testing.assert_allclose(outputs["answerable_logits"], -impossible, atol=1e-5)
+
+
+def test_a_configuration_from_elsewhere(tmp_path):
+    """It stands in for the one beside a TF1 checkpoint, and must agree with it if both exist, but for dropout."""
+    write_google(tmp_path / "tf1", HeadSize("sequence_head", 3))
+    beside, elsewhere = tmp_path / "tf1" / "albert_config.json", tmp_path / "albert_config.json"
+    beside.rename(elsewhere)
+    with pytest.raises(InputError, match="needs its configuration: .*--albert_config_file"):
+        load_pretrained(tmp_path / "tf1")
+    assert load_pretrained(tmp_path / "tf1", config=elsewhere).config == CONFIG
+    elsewhere.rename(beside)
+    dropout = dataclasses.replace(CONFIG, hidden_dropout_prob=0.2)
+    assert load_pretrained(tmp_path / "tf1", config=dropout).config == dropout
+    with pytest.raises(InputError, match="hidden_act is gelu, not relu"):
+        load_pretrained(tmp_path / "tf1", config=dataclasses.replace(CONFIG, hidden_act="relu"))

@@ -139,7 +139,7 @@ def test_damaged_and_missing_files(google):
     with pytest.raises(InputError, match="model.ckpt-best cannot be read"):
         read(google)
     (google / "albert_config.json").unlink()
-    with pytest.raises(InputError, match="There is no configuration file"):
+    with pytest.raises(InputError, match="needs its configuration: albert_config.json in"):
         read(google)
 
 
