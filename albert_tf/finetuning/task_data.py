@@ -24,9 +24,9 @@ from data_prep.tasks.feature_cache import (
     tokenizer_hash,
 )
 from data_prep.tasks.features import (
-    LABEL_SET,
     Features,
     choice_features,
+    is_per_token,
     text_features,
     word_features,
 )
@@ -227,7 +227,7 @@ def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
     batch = {}
     for name in features[0]:
         values = [example[name] for example in features]
-        if np.ndim(values[0]) == 0 or name == LABEL_SET:
+        if not is_per_token(name, values[0]):
             batch[name] = np.array(values)
             continue
         around = [(0, 0)] * (values[0].ndim - 1)

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.tasks.features import LABEL_SET, Features
+from data_prep.tasks.features import Features, is_per_token
 
 _POOL = 64  # batches sorted together
 _PADDING = {"p_mask": 1, "word_index": -1}  # everything else is padded with 0
@@ -156,11 +156,11 @@ def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
     per_token, per_example = {}, {}
     for name, example in features[0].items():
         values = [other[name] for other in features]
-        if example.ndim == 0 or name == LABEL_SET:
-            per_example[name] = tf.constant(np.stack(values))
-        else:
+        if is_per_token(name, example):
             by_token = values if example.ndim == 1 else [np.moveaxis(value, -1, 0) for value in values]
             per_token[name] = tf.constant(np.concatenate(by_token))
+        else:
+            per_example[name] = tf.constant(np.stack(values))
 
     def gather(arguments):
         index, rows, weights = arguments

@@ -180,6 +180,11 @@ def pair_lengths(length_a: int, length_b: int, room: int) -> tuple[int, int]:
     return room - room // 2, room // 2
 
 
+def is_per_token(name: str, values: np.ndarray) -> bool:
+    """Whether a feature's last axis is that of the tokens, which batches pad."""
+    return values.ndim > 0 and name != LABEL_SET
+
+
 def _label(label: str | float, places: dict[str, int]) -> np.ndarray:
     if not places:
         return np.array(label, np.float32)
