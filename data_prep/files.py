@@ -98,6 +98,15 @@ def write_text(path: str | os.PathLike, text: str) -> None:
         aside.write_text(text, encoding="utf-8")
 
 
+def visible_files(folder: Path) -> list[Path]:
+    """The files of a folder and its subfolders, sorted; those of a clone's .git, above all, are left out."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Creates a folder, and removes it again if the block fails and leaves it empty."""

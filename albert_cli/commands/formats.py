@@ -75,8 +75,9 @@ def convert(
     import_tensorflow()
     from albert_tf.conversion.convert import convert as convert_model
 
-    names = [name.strip() for name in labels.split(",") if name.strip()]
-    result = convert_model(source, destination, to, dtype=dtype, task=task, labels=names, verify=verify)
+    result = convert_model(
+        source, destination, to, dtype=dtype, task=task, labels=_names(labels), verify=verify
+    )
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())
@@ -112,10 +113,17 @@ def publish(
     import_tensorflow()
     from albert_tf.conversion.publication import publish as publish_folder
 
-    names = [[name.strip() for name in flag.split(",") if name.strip()] for flag in (language, tags)]
+    languages = _names(language)
     print(
-        publish_folder(folder, address, license=license, languages=names[0], tags=names[1], private=private)
+        publish_folder(
+            folder, address, license=license, languages=languages, tags=_names(tags), private=private
+        )
     )
+
+
+def _names(flag: str) -> list[str]:
+    """The names in a flag, separated by commas."""
+    return [name.strip() for name in flag.split(",") if name.strip()]
 
 
 def models() -> None:

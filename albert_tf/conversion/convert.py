@@ -187,7 +187,7 @@ def convert(
         comparison = _verified(stored, read(aside), to, rounded) if verify else None
         label = f"weights in {dtype}" if rounded else "verified"
         check = comparison.describe(label) if comparison else "not verified (--noverify)"
-        library = LIBRARIES.get(to, "albert_tf")
+        library = LIBRARIES.get(to, Usage.library)
         usage = Usage(TITLES[to], "albert convert", _example(to, stored), library=library)
         write_card(aside, source, stored, usage, notes, check)
     missing = [part for part in stored.missing if part == "pooler" or not stored.head]

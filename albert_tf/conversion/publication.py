@@ -6,7 +6,7 @@ from pathlib import Path
 from albert_tf.pretrained.card import CARD_FILE, written_by
 from albert_tf.pretrained.downloads import hub_failures, repository_of
 from data_prep.errors import InputError, first_line
-from data_prep.files import read_text
+from data_prep.files import read_text, visible_files
 
 
 def publish(
@@ -45,12 +45,10 @@ def publish(
             f"An address to publish at is hf://OWNER/NAME, without a revision. Received {address}."
         )
     card = _card(folder, license, languages, tags).encode()
-    files = {
-        str(path.relative_to(folder)): path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    contents: dict[str, str | bytes] = {
+        str(path.relative_to(folder)): str(path) for path in visible_files(folder)
     }
-    contents = {name: card if name == CARD_FILE else str(path) for name, path in files.items()}
+    contents[CARD_FILE] = card
     operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
     api = HfApi()
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from albert_tf.pretrained.stored import Format, StoredModel, read_optional_json
 from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE, RESULTS_FILE, SETTINGS_FILE
+from data_prep.files import visible_files
 
 CARD_FILE = "README.md"
 TITLES: dict[Format, str] = {
@@ -101,8 +102,10 @@ def _dev_scores(stored: StoredModel) -> _Scores | None:
 
 
 def _scores_section(scores: _Scores) -> str:
-    formats = {name: ",d" if isinstance(value, int) else ".4f" for name, value in scores.metrics.items()}
-    rows = [(name, format(value, formats[name])) for name, value in scores.metrics.items()]
+    rows = [
+        (name, f"{value:,d}" if isinstance(value, int) else f"{value:.4f}")
+        for name, value in scores.metrics.items()
+    ]
     return f"## Scores\n\nOn the dev set of {scores.task}:\n\n{markdown_table(('metric', 'value'), rows)}"
 
 
@@ -187,19 +190,13 @@ def _source_files(source: str | Path, stored: StoredModel) -> list[tuple[str, st
     if Path(source).is_file():
         files = [Path(source)]
     elif stored.path.is_dir():
-        files = [path for path in stored.path.rglob("*") if path.is_file()]
-        files = [path for path in files if not _is_hidden(path.relative_to(stored.path))]
+        files = visible_files(stored.path)
     else:
         folder = stored.path.parent
         files = list(folder.glob(f"{stored.path.name}*"))
         if folder.name == CHECKPOINTS:
             files += folder.parent.glob(MANIFEST_FILE)
     return [(path.name, f"{path.stat().st_size:,}", _file_hash(path)) for path in sorted(files)]
-
-
-def _is_hidden(path: Path) -> bool:
-    """Whether a file belongs to a clone's .git, above all."""
-    return any(part.startswith(".") for part in path.parts)
 
 
 def _file_hash(path: Path) -> str:
