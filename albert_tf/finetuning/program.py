@@ -203,7 +203,7 @@ class FinetuningRun:
 
     def evaluate(
         self, role: str, inference: Inference, step: int, *, choose_thresholds: bool = False
-    ) -> tuple[dict[str, float], Sequence[Predictions]]:
+    ) -> tuple[dict[str, float], list[Predictions]]:
         """A model's metrics over the splits of a role, and its predictions for each of them.
 
         Args:
@@ -216,12 +216,14 @@ class FinetuningRun:
           Preempted: after a SIGTERM.
         """
         settings, rows = self.settings, list[dict[str, np.ndarray]]()
-        predictions: Sequence[Predictions] = ()
+        predictions: list[Predictions] = []
         for split in self.splits[role]:
             batches = split_batches(split, settings.eval_batch_size, self.pad_to)
             outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
-            part = predictions_of(self.task, split, outputs, inference.model, settings.max_answer_length)
-            predictions, rows = [*predictions, part], [*rows, *outputs]
+            rows += outputs
+            predictions.append(
+                predictions_of(self.task, split, outputs, inference.model, settings.max_answer_length)
+            )
         if choose_thresholds and inference.model.thresholds:
             predictions, inference.model.thresholds = with_best_thresholds(predictions)
         metrics = metrics_of(self.task, self.splits[role], predictions)

@@ -67,7 +67,7 @@ def predictions_of(
     return Probabilities(ids, labels, values, _known(example.label for example in examples), groups)
 
 
-def with_best_thresholds(parts: Sequence[Predictions]) -> tuple[Sequence[Predictions], tuple[float, ...]]:
+def with_best_thresholds(parts: Sequence[Predictions]) -> tuple[list[Predictions], tuple[float, ...]]:
     """Predictions of several labels with the thresholds that are best for them, and these thresholds."""
     labelled = [part for part in parts if isinstance(part, Probabilities)]
     thresholds = best_thresholds(labelled)
