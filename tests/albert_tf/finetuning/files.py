@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,32 +43,32 @@ def sentences(number: int, seed: int) -> list[str]:
 
 def write_classes(path: Path, number: int, seed: int) -> Path:
     """Writes a CSV of texts; the label is whether the lighthouse occurs."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["text", "label"])
-        for text in sentences(number, seed):
-            rows.writerow([text, "light" if "lighthouse" in text else "dark"])
-    return path
+    texts = sentences(number, seed)
+    return _write_csv(path, "label", [(text, "light" if "lighthouse" in text else "dark") for text in texts])
 
 
 def write_stars(path: Path, number: int, seed: int) -> Path:
     """Writes a CSV of texts; the label is 1 to 3, most often 3."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["text", "label"])
-        for text in sentences(number, seed):
-            stars = 1 if "lighthouse" in text else 2 if "captain" in text else 3
-            rows.writerow([text, stars])
-    return path
+    texts = sentences(number, seed)
+    return _write_csv(
+        path,
+        "label",
+        [(text, "1" if "lighthouse" in text else "2" if "captain" in text else "3") for text in texts],
+    )
 
 
 def write_topics(path: Path, number: int, seed: int) -> Path:
     """Writes a CSV of texts with two labels, one or none, separated by semicolons."""
+    topics = ("lighthouse", "captain")
+    texts = sentences(number, seed)
+    return _write_csv(
+        path, "labels", [(text, "; ".join(topic for topic in topics if topic in text)) for text in texts]
+    )
+
+
+def _write_csv(path: Path, column: str, rows: Sequence[tuple[str, str]]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["text", "labels"])
-        for text in sentences(number, seed):
-            rows.writerow([text, "; ".join(topic for topic in ("lighthouse", "captain") if topic in text)])
+        csv.writer(file).writerows([("text", column), *rows])
     return path
 
 
