@@ -5,7 +5,13 @@ from typing import NamedTuple
 
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import MultipleChoice, OrdinalClassifier, TextClassifier, TextRegressor
+from albert_tf.finetuning.task_models import (
+    MultipleChoice,
+    OrdinalClassifier,
+    TextClassifier,
+    TextRegressor,
+    TokenClassifier,
+)
 from data_prep.errors import InputError
 from export.classifier import build_classifier
 from export.embedding import build_embedding
@@ -17,6 +23,7 @@ from export.preprocessor import build_preprocessor
 from export.question_answering import build_question_answering
 from export.savedmodel import Export
 from export.settings import KindName
+from export.token_classification import build_token_classification
 
 
 class Kind(NamedTuple):
@@ -47,6 +54,7 @@ KINDS: dict[KindName, Kind] = {
     ),
     "question-answering": Kind(build_question_answering, "max_answer_length", (QuestionAnswering,)),
     "multiple-choice": Kind(build_multiple_choice, None, (MultipleChoice,)),
+    "token-classification": Kind(build_token_classification, None, (TokenClassifier,)),
 }
 
 

@@ -6,7 +6,14 @@ from typing import Any, Literal
 from data_prep.errors import InputError
 
 KindName = Literal[
-    "encoder", "preprocessor", "fill-mask", "embedding", "classifier", "question-answering", "multiple-choice"
+    "encoder",
+    "preprocessor",
+    "fill-mask",
+    "embedding",
+    "classifier",
+    "question-answering",
+    "multiple-choice",
+    "token-classification",
 ]
 RuntimeName = Literal["onnx", "litert"]
 Precision = Literal["float32", "bfloat16"]
@@ -24,7 +31,8 @@ class ExportSettings:
       output: a new folder, or an earlier export to replace.
       kind: encoder (ids to vectors, with the heads), preprocessor (text to the encoder's inputs), fill-mask (text
         with [MASK] to the best pieces) or embedding (text to one vector); for fine-tuned models classifier (texts
-        to classes or a number), question-answering or multiple-choice.
+        to classes or a number), question-answering, multiple-choice or token-classification (text to labelled
+        words).
       seq_length: for preprocessor: the length of its outputs, 128 by default.
       top_k: for fill-mask: the number of pieces for each mask, 5 by default.
       pooling: for embedding: the mean of all tokens' vectors (the default), or the pooled output.

@@ -95,6 +95,48 @@ def test_multiple_choice(exported):
     np.testing.assert_allclose(served["probabilities"], outputs["probabilities"][:2], atol=1e-6)
 
 
+def test_token_classification(exported):
+    """Words, their bytes and their labels, which equal the model's where a text fits one sequence."""
+    model, loaded, _ = exported("words", "token-classification")
+    texts = ["", " \u3000 ", LONG, *LINES]
+    outputs = {name: array.numpy() for name, array in loaded(tf.constant(texts)).items()}
+    for i, text in enumerate(texts):
+        words, size = text.split(), len(text.split())
+        assert [word.decode() for word in outputs["words"][i, :size]] == words
+        spans = zip(outputs["begins"][i, :size], outputs["ends"][i, :size], strict=True)
+        assert [text.encode()[begin:end].decode() for begin, end in spans] == words
+        assert (outputs["words"][i, size:] == b"").all() and (outputs["begins"][i, size:] == -1).all()
+        if words:
+            logits, places = _in_windows(model, words)
+            best = [model.labels[place] for place in logits.argmax(-1)]
+            assert [label.decode() for label in outputs["labels"][i, :size]] == best, places
+            probabilities = tf.reduce_max(tf.nn.softmax(logits), axis=-1)
+            np.testing.assert_allclose(outputs["probabilities"][i, :size], probabilities, atol=1e-5)
+    served = loaded.signatures["serving_default"](text=tf.constant(texts))
+    np.testing.assert_array_equal(served["labels"], outputs["labels"])
+    assert loaded(tf.zeros([0], tf.string))["words"].shape == (0, 0)
+
+
+def _in_windows(model, words: list[str]) -> tuple[np.ndarray, list[int]]:
+    """The logits of each word's first piece in its window, and the windows."""
+    tokenizer, room = model.preprocessor.tokenizer, model.preprocessor.max_seq_length - 2
+    pieces = [list(ids) or [tokenizer.unk_id] for ids in tokenizer.encode_batch(words)]
+    ids = [piece for word in pieces for piece in word]
+    starts = np.cumsum([0, *map(len, pieces)])[:-1]
+    begins = [0]
+    while begins[-1] + room < len(ids):
+        begins.append(begins[-1] + room // 2)
+    rows = [[tokenizer.cls_id, *ids[begin : begin + room], tokenizer.sep_id] for begin in begins]
+    T = max(map(len, rows))
+    batch = {
+        "input_ids": np.array([row + [tokenizer.pad_id] * (T - len(row)) for row in rows], "int32"),
+        "input_mask": np.array([[1] * len(row) + [0] * (T - len(row)) for row in rows], "int32"),
+    }
+    windows = [min(max(start - room // 4, 0) // (room // 2), len(begins) - 1) for start in starts]
+    places = [1 + start - begins[window] for start, window in zip(starts, windows, strict=True)]
+    return np.asarray(model(batch))[windows, places], windows
+
+
 def test_inputs_of_unequal_length_are_refused(exported):
     """Otherwise rows would be dropped or paired with others."""
     for name, kind, method, arguments in (
