@@ -14,18 +14,19 @@ from data_prep.files import write_json
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 HiddenAct = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
 
-_POSITIVE = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "inner_group_num",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
+# Whole numbers from 1 to these, which no real model reaches: a file with more would use up all memory.
+_LARGEST = {
+    "vocab_size": 10_000_000,
+    "embedding_size": 65_536,
+    "hidden_size": 65_536,
+    "num_hidden_layers": 1_000,
+    "num_hidden_groups": 1_000,
+    "inner_group_num": 100,
+    "num_attention_heads": 4_096,
+    "intermediate_size": 524_288,
+    "max_position_embeddings": 1_048_576,
+    "type_vocab_size": 1_000,
+}
 # Keys of Google's released files with the only value that ever worked; they do not describe the model.
 _INERT = {
     "net_structure_type": 0,
@@ -95,10 +96,12 @@ class AlbertConfig:
     parameter_sharing: ParameterSharing = "all"
 
     def __post_init__(self):
-        for name in _POSITIVE:
+        for name, largest in _LARGEST.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"`{name}` must be a positive whole number. Received {value!r}.")
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
+                raise InputError(
+                    f"`{name}` must be a whole number from 1 to {largest:,}. Received {_shown(value)}."
+                )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not _is_number(getattr(self, name)) or not 0 <= getattr(self, name) < 1:
                 raise InputError(
@@ -194,7 +197,14 @@ class AlbertConfig:
 
 
 def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30  # not NaN
+
+
+def _shown(value) -> str:
+    """A value for a message; Python refuses to print an integer of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length():,} bits"
+    return repr(value)[:80]
 
 
 _BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}

@@ -78,6 +78,8 @@ def _check_arrays(file: h5py.File, size: int, path: Path) -> dict[str, h5py.Data
             return
         if item.external or item.is_virtual:  # would read other files
             raise InputError(f"{path} must hold its arrays itself; {name} lies in another file.")
+        if item.dtype.kind == "c":
+            raise InputError(f"{path} must hold real numbers; {name} holds complex ones.")
         if item.nbytes > size:  # Keras does not compress
             raise InputError(
                 f"{path} must hold its arrays in full; {name} claims to be larger than the file."

@@ -27,7 +27,7 @@ from albert_tf.pretrained.names import (
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import weights_of
 from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE, RESULTS_FILE, read_best_step
-from albert_tf.training.weights import find_checkpoint, load_weights
+from albert_tf.training.weights import check_finite, find_checkpoint, load_weights
 from data_prep.errors import InputError, first_line
 from data_prep.examples.manifest import Manifest
 from data_prep.files import write_json
@@ -196,7 +196,10 @@ class _TaskModelEncoder(keras.Model):
 
 def _new_model(shape: dict, path: Path) -> AlbertPretrainer:
     """An untrained model of the shape that a .keras file describes."""
-    config = AlbertConfig.from_dict(shape.get("config", shape))
+    try:
+        config = AlbertConfig.from_dict(shape.get("config", shape))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     check_size(config, path.stat().st_size, path)
     return AlbertPretrainer(config)
 
@@ -208,6 +211,7 @@ def _load_weights(model: keras.Model, path: Path) -> None:
             model.load_weights(file)
         except (ValueError, KeyError, OSError) as error:
             raise InputError(f"{path} does not fit its configuration: {first_line(error)}") from None
+    check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.trainable_variables}, path)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ Layers that share everything have the same weights whatever their number, so a d
 they are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import keras
@@ -75,7 +75,8 @@ def load_weights(
       optimizer: built for the model; if given, its moments and number of steps are restored too.
 
     Raises:
-      InputError: there is no checkpoint, or it is from a model or optimizer with other names or shapes.
+      InputError: there is no checkpoint, it is from a model or optimizer with other names or shapes, or its
+        weights are not finite.
     """
     prefix = find_checkpoint(path)
     weights = _saved(prefix, "weights")
@@ -84,6 +85,7 @@ def load_weights(
     seeds = {_name(variable) for variable in model.non_trainable_variables}
     weights = {name: value for name, value in weights.items() if name not in seeds}
     _check_fit(prefix, ours, weights, resize_positions)
+    check_finite(weights, prefix)
     if optimizer is not None:
         moments = _saved(prefix, "optimizer")
         if moments and not any(name.startswith(optimizer.name + ".") for name in moments):
@@ -99,6 +101,12 @@ def load_weights(
     for name, value in weights.items():
         assign(ours[name], value, resize_positions)
     return prefix
+
+
+def check_finite(weights: Mapping[str, np.ndarray], where: str | Path) -> None:
+    """Raises InputError if an array holds NaN or infinity, as after a training that diverged."""
+    if faulty := sorted(name for name, array in weights.items() if not np.isfinite(array).all()):
+        raise InputError(f"Weights must be finite numbers. In {where}, {_list(faulty)} hold NaN or infinity.")
 
 
 def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:

@@ -87,9 +87,19 @@ def test_inert_key_with_a_meaning_is_refused():
             {"hidden_size": 770},
             "`hidden_size` must be divisible by `num_attention_heads`. Received 770 and 12.",
         ),
-        ({"vocab_size": 0}, "`vocab_size` must be a positive whole number. Received 0."),
-        ({"num_hidden_layers": 2.5}, "`num_hidden_layers` must be a positive whole number. Received 2.5."),
-        ({"hidden_size": "768"}, "`hidden_size` must be a positive whole number. Received '768'."),
+        ({"vocab_size": 0}, "`vocab_size` must be a whole number from 1 to 10,000,000. Received 0."),
+        (
+            {"num_hidden_layers": 2.5},
+            "`num_hidden_layers` must be a whole number from 1 to 1,000. Received 2.5.",
+        ),
+        ({"num_hidden_layers": 10**9}, "from 1 to 1,000. Received 1000000000."),
+        ({"hidden_size": "768"}, "`hidden_size` must be a whole number from 1 to 65,536. Received '768'."),
+        ({"max_position_embeddings": 1 << 20_000}, "Received an integer of 20,001 bits."),
+        ({"initializer_range": float("inf")}, "`initializer_range` must be a number above 0. Received inf."),
+        (
+            {"layer_norm_epsilon": float("nan")},
+            "`layer_norm_epsilon` must be a number above 0. Received nan.",
+        ),
         (
             {"hidden_act": "swish"},
             "`hidden_act` must be one of gelu, gelu_erf, relu, tanh, linear. Received 'swish'.",

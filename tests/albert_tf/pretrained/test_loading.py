@@ -84,6 +84,15 @@ def test_keras_files(tmp_path):
         np.testing.assert_array_equal(outputs[name], expected)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_keras_files_with_weights_that_are_not_finite(tmp_path, value):
+    stored = random_stored(CONFIG)
+    stored.weights["pooler/bias"][1] = value
+    write_keras(stored, tmp_path)
+    with pytest.raises(InputError, match=r"In .*model.keras, .*pooler/bias hold NaN or infinity"):
+        read(tmp_path)
+
+
 def test_keras_files_list_untrained_parts(tmp_path):
     (note,) = write_keras(random_stored(CONFIG, "pooler", "sentence_order"), tmp_path)
     assert note == "untrained in model.keras, according to pretrained.json: pooler, sentence_order"
@@ -108,11 +117,19 @@ def test_damaged_keras_files(tmp_path):
     rewrite(**{"model.weights.h5": files["model.weights.h5"][:2000]})
     with pytest.raises(InputError, match="is not a complete .keras file"):
         read(path)
-    lies = json.dumps(description).replace('"vocab_size": 50', '"vocab_size": 5000000000000')
+    lies = json.dumps(description).replace('"vocab_size": 50', '"vocab_size": 5000000')
     rewrite(**{"config.json": lies})
+    with pytest.raises(InputError, match=r"does not fit its configuration: it has [\d,]+ bytes for 50,0"):
+        read(path)
+    rewrite(**{"config.json": lies.replace("5000000", "5000000000000")})
     with pytest.raises(
-        InputError, match=r"does not fit its configuration: it has [\d,]+ bytes for 50,000,000"
+        InputError, match=r"model.keras: `vocab_size` must be a whole number from 1 to 10,000,000"
     ):
+        read(path)
+    with h5py.File(tmp_path / "complex.h5", "w") as file:
+        file["complex"] = np.ones(3, np.complex64)
+    rewrite(**{"model.weights.h5": (tmp_path / "complex.h5").read_bytes()})
+    with pytest.raises(InputError, match="must hold real numbers; complex holds complex ones"):
         read(path)
     with h5py.File(tmp_path / "huge.h5", "w") as file:
         file.create_dataset("huge", (1 << 40,), "float32", chunks=(1024,))

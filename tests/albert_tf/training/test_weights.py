@@ -42,6 +42,14 @@ def assert_same(ours, theirs) -> None:
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
+def test_weights_that_are_not_finite_are_refused(tiny_config, tmp_path):
+    model, optimizer = made(tiny_config, 1)
+    model.trainable_variables[3].assign(np.full(model.trainable_variables[3].shape, np.nan))
+    RunCheckpoints(tmp_path, model, optimizer).save()
+    with pytest.raises(InputError, match=r"must be finite numbers. In .*ckpt-0, .* hold NaN or infinity"):
+        load_weights(made(tiny_config, 2)[0], tmp_path)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
