@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from albert_tf.finetuning.task_outputs import (
 from albert_tf.finetuning.trainer import Trainer
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.training.interruptions import Preemption, as_input_errors
+from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import make_strategy
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, QuestionExample
@@ -55,11 +57,11 @@ def finetune(settings: FinetuningSettings) -> dict[str, Any]:
     task = find_trainable_task(settings.task)
     settings = dataclasses.replace(settings, task=task.name)
     strategy = make_devices(settings)
-    with Preemption(strategy) as preemption:
+    with Preemption(strategy) as preemption, locked_folder(Path(settings.output_dir)):
         open_run = TrainingRun if settings.do_train else TrainedRun
         run = open_run(task, settings, strategy, preemption)
         seeds = [run.run_seed(seed) for seed in run.seeds]
-    results = write_run_results(settings.output_dir, task.name, main_metric_of(task), seeds)
+        results = write_run_results(settings.output_dir, task.name, main_metric_of(task), seeds)
     if table := results_table(results):
         run.console.print(table)
     return results

@@ -30,6 +30,7 @@ from albert_tf.training.run_files import (
     check_same_run,
     settings_json,
 )
+from albert_tf.training.weights import check_finite
 from data_prep.errors import InputError, first_line
 from data_prep.files import check_local, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -122,7 +123,7 @@ def load_task_model(path: Path) -> TaskModel:
     """Reads the .keras file of a fine-tuned model.
 
     Raises:
-      InputError: the file is damaged or holds another model.
+      InputError: the file is damaged, holds another model, or has weights that are not finite.
     """
     try:
         model = keras.saving.load_model(path, compile=False)
@@ -131,6 +132,7 @@ def load_task_model(path: Path) -> TaskModel:
         raise InputError(f"{path} is not a complete fine-tuned model: {reason}") from None
     if type(model) not in TASK_MODELS.values():
         raise InputError(f"{path} must hold a fine-tuned model. Received a {type(model).__name__}.")
+    check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.trainable_variables}, path)
     return model
 
 

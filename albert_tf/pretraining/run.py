@@ -30,6 +30,7 @@ from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import as_input_errors
 from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
+from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from albert_tf.training.weights import tile_from
@@ -46,14 +47,15 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
       Preempted: the process received SIGTERM and has saved a checkpoint.
     """
     run = PretrainingRun(settings)
-    run.restore()
-    with run.opened():
-        if settings.do_train and not run.is_over(run.start_step):
-            run.train()
-        elif settings.do_train:
-            run.judge_checkpoint(run.start_step)
-        else:
-            run.evaluate(run.start_step)
+    with locked_folder(run.folder) if is_chief(run.strategy) else contextlib.nullcontext():
+        run.restore()
+        with run.opened():
+            if settings.do_train and not run.is_over(run.start_step):
+                run.train()
+            elif settings.do_train:
+                run.judge_checkpoint(run.start_step)
+            else:
+                run.evaluate(run.start_step)
     return run.metrics
 
 
