@@ -92,5 +92,21 @@ def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:
     )
 
 
+def layout_warning(settings: PrepareSettings, counts: Counter) -> str | None:
+    """A warning if text that is read as one sentence a line looks like prose; None if it does not."""
+    documents, lines = counts["documents"], counts["sentences"]
+    lone, prose = counts["documents_of_one_line"], counts["lines_of_prose"]
+    makes_pairs = settings.sentence_objective != "none"
+    if settings.input_format != "lines" or (
+        not (makes_pairs and lone > documents / 2) and prose <= lines / 4
+    ):
+        return None
+    return (
+        f"{lone:,} of {documents:,} documents have one line{', which makes no pair' if makes_pairs else ''}, and "
+        f"{prose:,} of {lines:,} lines hold several sentences. With --input_format=lines, a line is a sentence "
+        "and a blank line ends a document; for books and articles use --input_format=prose."
+    )
+
+
 def _resolved(name: str) -> str:
     return name if is_remote(name) else str(Path(name).resolve())

@@ -48,6 +48,10 @@ class PrepareProgress:
         """Sets the bar's label."""
         self._progress.update(self._task, description=description)
 
+    def warn(self, line: str) -> None:
+        """Prints a warning."""
+        self._console.print(f"warning: {line}", highlight=False, soft_wrap=True, markup=False)
+
     def done(self, counts: ExampleCounts, folder: Path | str) -> None:
         """Prints the last line."""
         line = f"Wrote {counts.examples:,} examples from {counts.documents:,} documents to {folder}"

@@ -32,6 +32,8 @@ MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut betwee
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
 _MAX_PARAGRAPH = 1_000_000  # characters; a longer paragraph is cut at the end of a line
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)[\s#]*$")
+# Where a sentence ends and another one begins, in scripts with and without spaces.
+_BOUNDARY = re.compile(r"[.!?…]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z]|[。！？][^」』”’）]")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 
@@ -138,6 +140,15 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     import sentencex  # here, because only prose needs it
 
     return [sentence for piece in sentencex.segment(language, paragraph) if (sentence := piece.strip())]
+
+
+def is_prose(line: str) -> bool:
+    """Whether a line that should be one sentence looks like three or more.
+
+    >>> is_prose("It rained. Mr. Knightley came. Nobody spoke."), is_prose("It rained, said Mr. Knightley.")
+    (True, False)
+    """
+    return len(_BOUNDARY.findall(line)) >= 2
 
 
 def cut_documents(documents: Iterable[Document]) -> Iterator[Document]:

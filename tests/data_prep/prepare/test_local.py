@@ -312,3 +312,31 @@ def test_next_sentences_need_another_document(model_file, tmp_path):
     (tmp_path / "one.txt").write_text("One.\nTwo.\nThree.\n")
     with pytest.raises(InputError, match="at least two different documents"):
         prepared(tmp_path / "one.txt", model_file, tmp_path / "out", sentence_objective="nsp")
+
+
+PROSE = "The house was old. Nobody lived there. It had a garden.\n\n" * 40 + "A street.\nA door.\nA dog.\n"
+
+
+def test_prose_that_is_read_as_lines_is_reported(model_file, tmp_path, capsys):
+    (tmp_path / "book.txt").write_text(PROSE)
+    (tmp_path / "lines.txt").write_text("One line. Of text.\nAnother line.\n" * 20)
+    flags = {
+        "input_file": str(tmp_path / "book.txt"),
+        "spm_model_file": str(model_file),
+        "max_seq_length": 32,
+    }
+    output = str(tmp_path / "out" / "train.tfrecord")
+    prepare(PrepareSettings(output_file=output, **flags))
+    message = capsys.readouterr().err
+    assert (
+        "warning: 40 of 41 documents have one line, which makes no pair, and 40 of 43 lines hold" in message
+    )
+    assert "use --input_format=prose" in message
+    prepare(PrepareSettings(output_file=output, input_format="prose", strict=True, **flags))
+    assert "warning" not in capsys.readouterr().err
+    refused = tmp_path / "refused" / "train.tfrecord"
+    with pytest.raises(InputError, match="--strict allows no text that looks like prose. Received 40 of 41"):
+        prepare(PrepareSettings(output_file=str(refused), strict=True, **flags))
+    assert not refused.parent.exists()
+    flags["input_file"] = str(tmp_path / "lines.txt")
+    prepare(PrepareSettings(output_file=output, strict=True, **flags))
