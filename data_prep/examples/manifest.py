@@ -33,6 +33,8 @@ class ExampleCounts:
       examples, example_tokens, masked_tokens, swapped_examples: in the output. What training draws is 0 here and
         not in the file.
       dropped_sentences: single sentences left over at the ends of documents, over all duplicates.
+      documents_of_one_line, lines_of_prose: signs of prose in text with one sentence a line: documents that make
+        no pair, and lines that hold several sentences.
     """
 
     documents: int
@@ -43,6 +45,8 @@ class ExampleCounts:
     masked_tokens: int = field(default=0, kw_only=True)
     swapped_examples: int = field(default=0, kw_only=True)
     dropped_sentences: int
+    documents_of_one_line: int = 0
+    lines_of_prose: int = 0
 
     @classmethod
     def of(cls, counts: Counter) -> "ExampleCounts":

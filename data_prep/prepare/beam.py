@@ -45,7 +45,7 @@ from data_prep.prepare.beam_steps import (
     write_shard,
     write_slice,
 )
-from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, is_remote
+from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, is_remote, layout_warning
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.text.sources import COMPRESSIONS
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -87,7 +87,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
                 raise InputError(file.read().decode())
         with local_file(f"{folder}/{MANIFEST}") as path:
             manifest = Manifest.read(path)
-    progress.done(manifest.counts, folder)
+    progress.done(manifest.counts, folder, layout_warning(settings, manifest.counts))
     return manifest
 
 
@@ -140,6 +140,7 @@ def _pipeline(
             counts=beam.pvalue.AsSingleton(counts),
             shards=beam.pvalue.AsList(shards),
             errors=beam.pvalue.AsList((read.errors, made.errors) | "errors" >> beam.Flatten()),
+            strict=settings.strict,
         )
     )
     return pipeline

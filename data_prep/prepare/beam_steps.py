@@ -19,7 +19,7 @@ from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard
 from data_prep.examples.partners import PartnerPool, PartnerSample
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.beam_files import local_file, open_file, replace_all
-from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples
+from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples, prose_refused
 from data_prep.text.documents import Document, cut_documents, read_documents
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -148,11 +148,14 @@ def finish(
     counts: dict,
     shards: list[tuple[int, str, Shard]],
     errors: list[str],
+    strict: bool,
 ) -> None:
     """Moves the shards into place, writes the manifest and deletes `scratch`; or writes the errors there."""
     counts = Counter(counts)  # Beam's coders turn it into a dict
-    if not errors and not counts["examples"]:
-        errors = [str(no_examples(skeleton.settings, counts))]
+    settings = dataclasses.replace(skeleton.settings, strict=strict)
+    refusal = prose_refused(settings, ExampleCounts.of(counts))
+    if not errors and (refusal or not counts["examples"]):
+        errors = [str(refusal or no_examples(settings, counts))]
     if errors:
         with open_file(f"{scratch}/{ERRORS_FILE}", "w") as file:
             file.write(_summary(errors).encode())

@@ -25,6 +25,7 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import (
+    ExampleCounts,
     Manifest,
     Shard,
     SourceFile,
@@ -35,7 +36,7 @@ from data_prep.examples.manifest import (
 from data_prep.examples.partners import PartnerPool, partner_pool
 from data_prep.examples.settings import PrepareSettings, check_settings, shard_names
 from data_prep.files import new_folder, write_text
-from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, layout_warning, no_examples
+from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, layout_warning, no_examples, prose_refused
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import unfinished_folder
@@ -111,22 +112,19 @@ def _write_examples(
             progress.show(counts)
         if Part(work, num_parts).summary():
             raise InputError(_OTHER_TEXT.format("the text is shorter now"))
-        warning = layout_warning(settings, counts)
-        is_refused = warning is not None and settings.strict
-        if warning and not is_refused:
-            progress.warn(warning)
-        if counts["examples"] and not is_refused:
+        refusal = prose_refused(settings, ExampleCounts.of(counts))
+        if counts["examples"] and not refusal:
             progress.step("shuffling")
             remove_manifests(folder, (output.name for output in outputs))
             shards = _write_shards(tuple(Part(work, number) for number in range(num_parts)), outputs, workers)
             read = [SourceFile(str(path), input_size(path)) for path in inputs]
             manifest = Manifest.build(settings, tokenizer, read, counts, shards)
             manifest.write(folder)
-    if is_refused:
-        raise InputError(f"--strict allows no text that looks like prose. Received {warning}")
+    if refusal:
+        raise refusal
     if not counts["examples"]:
         raise no_examples(settings, counts)
-    progress.done(manifest.counts, folder)
+    progress.done(manifest.counts, folder, layout_warning(settings, manifest.counts))
     return manifest
 
 

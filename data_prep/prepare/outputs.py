@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Shard
+from data_prep.examples.manifest import ExampleCounts, Shard
 from data_prep.examples.settings import PrepareSettings
 
 RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
@@ -92,19 +92,26 @@ def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:
     )
 
 
-def layout_warning(settings: PrepareSettings, counts: Counter) -> str | None:
+def layout_warning(settings: PrepareSettings, counts: ExampleCounts) -> str | None:
     """A warning if text that is read as one sentence a line looks like prose; None if it does not."""
-    documents, lines = counts["documents"], counts["sentences"]
-    lone, prose = counts["documents_of_one_line"], counts["lines_of_prose"]
+    lone, prose = counts.documents_of_one_line, counts.lines_of_prose
     makes_pairs = settings.sentence_objective != "none"
-    if settings.input_format != "lines" or (
-        not (makes_pairs and lone > documents / 2) and prose <= lines / 4
-    ):
+    has_few_pairs = makes_pairs and lone > counts.documents / 2
+    if not has_few_pairs and prose <= counts.sentences / 4:
         return None
+    consequence = ", which makes no pair" if makes_pairs else ""
     return (
-        f"{lone:,} of {documents:,} documents have one line{', which makes no pair' if makes_pairs else ''}, and "
-        f"{prose:,} of {lines:,} lines hold several sentences. With --input_format=lines, a line is a sentence "
-        "and a blank line ends a document; for books and articles use --input_format=prose."
+        f"{lone:,} of {counts.documents:,} documents have one line{consequence}, and {prose:,} of "
+        f"{counts.sentences:,} lines hold several sentences. With --input_format=lines, a line is a sentence and "
+        "a blank line ends a document; for books and articles use --input_format=prose."
+    )
+
+
+def prose_refused(settings: PrepareSettings, counts: ExampleCounts) -> InputError | None:
+    """The error of text that looks like prose under --strict, if it does."""
+    warning = layout_warning(settings, counts) if settings.strict else None
+    return (
+        InputError(f"--strict allows no text that looks like prose. Received {warning}") if warning else None
     )
 
 

@@ -48,14 +48,11 @@ class PrepareProgress:
         """Sets the bar's label."""
         self._progress.update(self._task, description=description)
 
-    def warn(self, line: str) -> None:
-        """Prints a warning."""
-        self._console.print(f"warning: {line}", highlight=False, soft_wrap=True, markup=False)
-
-    def done(self, counts: ExampleCounts, folder: Path | str) -> None:
-        """Prints the last line."""
-        line = f"Wrote {counts.examples:,} examples from {counts.documents:,} documents to {folder}"
-        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+    def done(self, counts: ExampleCounts, folder: Path | str, warning: str | None) -> None:
+        """Prints the last lines."""
+        lines = [f"warning: {warning}"] if warning else []
+        lines.append(f"Wrote {counts.examples:,} examples from {counts.documents:,} documents to {folder}")
+        self._console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
 
     def _summary(self, counts: Counter) -> str:
         elapsed = self._progress.tasks[0].elapsed or 1e-6

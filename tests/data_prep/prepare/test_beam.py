@@ -101,6 +101,15 @@ def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+def test_prose_that_is_read_as_lines(texts, model_file, tmp_path):
+    (tmp_path / "book.txt").write_text("It rained. Nobody came. The house was old.\n\n" * 9 + "A.\nB.\n")
+    settings = settings_for(texts, model_file, tmp_path / "out", input_file=str(tmp_path / "book.txt"))
+    with pytest.raises(InputError, match="--strict allows .* Received 9 of 10 documents have one line"):
+        on_beam(dataclasses.replace(settings, strict=True))
+    assert not (tmp_path / "out").exists()
+    assert on_beam(settings).counts.lines_of_prose == 9
+
+
 @pytest.mark.slow
 def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
     settings = settings_for(texts, model_file, tmp_path / "out")
