@@ -32,7 +32,7 @@ from albert_tf.training.run_files import (
 )
 from albert_tf.training.weights import check_finite
 from data_prep.errors import InputError, first_line
-from data_prep.files import check_local, read_json_object, write_json, write_text
+from data_prep.files import read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _TRAINED_FILE = "training.json"
@@ -52,10 +52,10 @@ class SeedFolder:
 
     def check(self, settings: ResolvedSettings) -> None:
         """Raises InputError if the folder cannot be one, or holds a run with other settings."""
-        check_local(self.path)
-        for path in (self.path.parent, self.path):
-            if path.exists() and not path.is_dir():
-                raise InputError(f"--output_dir must be a folder. Received {path}, which is a file.")
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(
+                f"--output_dir must have folders of seeds. Received {self.path}, which is a file."
+            )
         if (self.path / SETTINGS_FILE).exists():
             check_same_run(settings, self.path / SETTINGS_FILE, FIXED)
 

@@ -19,7 +19,7 @@ from albert_tf.training.run_files import (
 )
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
-from data_prep.files import check_local, read_json_object, write_text, written_aside
+from data_prep.files import read_json_object, write_text, written_aside
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _FIXED_OF_A_PHASE = (
@@ -49,9 +49,6 @@ def write_run_folder(
       InputError: the folder holds a run with another configuration or other fixed settings.
     """
     run = Path(settings.output_dir)
-    check_local(run)
-    if run.exists() and not run.is_dir():
-        raise InputError(f"--output_dir must be a folder. Received {run}, which is a file.")
     if (run / CONFIG_FILE).exists():
         _check_same_config(run, config)
         if (run / SETTINGS_FILE).exists():

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +9,10 @@ from pathlib import Path
 import filelock
 
 from data_prep.errors import InputError
-from data_prep.files import read_json_object, write_json
+from data_prep.files import new_folder, read_json_object, write_json
 
 _LOCK_FILE = ".lock"
-_HOLDER_FILE = ".lock.json"  # the process that holds the lock, or held it last
+_HOLDER_FILE = ".lock.json"  # the process that holds the lock
 
 
 @contextlib.contextmanager
@@ -24,27 +23,34 @@ def locked_folder(folder: Path) -> Iterator[None]:
     such as NFS, it also keeps other machines out.
 
     Raises:
-      InputError: another process holds the lock, or the folder cannot be written.
+      InputError: another process holds the lock, or the folder is a file or cannot be written.
     """
-    is_new = not folder.exists()
-    lock = filelock.FileLock(folder / _LOCK_FILE)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise InputError(
-            f"One process at a time may train in a folder. {folder} is in use by {_holder(folder)}; wait until it "
-            "has ended, or use another --output_dir."
-        ) from None
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error}.") from None
-    try:
-        write_json(folder / _HOLDER_FILE, {"process": os.getpid(), "host": socket.gethostname()})
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--output_dir must be a folder. Received {folder}, which is a file.")
+    with contextlib.ExitStack() as stack:
+        lock = filelock.FileLock(folder / _LOCK_FILE)
+        try:
+            stack.enter_context(new_folder(folder))
+            lock.acquire(timeout=0)
+            stack.callback(_release, lock, folder)
+            write_json(folder / _HOLDER_FILE, {"process": os.getpid(), "host": socket.gethostname()})
+        except filelock.Timeout:
+            raise InputError(
+                f"One process at a time may train in a folder. {folder} is in use by {_holder(folder)}; wait "
+                "until it has ended, or use another --output_dir."
+            ) from None
+        except OSError as error:
+            raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
         yield
-    finally:
-        lock.release()
-        if is_new and {path.name for path in folder.iterdir()} <= {_LOCK_FILE, _HOLDER_FILE}:
-            shutil.rmtree(folder)  # an error occurred before the run wrote anything
+
+
+def _release(lock: filelock.BaseFileLock, folder: Path) -> None:
+    """Releases the lock, and removes its file if the run wrote nothing else."""
+    (folder / _HOLDER_FILE).unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # someone deleted the folder
+        if {path.name for path in folder.iterdir()} == {_LOCK_FILE}:
+            (folder / _LOCK_FILE).unlink()
+    lock.release()
 
 
 def _holder(folder: Path) -> str:

@@ -63,7 +63,7 @@ def finished(finetuning_files, tmp_path_factory) -> Path:
 
 
 def test_files_of_the_run(finished):
-    assert {path.name for path in finished.iterdir()} == {"seed_0", "results.json"}
+    assert {path.name for path in finished.iterdir()} == {"seed_0", "results.json", ".lock"}
     splits = {
         f"{split}_{what}" for split in ("dev", "test") for what in ("probabilities.jsonl", "predictions.tsv")
     }

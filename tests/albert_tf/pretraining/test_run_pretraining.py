@@ -78,6 +78,7 @@ def test_the_folder_holds_what_later_steps_need(finished, pretraining_files):
         "best.json",
         "metrics.jsonl",
         "tensorboard",
+        ".lock",
     }
     assert (finished / "spm.model").read_bytes() == pretraining_files.spm_model_file.read_bytes()
     settings = json.loads((finished / "settings.json").read_text())

@@ -56,7 +56,7 @@ def test_a_second_training_is_refused(holder, pretraining_files, tmp_path, capfd
 def test_an_error_leaves_no_folder(tmp_path):
     with pytest.raises(InputError), locked_folder(tmp_path / "a" / "run"):
         raise InputError("before anything was written")
-    assert not (tmp_path / "a" / "run").exists()
+    assert not list(tmp_path.iterdir())
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be written"), locked_folder(tmp_path / "file" / "run"):
         pass
