@@ -5,7 +5,7 @@ texts, or pairs of texts --tokenize--> pieces --cut--> one batch --model--> prob
 
 import tensorflow as tf
 
-from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
+from albert_tf.finetuning.task_models import MultiLabelClassifier, TextClassifier, TextRegressor
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
@@ -26,10 +26,12 @@ print({name: array.numpy() for name, array in outputs.items()})
 def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer) -> Export:
     """The model with its tokenizer, from text to classes.
 
-    The object is called with a batch of texts, string (B,); `.pair` also takes the second text of each pair. A
-    classifier returns `label`, string (B,), the best one, and `labels`, string (B, C), with their
-    `probabilities`, float32 (B, C); a regressor `score`, float32 (B,). Long texts are cut as in training. The
-    signature `serving_default` has the input `text`; `pair` has `text` and `text_pair`.
+    The object is called with a batch of texts, string (B,); `.pair` also takes the second text of each pair. It
+    returns, of a classifier, `label`, string (B,), the best one, and `labels`, string (B, C), with their
+    `probabilities`, float32 (B, C); of a classifier that gives a text several labels, in place of `label`,
+    `has_label`, bool (B, C), whether the probability reaches the label's threshold; of a regressor `score`,
+    float32 (B,). Long texts are cut as in training. The signature `serving_default` has the input `text`; `pair`
+    has `text` and `text_pair`.
 
     Args:
       model: the fine-tuned model.
@@ -41,15 +43,14 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
     def predict(*texts):
         batch = joined_batch([graph.tokenize(part) for part in texts], tokenizer, max_seq_length)
         outputs = model(batch, training=False)
-        return {"score": outputs} if isinstance(model, TextRegressor) else _classes(outputs, model.labels)
+        return {"score": outputs} if isinstance(model, TextRegressor) else _classes(outputs, model)
 
     def check(loaded):
         pair = [_TEXT] * 2, [_TEXT, "a"]
         single, double = loaded(tf.constant(pair[1])), loaded.pair(*map(tf.constant, pair))
         name = "score" if isinstance(model, TextRegressor) else "probabilities"
-        expected = [model.predict(texts, verbose=0) for texts in (pair[1], pair)]
-        if name == "probabilities":
-            expected = [tf.nn.softmax(logits) for logits in expected]
+        outputs = [model.predict(texts, verbose=0) for texts in (pair[1], pair)]
+        expected = [one if name == "score" else _probabilities(one, model) for one in outputs]
         return {name: (single[name], expected[0]), f"{name} of pairs": (double[name], expected[1])}
 
     root = tf.train.Checkpoint(tokenizer=graph)
@@ -58,10 +59,15 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
     return text_export(root, methods, check, _EXAMPLE, warmup_requests(_TEXT))
 
 
-def _classes(logits: tf.Tensor, labels: tuple[str, ...]) -> dict[str, tf.Tensor]:
-    names = tf.constant(labels)
-    return {
-        "label": tf.gather(names, tf.argmax(logits, axis=-1)),
-        "labels": tf.repeat(names[tf.newaxis], tf.shape(logits)[0], axis=0),
-        "probabilities": tf.nn.softmax(logits),
-    }
+def _classes(logits: tf.Tensor, model: TextClassifier) -> dict[str, tf.Tensor]:
+    names, probabilities = tf.constant(model.labels), _probabilities(logits, model)
+    if isinstance(model, MultiLabelClassifier):
+        decision = {"has_label": probabilities >= tf.constant(model.thresholds)}
+    else:
+        decision = {"label": tf.gather(names, tf.argmax(logits, axis=-1))}
+    labels = tf.repeat(names[tf.newaxis], tf.shape(logits)[0], axis=0)
+    return {**decision, "labels": labels, "probabilities": probabilities}
+
+
+def _probabilities(logits: tf.Tensor, model: TextClassifier) -> tf.Tensor:
+    return tf.sigmoid(logits) if isinstance(model, MultiLabelClassifier) else tf.nn.softmax(logits)

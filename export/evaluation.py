@@ -25,6 +25,7 @@ from data_prep.text.sources import expand_files
 from export.portable import Runner, to_hub_names
 
 _BATCH = 8
+_MAX_ANSWER_LENGTH = 30  # in tokens, the default of `albert finetune`
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def masked_lm_accuracy(run: Runner, batches: Sequence[dict[str, np.ndarray]]) ->
 
 
 def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evaluation:
-    """The main metric of a fine-tuned classifier or regressor.
+    """The main metric of a fine-tuned model.
 
     Args:
       eval_file: as --dev_file of `albert finetune`.
@@ -119,11 +120,11 @@ def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evalu
 
     def measure(run: Runner) -> float:
         outputs = (
-            {"output": _scores(run(to_hub_names(batch))), "index": batch["index"]}
+            {**_of_task_model(run(to_hub_names(batch))), "index": batch["index"]}
             for batch in numpy_batches(split, _BATCH)
         )
         rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(task, split, rows, model, max_answer_length=1)
+        predictions = predictions_of(task, split, rows, model, _MAX_ANSWER_LENGTH)
         return metrics_of(task, [split], [predictions])[metric]
 
     left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""
@@ -140,5 +141,7 @@ def _task(model: TaskModel, run_folder: Path) -> tuple[Task, Columns]:
     return find_task(settings["task"]), Columns.named(settings["column_names"], separator)
 
 
-def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:
-    return outputs["score" if "score" in outputs else "logits"]
+def _of_task_model(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs under the names that `Inference` gives them."""
+    names = [name for name in ("score", "logits") if name in outputs]
+    return {"output": outputs[names[0]]} if names else outputs

@@ -35,7 +35,8 @@ def read_finetuned(source: str | Path, *classes: type[TaskModel]) -> tuple[TaskM
     vocabulary = model.preprocessor.vocabulary if model.preprocessor else None
     weights = {v.path.removeprefix(f"{model.encoder.name}/"): np.asarray(v) for v in model.weights}
     labels = f", labels {', '.join(model.labels)}" if model.labels else ""
-    note = f"fine-tuned: {type(model).__name__}{labels}"
+    thresholds = f", thresholds {', '.join(map('{:g}'.format, model.thresholds))}" if model.thresholds else ""
+    note = f"fine-tuned: {type(model).__name__}{labels}{thresholds}"
     return model, StoredModel("keras", path, model.encoder.config, weights, vocabulary, (note,))
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import (
+    MultiLabelClassifier,
     MultipleChoice,
     OrdinalClassifier,
     TextClassifier,
@@ -18,7 +19,8 @@ from export.embedding import build_embedding
 from export.encoder import build_encoder
 from export.fill_mask import build_fill_mask
 from export.multiple_choice import build_multiple_choice
-from export.portable import Portable, portable_classifier, portable_encoder
+from export.portable import Portable
+from export.portable_kinds import portable_classifier, portable_encoder, portable_question_answering
 from export.preprocessor import build_preprocessor
 from export.question_answering import build_question_answering
 from export.savedmodel import Export
@@ -50,11 +52,16 @@ KINDS: dict[KindName, Kind] = {
     "fill-mask": Kind(build_fill_mask, "top_k"),
     "embedding": Kind(build_embedding, "pooling"),
     "classifier": Kind(
-        build_classifier, None, (TextClassifier, OrdinalClassifier, TextRegressor), portable_classifier
+        build_classifier,
+        None,
+        (TextClassifier, OrdinalClassifier, MultiLabelClassifier, TextRegressor),
+        portable_classifier,
     ),
-    "question-answering": Kind(build_question_answering, "max_answer_length", (QuestionAnswering,)),
-    "multiple-choice": Kind(build_multiple_choice, None, (MultipleChoice,)),
-    "token-classification": Kind(build_token_classification, None, (TokenClassifier,)),
+    "question-answering": Kind(
+        build_question_answering, "max_answer_length", (QuestionAnswering,), portable_question_answering
+    ),
+    "multiple-choice": Kind(build_multiple_choice, None, (MultipleChoice,), portable_classifier),
+    "token-classification": Kind(build_token_classification, None, (TokenClassifier,), portable_classifier),
 }
 
 

@@ -15,18 +15,18 @@ _EXAMPLE = """
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-encode = Interpreter("model.tflite").get_signature_runner("serving_default")
-ids = np.array([[2, 13, 1, 9, 3]], "int32")
-inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
-print(encode(**inputs)["sequence_output"].shape)
+run = Interpreter("model.tflite").get_signature_runner("serving_default")
+ids = np.array({ids}, "int32")
+inputs = {{"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": {types}}}
+print(run(**inputs)["{output}"].shape)
 """
 
 
 def write_litert(portable: Portable, quantize: str, folder: Path) -> Runner:
     """Writes model.tflite, which stores every weight that layers share once.
 
-    Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32 (B, T), and for `mlm`
-    also `masked_lm_positions` (B, P).
+    Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32, and for `mlm` also
+    `masked_lm_positions` (B, P).
     """
     root = tf.Module()
     root.variables_of_the_model = [variable.value for variable in portable.model.variables]

@@ -17,11 +17,11 @@ import numpy as np
 import onnxruntime
 
 session = onnxruntime.InferenceSession("model.onnx")
-ids = np.array([[2, 13, 1, 9, 3]], "int32")
-inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
+ids = np.array({ids}, "int32")
+inputs = {{"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": {types}}}
 if len(session.get_inputs()) > 3:  # for mlm_logits
     inputs["masked_lm_positions"] = np.array([[2]], "int32")
-print(session.run(["sequence_output"], inputs)[0].shape)
+print(session.run(["{output}"], inputs)[0].shape)
 """
 _OPSET = 18
 _LARGE = 1024  # elements; smaller arrays are not worth a node
@@ -30,8 +30,8 @@ _LARGE = 1024  # elements; smaller arrays are not worth a node
 def write_onnx(portable: Portable, quantize: str, folder: Path) -> Runner:
     """Writes model.onnx, which stores every weight that layers share once.
 
-    Its inputs are those of the TF2 hub encoder, int32 (B, T), and with a masked-LM head `masked_lm_positions`
-    (B, P); P may be 0.
+    Its inputs are those of the TF2 hub encoder, int32, and with a masked-LM head `masked_lm_positions` (B, P); P
+    may be 0.
     """
     import onnx
     import tf2onnx

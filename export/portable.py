@@ -10,17 +10,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.conversion.verification import random_inputs
-from albert_tf.finetuning.task_models import TextClassifier, TextRegressor
+from albert_tf.conversion.verification import OutputComparison, compare_outputs
 from albert_tf.pretrained.card import markdown_table
-from albert_tf.pretrained.loading import Pretrained
 from data_prep.errors import InputError
 from export.encoder import TEXT_INPUTS
 
 POSITIONS = "masked_lm_positions"
-_OURS = ("input_ids", "input_mask", "token_type_ids")
+OURS = ("input_ids", "input_mask", "token_type_ids")
+# The logit of a token that cannot be in an answer, and of an option that is padding. float16 can hold it.
+MASKED_LOGIT = -10000.0
 
-# Takes arrays named as in TEXT_INPUTS, int32 (B, T), and optionally POSITIONS, int32 (B, P); returns the outputs.
+# Takes arrays named as in TEXT_INPUTS, and optionally POSITIONS, int32 (B, P); returns the outputs.
 Runner = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
@@ -32,39 +32,62 @@ class Portable:
       model: has the variables.
       functions: signature -> a tf.function that takes a dict of int32 arrays; the last one has all inputs and
         outputs of the others.
-      outputs: name -> dimensions.
+      outputs: name -> dimensions; arrays of tokens are int32, all others float32.
+      sample: a batch of all inputs, for comparisons.
+      dimensions: of the inputs but POSITIONS.
+      example_ids, example_types: Python for `input_word_ids` and `input_type_ids` of an example.
     """
 
     model: keras.Model
     functions: dict[str, tf.types.experimental.PolymorphicFunction]
     outputs: dict[str, str]
+    sample: dict[str, np.ndarray]
+    dimensions: str = "B, T"
+    example_ids: str = "[[2, 13, 1, 9, 3]]"
+    example_types: str = "np.zeros_like(ids)"
 
     @property
     def whole(self) -> tf.types.experimental.PolymorphicFunction:
         """The function with all inputs and outputs."""
         return list(self.functions.values())[-1]
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of all inputs."""
-        return tuple(self.whole.input_signature[0])
-
     def __call__(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Runs the function, as a `Runner` does."""
         return {name: array.numpy() for name, array in self.whole(inputs).items()}
 
-    def random_inputs(self) -> dict[str, np.ndarray]:
-        """A random batch of all inputs."""
-        batch = to_hub_names(random_inputs(self.model.encoder.config, seed=0))
-        return {name: batch[name] for name in self.inputs}
+    def compare(self, run: Runner, run_by: str, *, rounded: bool) -> OutputComparison:
+        """Compares the outputs for the sample with those of a file; masked logits count as 0.
+
+        Args:
+          run: runs the file.
+          run_by: the runtime's name.
+          rounded: whether the file stores fewer bits on purpose: then the best tokens may be others, and only
+            their scores are compared.
+        """
+        ours, theirs = (
+            {name: np.where(array <= MASKED_LOGIT, 0, array) for name, array in outputs.items()}
+            for outputs in (self(self.sample), run(self.sample))
+        )
+        if rounded:
+            ours = {name: array for name, array in ours.items() if array.dtype.kind == "f"}
+        return compare_outputs(ours, theirs, "albert_tf", run_by)
+
+    def example(self, template: str) -> str:
+        """The runtime's example for this model."""
+        return template.format(
+            ids=self.example_ids, types=self.example_types, output=next(iter(self.outputs))
+        )
 
     @property
     def section(self) -> str:
         """A section of README.md on the inputs and outputs."""
-        inputs = "`input_word_ids`, `input_mask`, `input_type_ids` int32 (B, T)"
-        if POSITIONS in self.inputs:
+        inputs = f"`input_word_ids`, `input_mask`, `input_type_ids` int32 ({self.dimensions})"
+        if POSITIONS in self.sample:
             inputs += f"; for `mlm_logits` also `{POSITIONS}` int32 (B, P)"
-        rows = [(f"`{name}`", f"float32 ({shape})") for name, shape in self.outputs.items()]
+        rows = [
+            (f"`{name}`", f"{'int32' if name.endswith('_index') else 'float32'} ({shape})")
+            for name, shape in self.outputs.items()
+        ]
         return f"## Inputs and outputs\n\nInputs: {inputs}.\n\n{markdown_table(('output', 'type'), rows)}"
 
 
@@ -74,7 +97,7 @@ class Runtime(NamedTuple):
     Attributes:
       name: its name in messages.
       file: the name of the file that it runs.
-      example: Python that prints the shape of `sequence_output`.
+      example: a template for `Portable.example`.
       packages: modules that writing and running need.
       extra: the extra of this package that installs them, which is also the value of --format.
       write: writes the file into a folder and returns its runner. Takes the model; how to quantize it: "none",
@@ -99,67 +122,7 @@ class Runtime(NamedTuple):
             )
 
 
-def portable_encoder(pretrained: Pretrained) -> Portable:
-    """The encoder with its heads: `serving_default`, and with a masked-LM head `mlm`, which also takes POSITIONS.
-
-    Both return `sequence_output` (B, T, H), and `pooled_output` (B, H) and `sop_logits` (B, 2) if the source holds
-    these parts; `mlm` also returns `mlm_logits` (B, P, V). P may be 0.
-    """
-    model, parts = pretrained.model, pretrained.parts
-
-    def encode(inputs):
-        outputs = model.encoder(_to_ours(inputs))
-        arrays = {"sequence_output": outputs["sequence_output"]}
-        if "pooler" in parts:
-            arrays["pooled_output"] = outputs["pooled_output"]
-            if "sentence_order" in parts:
-                arrays["sop_logits"] = model.sentence_order(outputs["pooled_output"])
-        if POSITIONS in inputs:
-            table = model.encoder.embeddings.word_embeddings
-            arrays["mlm_logits"] = model.masked_lm(outputs["sequence_output"], inputs[POSITIONS], table)
-        return arrays
-
-    outputs = {"sequence_output": "B, T, H"}
-    if "pooler" in parts:
-        outputs["pooled_output"] = "B, H"
-        if "sentence_order" in parts:
-            outputs["sop_logits"] = "B, 2"
-    functions = {"serving_default": _function(encode, masked=False)}
-    if "masked_lm" in parts:
-        functions["mlm"] = _function(encode, masked=True)
-        outputs["mlm_logits"] = "B, P, V"
-    return Portable(model, functions, outputs)
-
-
-def portable_classifier(model: TextClassifier | TextRegressor) -> Portable:
-    """A fine-tuned model, which returns `probabilities` and `logits` (B, C) of the classes, or `score` (B,)."""
-
-    def classify(inputs):
-        outputs = model(_to_ours(inputs), training=False)
-        if isinstance(model, TextRegressor):
-            return {"score": outputs}
-        return {"probabilities": tf.nn.softmax(outputs), "logits": outputs}
-
-    is_regressor = isinstance(model, TextRegressor)
-    outputs = {"score": "B"} if is_regressor else dict.fromkeys(("probabilities", "logits"), "B, C")
-    return Portable(model, {"serving_default": _function(classify, masked=False)}, outputs)
-
-
-def _function(function: Callable, *, masked: bool) -> tf.types.experimental.PolymorphicFunction:
-    return tf.function(function, input_signature=[_input_specs(masked=masked)], autograph=False)
-
-
-def _to_ours(inputs: dict) -> dict:
-    return {ours: inputs[theirs] for ours, theirs in zip(_OURS, TEXT_INPUTS, strict=True)}
-
-
-def _input_specs(*, masked: bool) -> dict[str, tf.TensorSpec]:
-    """Inputs of any batch size and length."""
-    names = (*TEXT_INPUTS, POSITIONS) if masked else TEXT_INPUTS
-    return {name: tf.TensorSpec((None, None), tf.int32, name=name) for name in names}
-
-
 def to_hub_names(batch: dict) -> dict[str, np.ndarray]:
     """A batch with this library's names renamed to those of TEXT_INPUTS; positions are optional."""
-    names = zip((*_OURS, POSITIONS), (*TEXT_INPUTS, POSITIONS), strict=True)
+    names = zip((*OURS, POSITIONS), (*TEXT_INPUTS, POSITIONS), strict=True)
     return {theirs: np.asarray(batch[name], np.int32) for name, theirs in names if name in batch}

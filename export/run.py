@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from albert_tf.conversion.verification import OutputComparison, check_equal, compare_outputs
+from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained
@@ -129,8 +129,8 @@ def export_for_runtime(
       format: "onnx" for model.onnx or "litert" for model.tflite; see `write_onnx` and `write_litert`.
       quantize: how weights are stored, and with "int8" multiplied.
       eval_file: measures what is lost: for an encoder the masked-LM accuracy on TFRecord files of pretraining
-        examples, globs allowed; for a classifier its task's metric on a file like its dev set.
-      kind: "encoder", with the heads that it has, or "classifier", a fine-tuned classifier or regressor.
+        examples, globs allowed; for a fine-tuned model its task's metric on a file like its dev set.
+      kind: "encoder", with the heads that it has, or the kind of a fine-tuned model.
 
     Returns:
       What the source does not hold and what is lost, and how far the file's outputs are from the model's.
@@ -142,9 +142,10 @@ def export_for_runtime(
     """
     runtime, build = _RUNTIMES[format], KINDS[kind].portable
     if build is None:
+        kinds = ", ".join(f"--kind={name}" for name, entry in KINDS.items() if entry.portable)
         raise InputError(
-            f"--format={format} supports --kind=encoder and --kind=classifier, which take ids there; text needs "
-            f"TensorFlow. Received --kind={kind}."
+            f"--format={format} supports {kinds}, which take ids there; text needs TensorFlow. Received "
+            f"--kind={kind}."
         )
     runtime.check_installed()
     output = Path(output)
@@ -155,8 +156,7 @@ def export_for_runtime(
     evaluation = _evaluation(eval_file, model, read_source) if eval_file else None
     with replaced_folder(output) as aside:
         run = runtime.write(portable, quantize, aside)
-        inputs = portable.random_inputs()
-        comparison = compare_outputs(portable(inputs), run(inputs), "albert_tf", runtime.name)
+        comparison = portable.compare(run, runtime.name, rounded=quantize != "none")
         check_equal(comparison, rounded=quantize != "none")
         notes = list(stored.notes)
         if evaluation:
@@ -167,7 +167,7 @@ def export_for_runtime(
         if stored.vocabulary:
             stored.vocabulary.save(aside)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
-        example = runtime.example.replace("sequence_output", next(iter(portable.outputs)))
+        example = portable.example(runtime.example)
         usage = Usage(f"{runtime.file}, {kind}", _COMMAND, example, portable.section)
         write_card(aside, source, stored, usage, notes, check)
     return Exported(tuple(notes), comparison)

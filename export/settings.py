@@ -37,15 +37,15 @@ class ExportSettings:
       top_k: for fill-mask: the number of pieces for each mask, 5 by default.
       pooling: for embedding: the mean of all tokens' vectors (the default), or the pooled output.
       max_answer_length: for question-answering: in tokens, 30 by default.
-      format: a SavedModel; or, for encoder and classifier, a file that takes ids: model.onnx for ONNX Runtime and
-        others, or model.tflite for LiteRT.
+      format: a SavedModel; or, for encoder and fine-tuned models, a file that takes ids: model.onnx for ONNX
+        Runtime and others, or model.tflite for LiteRT.
       dtype: for SavedModels: bfloat16 halves the file and computes in bfloat16, which is faster on processors that
         support it.
       keep_padding: for SavedModels: compute padding too, so that all shapes follow from those of the inputs, as
         XLA and TPUs need.
       quantize: for onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
       eval_file: for onnx and litert: measures what is lost, for an encoder as masked-LM accuracy on pretraining
-        examples, for a classifier as its task's metric on a file like its --dev_file.
+        examples, for a fine-tuned model as its task's metric on a file like its --dev_file.
     """
 
     model_dir: str

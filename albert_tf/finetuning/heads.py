@@ -155,8 +155,8 @@ class ConditionalSpanHead(keras.layers.Layer):
 
 def masked(logits, cannot_answer):
     """The logits, but `IMPOSSIBLE` where `cannot_answer` is 1."""
-    cannot = ops.cast(cannot_answer, "float32")
-    return logits * (1.0 - cannot) + IMPOSSIBLE * cannot
+    # No product: in float16 files the constant is -inf, and 0 * -inf is NaN.
+    return ops.where(ops.cast(cannot_answer, "bool"), IMPOSSIBLE, logits)
 
 
 def _best(logits, k: int):

@@ -66,6 +66,21 @@ def test_classifier(exported):
     assert "labels small, big" in (folder / "README.md").read_text(encoding="utf-8")
 
 
+def test_classifier_with_several_labels(exported):
+    model, loaded, folder = exported("topics", "classifier")
+    outputs = loaded(tf.constant(LINES))
+    assert set(outputs) == {"has_label", "labels", "probabilities"}
+    probabilities = tf.sigmoid(model.predict(LINES, verbose=0))
+    np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-5)
+    np.testing.assert_array_equal(
+        outputs["has_label"], outputs["probabilities"] >= np.array(model.thresholds)
+    )
+    assert outputs["labels"].numpy().tolist() == [[b"apples", b"captain", b"clocks"]] * len(LINES)
+    assert 0 < np.mean(outputs["has_label"]) < 1
+    note = "MultiLabelClassifier, labels apples, captain, clocks, thresholds 0.5, 0.25, 0.75"
+    assert note in (folder / "README.md").read_text(encoding="utf-8")
+
+
 def test_regressor_of_pairs(exported):
     model, loaded, _ = exported("pair", "classifier")
     pairs = LINES, [*LINES[1:], LONG]
@@ -210,7 +225,7 @@ def test_models_that_cannot_be_exported(model_file, tmp_path):
     _, file = saved("words", model_file, tmp_path)
     with pytest.raises(
         InputError,
-        match="takes a TextClassifier or OrdinalClassifier or TextRegressor.*holds a TokenClassifier",
+        match="takes a TextClassifier or OrdinalClassifier or MultiLabelClassifier .*holds a TokenClassifier",
     ):
         export_model(file, tmp_path / "saved", "classifier")
     CASES["text"].build(None).save(tmp_path / "none.keras")
@@ -247,6 +262,6 @@ def test_harmful_files(model_file, tmp_path):
     described["config"]["encoder"]["config"]["vocab_size"] = 5 * 10**12
     refused(described, r"does not fit its configuration: it has [\d,]+ bytes for 50,0")
     described["registered_name"] = "keras>Functional"
-    refused(described, "takes a TextClassifier or OrdinalClassifier or TextRegressor")
+    refused(described, "takes a TextClassifier or OrdinalClassifier or MultiLabelClassifier or TextRegressor")
     assert not canary.exists()
     assert not (tmp_path / "saved").exists()

@@ -181,10 +181,7 @@ def test_flags_that_exclude_each_other(source, tmp_path, capsys, pretraining_fil
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     for more, message in (
         (["--quantize=int8"], "--quantize and --eval_file belong to --format=onnx and --format=litert."),
-        (
-            ["--format=onnx", "--kind=embedding"],
-            "--format=onnx supports --kind=encoder and --kind=classifier",
-        ),
+        (["--format=onnx", "--kind=embedding"], "--format=onnx supports --kind=encoder, --kind=classifier"),
         (["--format=onnx", "--kind=classifier"], "--model_dir must be the folder of a fine-tuned model"),
         (["--format=onnx", "--dtype=bfloat16"], "--format=onnx supports neither --dtype"),
         (["--format=onnx", f"--eval_file={pretraining_files.heldout}"], "at most 16 tokens. Received 32."),

@@ -1,0 +1,149 @@
+"""What each kind of export computes in runtimes other than TensorFlow: functions of ids, with their outputs."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.conversion.verification import random_inputs
+from albert_tf.finetuning.question_answering import QuestionAnswering
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.task_models import (
+    MultiLabelClassifier,
+    MultipleChoice,
+    TextClassifier,
+    TextRegressor,
+    TokenClassifier,
+)
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained.loading import Pretrained
+from export.encoder import TEXT_INPUTS
+from export.portable import MASKED_LOGIT, OURS, POSITIONS, Portable, to_hub_names
+
+
+def portable_encoder(pretrained: Pretrained) -> Portable:
+    """The encoder with its heads: `serving_default`, and with a masked-LM head `mlm`, which also takes POSITIONS.
+
+    Both return `sequence_output` (B, T, H), and `pooled_output` (B, H) and `sop_logits` (B, 2) if the source holds
+    these parts; `mlm` also returns `mlm_logits` (B, P, V). P may be 0.
+    """
+    model, parts = pretrained.model, pretrained.parts
+
+    def encode(inputs):
+        outputs = model.encoder(_to_ours(inputs))
+        arrays = {"sequence_output": outputs["sequence_output"]}
+        if "pooler" in parts:
+            arrays["pooled_output"] = outputs["pooled_output"]
+            if "sentence_order" in parts:
+                arrays["sop_logits"] = model.sentence_order(outputs["pooled_output"])
+        if POSITIONS in inputs:
+            table = model.encoder.embeddings.word_embeddings
+            arrays["mlm_logits"] = model.masked_lm(outputs["sequence_output"], inputs[POSITIONS], table)
+        return arrays
+
+    outputs, sample = {"sequence_output": "B, T, H"}, _sample(model)
+    if "pooler" in parts:
+        outputs["pooled_output"] = "B, H"
+        if "sentence_order" in parts:
+            outputs["sop_logits"] = "B, 2"
+    functions = {"serving_default": _function(encode, TEXT_INPUTS)}
+    if "masked_lm" in parts:
+        functions["mlm"] = _function(encode, (*TEXT_INPUTS, POSITIONS))
+        outputs["mlm_logits"] = "B, P, V"
+    else:
+        del sample[POSITIONS]
+    return Portable(model, functions, outputs, sample)
+
+
+def portable_classifier(model: TextClassifier | TextRegressor | TokenClassifier | MultipleChoice) -> Portable:
+    """A fine-tuned model with one output for each class, or one number.
+
+    It returns `probabilities` and `logits`, (B, C) for the classes of a text or the options of a question, or
+    (B, T, C) for the classes of tokens; a regressor returns `score` (B,). The probabilities are those of a
+    softmax, of several labels for a text those of sigmoids. The inputs are (B, T), for options (B, C, T).
+    """
+    probabilities = tf.sigmoid if isinstance(model, MultiLabelClassifier) else tf.nn.softmax
+
+    def classify(inputs):
+        outputs = model(_to_ours(inputs), training=False)
+        if isinstance(model, TextRegressor):
+            return {"score": outputs}
+        return {"probabilities": probabilities(outputs), "logits": tf.maximum(outputs, MASKED_LOGIT)}
+
+    if isinstance(model, TextRegressor):
+        return _task(model, classify, {"score": "B"})
+    shape = "B, T, C" if model.has_token_outputs else "B, C"
+    portable = partial(_task, model, classify, dict.fromkeys(("probabilities", "logits"), shape))
+    if not isinstance(model, MultipleChoice):
+        return portable()
+    options = [_sample(model, seed) for seed in range(3)]
+    sample = {name: np.stack([option[name] for option in options], axis=1) for name in TEXT_INPUTS}
+    sample["input_mask"][0, -1] = 0  # one question has an option less
+    ids = "[[[2, 13, 1, 9, 3], [2, 13, 1, 7, 3]]]"
+    return portable(sample, dimensions="B, C, T", example_ids=ids)
+
+
+def portable_question_answering(model: QuestionAnswering) -> Portable:
+    """A fine-tuned model, which finds answers in [CLS] question [SEP] context [SEP].
+
+    It returns what the model does: `start_logits` and `end_logits` (B, T); for a model with unanswerable questions
+    the best starts and ends. An answer lies in the tokens of type 1 but the last, or is [CLS], for no answer; the
+    logits of all other tokens are MASKED_LOGIT.
+    """
+
+    def answer(inputs):
+        inputs = _to_ours(inputs)
+        outputs = model({**inputs, "p_mask": _cannot_answer(inputs)}, training=False)
+        # Log probabilities of masked tokens are lower still, and -inf in float16.
+        return {
+            name: tf.maximum(array, MASKED_LOGIT) if array.dtype.is_floating else array
+            for name, array in outputs.items()
+        }
+
+    sample = _sample(model)
+    places = np.arange(sample["input_mask"].shape[1])
+    sample["input_type_ids"] = ((places >= 3) & (sample["input_mask"] > 0)).astype("int32")
+    outputs = {"start_logits": "B, T", "end_logits": "B, T"}
+    if model.answerable:
+        outputs = {
+            "answerable_logits": "B",
+            "start_top_log_probs": "B, K",
+            "start_top_index": "B, K",
+            "end_top_log_probs": "B, K*K",
+            "end_top_index": "B, K*K",
+        }
+    ids, types = "[[2, 13, 3, 7, 9, 1, 3]]", 'np.array([[0, 0, 0, 1, 1, 1, 1]], "int32")'
+    return _task(model, answer, outputs, sample, example_ids=ids, example_types=types)
+
+
+def _cannot_answer(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+    """1 for tokens that are neither in the context nor [CLS], int32 (B, T)."""
+    is_second = inputs["token_type_ids"] * inputs["input_mask"]
+    is_context = is_second * tf.pad(is_second, [[0, 0], [0, 1]])[:, 1:]  # without the last, which is [SEP]
+    is_first = tf.cast(tf.cumsum(tf.ones_like(is_context), axis=1) == 1, tf.int32)
+    return 1 - tf.maximum(is_context, is_first)
+
+
+def _task(model: TaskModel, function: Callable, outputs: dict[str, str], sample=None, **options) -> Portable:
+    """A task model as one function; its sample is random unless given."""
+    functions = {"serving_default": _function(function, TEXT_INPUTS, model.input_rank)}
+    if sample is None:
+        sample = _sample(model)
+    return Portable(model, functions, outputs, {name: sample[name] for name in TEXT_INPUTS}, **options)
+
+
+def _function(
+    function: Callable, names: tuple[str, ...], rank: int = 2
+) -> tf.types.experimental.PolymorphicFunction:
+    """A tf.function of a dict of int32 arrays of any size."""
+    specs = {name: tf.TensorSpec([None] * rank, tf.int32, name=name) for name in names}
+    return tf.function(function, input_signature=[specs], autograph=False)
+
+
+def _sample(model: TaskModel | AlbertPretrainer, seed: int = 0) -> dict[str, np.ndarray]:
+    return to_hub_names(random_inputs(model.encoder.config, seed))
+
+
+def _to_ours(inputs: dict) -> dict:
+    return {ours: inputs[theirs] for ours, theirs in zip(OURS, TEXT_INPUTS, strict=True)}

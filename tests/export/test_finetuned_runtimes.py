@@ -1,0 +1,151 @@
+"""Fine-tuned models of every kind for ONNX Runtime and LiteRT: ids in, and what the model computes out."""
+
+import contextlib
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from albert_tf.finetuning.heads import IMPOSSIBLE
+from albert_tf.finetuning.inference import Inference, by_row
+from albert_tf.finetuning.string_batches import predict_batches
+from albert_tf.finetuning.task_data import as_split, numpy_batches
+from albert_tf.finetuning.task_models import task_of
+from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
+from data_prep.tasks.examples import Problems
+from data_prep.tasks.reading import read_examples
+from export.litert import LITERT, litert_runner
+from export.onnx import ONNX, onnx_runner
+from export.portable import MASKED_LOGIT, to_hub_names
+from export.run import export_for_runtime
+from tests.albert_tf.finetuning.files import write_questions
+from tests.albert_tf.finetuning.task_models import CASES
+from tests.export.test_finetuned import saved
+
+pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("ai_edge_litert", reason="an extra: pip install 'albert-tf[litert]'")
+
+KINDS = {
+    "topics": "classifier",
+    "choice": "multiple-choice",
+    "words": "token-classification",
+    "span": "question-answering",
+    "span or none": "question-answering",
+}
+RUNTIMES = {"onnx": (ONNX.file, onnx_runner), "litert": (LITERT.file, litert_runner)}
+EVERY_KIND = pytest.mark.parametrize("name", KINDS)
+
+
+@pytest.fixture(scope="module")
+def models(model_file, tmp_path_factory):
+    """Each model with its .keras file."""
+    folder = tmp_path_factory.mktemp("models")
+    return {name: saved(name, model_file, folder) for name in KINDS}
+
+
+@pytest.fixture(scope="module")
+def exported(models, tmp_path_factory):
+    """A function that exports a model at most once, with its metric before and after; returns folder and note."""
+    folder = tmp_path_factory.mktemp("runtimes")
+    made: dict = {}
+
+    def get(name, runtime):
+        if (name, runtime) not in made:
+            file, output = dev_file(name, folder), folder / f"{name} {runtime}"
+            result = export_for_runtime(models[name][1], output, runtime, "none", str(file), KINDS[name])
+            made[name, runtime] = output, next(note for note in result.notes if " before, " in note)
+        return made[name, runtime]
+
+    return get
+
+
+def dev_file(name, folder):
+    """The examples of the case as own data."""
+    case = CASES[name]
+    if KINDS[name] == "question-answering":
+        return write_questions(folder / f"{name}.json", 6, seed=0, impossible=name == "span or none")
+    columns = {"topics": ("text", "label"), "words": ("words", "labels")}.get(
+        name, ("passage", "question", "options", "label")
+    )
+    parts = case.x if name == "choice" else (case.x,)
+    rows = zip(*parts, list(case.y), strict=True)
+    lines = [json.dumps(dict(zip(columns, row, strict=True)), default=int) for row in rows]
+    (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder / f"{name}.jsonl"
+
+
+def expected(name, model, batch):
+    """The outputs of the model under the names of the file."""
+    outputs = model(batch)
+    if isinstance(outputs, dict):
+        return {key: np.maximum(array, MASKED_LOGIT) for key, array in outputs.items()}
+    logits = np.asarray(outputs)
+    probabilities = expit(logits) if name == "topics" else softmax(logits, axis=-1)
+    return {"probabilities": probabilities, "logits": np.maximum(logits, MASKED_LOGIT)}
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_equals_the_model(name, runtime, models, exported):
+    """On batches of several shapes; what cannot be an answer follows from the ids, without `p_mask`."""
+    model, (folder, _) = models[name][0], exported(name, runtime)
+    file, runner = RUNTIMES[runtime]
+    run = runner(folder / file)
+    batches, _ = predict_batches(model.preprocessor.features(CASES[name].x), 8, equal_lengths=False)
+    for batch in batches.as_numpy_iterator():
+        wanted, found = expected(name, model, batch), run(to_hub_names(batch))
+        assert set(found) == set(wanted)
+        for key, array in wanted.items():
+            assert found[key].shape == array.shape
+            np.testing.assert_allclose(found[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        ["README.md", "albert_config.json", "spm.model", file]
+    )
+
+
+@EVERY_KIND
+def test_metric_before_and_after(name, models, exported):
+    """The metric of the model's task on a file of own data is that of `albert evaluate`, and of the file."""
+    model, (folder, note) = models[name][0], exported(name, "onnx")
+    assert note in (folder / "README.md").read_text()
+    metric, before, after = re.match(r"(\S+) on .*: ([\d.]+) before, ([\d.]+) in the file", note).groups()
+    assert before == after
+    task = task_of(model)
+    examples = read_examples(
+        task, dev_file(name, folder.parent), task.splits["dev"][0], Problems(), labels=model.labels
+    )
+    split = as_split(task, "dev", examples, model.preprocessor, model.labels)
+    rows = by_row(map(Inference(model).of_batch, numpy_batches(split, 8)), len(split.features))
+    predictions = predictions_of(task, split, rows, model, max_answer_length=30)
+    assert metric == main_metric_of(task)
+    assert float(before) == pytest.approx(metrics_of(task, [split], [predictions])[metric], abs=1e-4)
+
+
+@EVERY_KIND
+def test_example_of_the_card_runs(name, exported, monkeypatch):
+    folder, _ = exported(name, "litert")
+    (example,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(folder)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(example, {})
+    shapes = {"topics": (1, 3), "choice": (1, 2), "words": (1, 5, 2), "span": (1, 7), "span or none": (1,)}
+    assert printed.getvalue().strip() == str(shapes[name])
+
+
+def test_float16_cannot_hold_the_logit_of_impossible_tokens(models, tmp_path):
+    """Masked logits are neither infinite nor NaN, nor are the others."""
+    assert -IMPOSSIBLE > float(np.finfo("float16").max) > -MASKED_LOGIT
+    model, file = models["span"]
+    export_for_runtime(file, tmp_path / "saved", "litert", "float16", kind="question-answering")
+    run = litert_runner(tmp_path / "saved" / LITERT.file)
+    batches, _ = predict_batches(model.preprocessor.features(CASES["span"].x), 4, equal_lengths=True)
+    batch = next(batches.as_numpy_iterator())
+    wanted = expected("span", model, batch)
+    for key, array in run(to_hub_names(batch)).items():
+        np.testing.assert_array_equal(array == MASKED_LOGIT, wanted[key] == MASKED_LOGIT)
+        np.testing.assert_allclose(array, wanted[key], atol=0.05)
