@@ -2,25 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from albert_tf.finetuning.finetuned import Finetuned
 from albert_tf.finetuning.inference import by_row
 from albert_tf.finetuning.task_data import as_split, numpy_batches
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import task_of
 from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
 from albert_tf.pretrained.loading import Pretrained
-from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
-from data_prep.files import read_json_object
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
-from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import Task, find_task
 from data_prep.text.sources import expand_files
 from export.portable import Runner, to_hub_names
 
@@ -98,24 +93,22 @@ def masked_lm_accuracy(run: Runner, batches: Sequence[dict[str, np.ndarray]]) ->
     return right / max(total, 1)
 
 
-def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evaluation:
+def task_evaluation(eval_file: str, model: TaskModel, finetuned: Finetuned) -> Evaluation:
     """The main metric of a fine-tuned model.
 
     Args:
       eval_file: as --dev_file of `albert finetune`.
-      model: has a preprocessor.
-      run_folder: the folder of the model, whose settings.json names the task that it was trained on.
+      model: in the precision of the export.
+      finetuned: as it was read, with the task that it was trained on.
 
     Raises:
       InputError: the file cannot be read, or belongs to another task.
     """
-    assert model.preprocessor is not None
-    task, columns = _task(model, run_folder)
-    problems = Problems()
+    task, columns, problems = finetuned.task, finetuned.columns, Problems()
     examples = read_examples(
         task, eval_file, task.splits["dev"][0], problems, columns=columns, labels=model.labels
     )
-    split = as_split(task, "dev", examples, model.preprocessor, model.labels)
+    split = as_split(task, "dev", examples, finetuned.preprocessor, model.labels)
     metric = main_metric_of(task)
 
     def measure(run: Runner) -> float:
@@ -129,16 +122,6 @@ def task_evaluation(eval_file: str, model: TaskModel, run_folder: Path) -> Evalu
 
     left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""
     return Evaluation(measure, metric, eval_file, f"{len(examples):,} examples{left_out}")
-
-
-def _task(model: TaskModel, run_folder: Path) -> tuple[Task, Columns]:
-    """The task that the model was fine-tuned on; for a .keras file alone, own data of its kind."""
-    path = run_folder / SETTINGS_FILE
-    if not path.exists():
-        return task_of(model), Columns()
-    settings = read_json_object(path)
-    separator = settings.get("label_separator", LABEL_SEPARATOR)
-    return find_task(settings["task"]), Columns.named(settings["column_names"], separator)
 
 
 def _of_task_model(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -10,17 +10,17 @@ import keras
 import tensorflow as tf
 
 from albert_tf.conversion.verification import OutputComparison, check_equal
+from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
-from albert_tf.pretrained.loading import Pretrained, as_pretrained
+from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
-from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import Evaluation, masked_lm_evaluation, task_evaluation
-from export.finetuned import read_finetuned, with_current_dtype
 from export.kinds import KINDS, check_options
 from export.litert import LITERT
 from export.onnx import ONNX
@@ -52,19 +52,24 @@ class _Source:
       path: the model as the user named it.
       stored: the model as it was read, for README.md.
       build_model: builds it in the precision that Keras is set to.
+      finetuned: a fine-tuned model as it was read; None for a pretrained one.
     """
 
     path: str | Path
     stored: StoredModel
     build_model: Callable[[], Pretrained | TaskModel]
+    finetuned: Finetuned | None = None
 
 
-def export_with_settings(settings: ExportSettings) -> Exported:
+def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS) -> Exported:
     """Runs `export_model` or `export_for_runtime` with the flags of `albert export`."""
     source, output, kind = settings.model_dir, settings.output, settings.kind
     if settings.format == "savedmodel":
-        return export_model(source, output, kind, settings.dtype, settings.keep_padding, **settings.options)
-    return export_for_runtime(source, output, settings.format, settings.quantize, settings.eval_file, kind)
+        dtype, keep_padding = settings.dtype, settings.keep_padding
+        return export_model(source, output, kind, dtype, keep_padding, flags, **settings.options)
+    return export_for_runtime(
+        source, output, settings.format, settings.quantize, settings.eval_file, kind, flags
+    )
 
 
 def export_model(
@@ -73,19 +78,20 @@ def export_model(
     kind: KindName = "encoder",
     dtype: Precision = "float32",
     keep_padding: bool = False,
+    flags: SourceFlags = NO_FLAGS,
     **options,
 ) -> Exported:
     """Writes a model as a SavedModel with a README.md.
 
     Args:
-      source: anything that `albert_tf.load_pretrained` reads; for fine-tuned models, anything that
-        `export.finetuned.read_finetuned` reads.
+      source: anything that `albert_tf.load_pretrained` reads; for kinds of fine-tuned models, of any format too.
       output: a new or empty folder, or an earlier export, which is replaced.
       kind: what the SavedModel does.
       dtype: the precision of weights and products. bfloat16 is for prediction on processors that multiply it:
         half the file, and faster. Outputs are float32 in any case.
       keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs need.
         Without it, padding costs next to nothing.
+      flags: what the files of the source leave open.
       options: the option of the kind, if it has one; see its builder in `export.kinds.KINDS`.
 
     Returns:
@@ -99,7 +105,7 @@ def export_model(
     check_options(kind, options)
     output = Path(output)
     _check_output(output, source)
-    model = _read(source, kind)
+    model = _read(source, kind, flags)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
         exact = export = _build(model, kind, Path(assets), not keep_padding, options)
         if dtype != "float32":
@@ -120,6 +126,7 @@ def export_for_runtime(
     quantize: Quantization = "none",
     eval_file: str | None = None,
     kind: KindName = "encoder",
+    flags: SourceFlags = NO_FLAGS,
 ) -> Exported:
     """Writes a model as one file that takes ids, with README.md, configuration and vocabulary beside it.
 
@@ -131,6 +138,7 @@ def export_for_runtime(
       eval_file: measures what is lost: for an encoder the masked-LM accuracy on TFRecord files of pretraining
         examples, globs allowed; for a fine-tuned model its task's metric on a file like its dev set.
       kind: "encoder", with the heads that it has, or the kind of a fine-tuned model.
+      flags: what the files of the source leave open.
 
     Returns:
       What the source does not hold and what is lost, and how far the file's outputs are from the model's.
@@ -150,10 +158,10 @@ def export_for_runtime(
     runtime.check_installed()
     output = Path(output)
     _check_output(output, source)
-    read_source = _read(source, kind)
-    stored, model = read_source.stored, read_source.build_model()
+    found = _read(source, kind, flags)
+    stored, model = found.stored, found.build_model()
     portable = build(model)
-    evaluation = _evaluation(eval_file, model, read_source) if eval_file else None
+    evaluation = _evaluation(eval_file, model, found) if eval_file else None
     with replaced_folder(output) as aside:
         run = runtime.write(portable, quantize, aside)
         comparison = portable.compare(run, runtime.name, rounded=quantize != "none")
@@ -173,11 +181,11 @@ def export_for_runtime(
     return Exported(tuple(notes), comparison)
 
 
-def _read(source: str | Path, kind: KindName) -> _Source:
+def _read(source: str | Path, kind: KindName, flags: SourceFlags) -> _Source:
     if task_models := KINDS[kind].task_models:
-        saved, stored = read_finetuned(source, *task_models)
-        return _Source(source, stored, lambda: with_current_dtype(saved))
-    stored = read(source)
+        found = read_finetuned(source, flags, classes=task_models)
+        return _Source(source, found.stored, lambda: _with_current_dtype(found.model), found)
+    stored = read_source(source, flags)
     return _Source(source, stored, lambda: as_pretrained(stored, seed=0))
 
 
@@ -196,8 +204,8 @@ def _vocabulary(source: _Source) -> Vocabulary:
     """The vocabulary of a model that is to take text."""
     if source.stored.vocabulary is None:
         raise InputError(
-            f"Taking text needs a vocabulary, which {source.path} does not hold. Put spm.model or vocab.txt "
-            "beside a pretrained model; save a fine-tuned model with its preprocessor."
+            f"Taking text needs a vocabulary, which {source.path} does not hold. Name the SentencePiece "
+            "model or the WordPiece vocab.txt with --vocab_file."
         )
     return source.stored.vocabulary
 
@@ -205,8 +213,18 @@ def _vocabulary(source: _Source) -> Vocabulary:
 def _evaluation(eval_file: str, model: Pretrained | TaskModel, source: _Source) -> Evaluation:
     if isinstance(model, Pretrained):
         return masked_lm_evaluation(eval_file, model)
-    _vocabulary(source)  # raises an error if there is none
-    return task_evaluation(eval_file, model, source.stored.path.parent)
+    assert source.finetuned, "it is where the model comes from"
+    return task_evaluation(eval_file, model, source.finetuned)
+
+
+def _with_current_dtype(model: TaskModel) -> TaskModel:
+    """A copy of a model in the precision that Keras is set to, in place of the precision of its training."""
+    dtype = keras.dtype_policies.serialize(keras.config.dtype_policy())
+    config = model.get_config()
+    encoder = {**config["encoder"], "dtype": dtype}
+    copy = type(model).from_config({**config, "encoder": encoder, "dtype": dtype})
+    copy.set_weights(model.get_weights())
+    return copy
 
 
 @contextlib.contextmanager

@@ -8,11 +8,16 @@ from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from albert_tf.pretrained.names import FileDtype, Writable
+from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from data_prep.tasks.task import Kind
 from export.settings import ExportSettings
 
 
-def export(*, settings: Annotated[ExportSettings, Parameter(name="*")]) -> None:
+def export(
+    *,
+    settings: Annotated[ExportSettings, Parameter(name="*")],
+    flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
+) -> None:
     """Write a model as a SavedModel that takes ids or raw text, or as a file for ONNX Runtime or LiteRT.
 
     For example:
@@ -30,7 +35,7 @@ def export(*, settings: Annotated[ExportSettings, Parameter(name="*")]) -> None:
     import_tensorflow()
     from export.run import export_with_settings
 
-    result = export_with_settings(settings)
+    result = export_with_settings(settings, flags)
     print_notes(result.notes)
     print_message(result.comparison.describe())
     print(settings.output)
@@ -44,7 +49,7 @@ def convert(
     to: Writable,
     dtype: FileDtype = "float32",
     task: Kind | None = None,
-    labels: str = "",
+    flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     verify: bool = True,
 ) -> None:
     """Write a pretrained or fine-tuned model in another format, and check that it computes the same.
@@ -68,16 +73,13 @@ def convert(
       to: tf1 (for google-research/albert), huggingface, keras (a .keras file of this library) or kerashub.
       dtype: for huggingface: float16 and bfloat16 round the weights and halve the file.
       task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
-      labels: names of the classes in the order of the head's outputs, separated by commas; default: those in the
-        source's files, or LABEL_0, LABEL_1 and so on.
+      flags: what the source's files leave open.
       verify: compare the outputs of source and result on random input. --noverify skips it.
     """
     import_tensorflow()
     from albert_tf.conversion.convert import convert as convert_model
 
-    result = convert_model(
-        source, destination, to, dtype=dtype, task=task, labels=_names(labels), verify=verify
-    )
+    result = convert_model(source, destination, to, dtype=dtype, task=task, flags=flags, verify=verify)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())

@@ -2,17 +2,24 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
+from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from data_prep.errors import InputError
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
+from data_prep.tasks.task import Kind
 
 
 def predict(
     *,
     model_dir: str,
+    task: Kind | None = None,
+    flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     input_format: Literal["auto", "text", "tsv", "jsonl"] = "auto",
     batch_size: int = 64,
     max_answer_length: int = 30,
@@ -25,8 +32,14 @@ def predict(
 
       albert predict --model_dir=runs/squad < questions.jsonl
 
+      albert predict --model_dir=hf://OWNER/NAME < reviews.txt
+
     Args:
-      model_dir: the --output_dir of `albert finetune`; of several seeds, the best on the dev set is used.
+      model_dir: the --output_dir of `albert finetune` (of several seeds, the best on the dev set is used), or any
+        other fine-tuned model that `albert convert` reads: a .keras file, a Hugging Face or KerasHub directory, a
+        TF1 checkpoint, or an address.
+      task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
+      flags: what the model's files leave open.
       input_format: text: one text on each line. tsv: texts separated by tabs (two texts; question and context;
         passage, question and options). jsonl: a JSON object with the columns of own data. auto: as the first line.
       batch_size: the maximum number of lines in a batch; lines are answered as they arrive.
@@ -38,9 +51,11 @@ def predict(
             f"Received {batch_size} and {max_answer_length}."
         )
     import_tensorflow()
+    from albert_tf.finetuning.finetuned import read_finetuned
     from albert_tf.finetuning.predictor import Predictor, predict_stream
 
-    predictor = Predictor(model_dir, batch_size=batch_size, max_answer_length=max_answer_length)
+    finetuned = read_finetuned(model_dir, flags, task)
+    predictor = Predictor(finetuned, batch_size=batch_size, max_answer_length=max_answer_length)
     with output_may_close():
         predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
 
@@ -48,13 +63,16 @@ def predict(
 def evaluate(
     *,
     task: str,
-    predictions: str,
     gold: str,
+    predictions: str | None = None,
+    model_dir: str | None = None,
+    flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     null_odds: str | None = None,
     na_prob_thresh: float = 1.0,
+    column_names: str = "",
     label_separator: str = LABEL_SEPARATOR,
 ) -> None:
-    """Print the official metrics of a file of predictions as a JSON object; needs no model.
+    """Print the official metrics of a file of predictions, or of a fine-tuned model, as a JSON object.
 
     For example:
 
@@ -63,40 +81,81 @@ def evaluate(
 
       albert evaluate --task=mrpc --predictions=MRPC.tsv --gold=glue/MRPC/dev.tsv
 
+      albert evaluate --task=sst-2 --model_dir=hf://OWNER/NAME --gold=glue/SST-2
+
     Args:
-      task: a task of albert finetune, or glue for a folder with CoLA.tsv, SST-2.tsv and so on.
+      task: a task of albert finetune; with --predictions also glue, for a folder with CoLA.tsv, SST-2.tsv and so
+        on.
+      gold: the file with the correct labels, or the folder of the task's download, whose dev set is used.
       predictions: GLUE's TSV with the header index and prediction; SQuAD's predictions.json; for multiple choice a
         JSON object of letters by id; for multi-label and token classification one of lists of labels; or CoNLL's
         columns.
-      gold: the file with the correct labels, or the folder of the task's download, whose dev set is used.
+      model_dir: a fine-tuned model, as for albert predict, in place of --predictions.
+      flags: what the model's files leave open.
       null_odds: for SQuAD 2.0, null_odds.json; adds the best thresholds and their scores.
       na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
+      column_names: your columns, if their names differ, as for albert finetune.
       label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
     """
+    columns = Columns.named(column_names, label_separator)
+    if (predictions is None) == (model_dir is None):
+        raise InputError(
+            "albert evaluate needs --predictions or --model_dir. Received "
+            f"{'neither' if model_dir is None else 'both'}."
+        )
+    if model_dir is not None:
+        metrics = _evaluate_model(model_dir, task, gold, flags, columns)
+    else:
+        metrics = _score_file(task, str(predictions), gold, null_odds, na_prob_thresh, columns)
+    print(json.dumps(metrics, indent=2))
+
+
+def _score_file(
+    task: str, predictions: str, gold: str, null_odds: str | None, na_prob_thresh: float, columns: Columns
+) -> Mapping[str, Any]:
+    """The metrics of a file of predictions."""
     from albert_tf.evaluation.scores import score_predictions
     from data_prep.tasks.examples import Problems
 
-    problems, columns = Problems(), Columns(label_separator=label_separator)
-    odds = Path(null_odds) if null_odds else None
+    problems = Problems()
     try:
-        metrics = score_predictions(
+        return score_predictions(
             task,
             Path(predictions),
             Path(gold),
             problems,
-            null_odds=odds,
+            null_odds=Path(null_odds) if null_odds else None,
             na_prob_thresh=na_prob_thresh,
             columns=columns,
         )
     finally:
         print_notes(problems.lines())
-    print(json.dumps(metrics, indent=2))
+
+
+def _evaluate_model(
+    model_dir: str, task_name: str, gold: str, flags: SourceFlags, columns: Columns
+) -> Mapping[str, float]:
+    """The metrics of a fine-tuned model on a dev set."""
+    import_tensorflow()
+    from albert_tf.finetuning.finetuned import predict_task, read_finetuned
+    from data_prep.tasks.task import find_task
+
+    task = find_task(task_name)
+    finetuned = read_finetuned(model_dir, flags, task)
+    given = columns if columns != Columns() else None
+    found = predict_task(finetuned, task, gold, columns=given)
+    print_notes(found.problems.lines())
+    if not found.metrics:
+        raise InputError(f"--gold must have labels. Received {gold}, which has none.")
+    return found.metrics
 
 
 def ensemble(
     *runs: str,
     task: str,
     split: Literal["dev", "test"] = "dev",
+    data_dir: str | None = None,
+    flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     gold: str | None = None,
     threshold: float | None = None,
     output_dir: str | None = None,
@@ -109,10 +168,16 @@ def ensemble(
 
       albert ensemble runs/squad2 --task=squad2.0 --gold=dev-v2.0.json --output_dir=runs/squad2/all
 
+      albert ensemble runs/rte hf://OWNER/NAME --task=rte --data_dir=glue
+
     Args:
-      runs: output folders of albert finetune; a folder with several seeds stands for all of them.
+      runs: output folders of albert finetune (a folder with several seeds stands for all of them), and other
+        fine-tuned models, as for albert predict, which predict the split now.
       task: the task they were trained on.
       split: dev, or test to write predictions.
+      data_dir: the task's folder or a file, for members that have no predictions yet. Default: what a run was
+        trained with.
+      flags: what the files of members from elsewhere leave open.
       gold: SQuAD's JSON file with the correct answers.
       threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for --gold, or 0.
       output_dir: where to write the ensemble's predictions.
@@ -120,10 +185,19 @@ def ensemble(
     from albert_tf.evaluation.ensemble import report_runs
     from data_prep.tasks.task import find_task
 
+    found_task = find_task(task)
+
+    def predict_member(member: str):
+        import_tensorflow()
+        from albert_tf.finetuning import finetuned
+
+        return finetuned.predict_member(member, found_task, split, data_dir, flags)
+
     report = report_runs(
-        find_task(task),
-        [Path(run) for run in runs],
+        found_task,
+        runs,
         split,
+        predict_member,
         gold=Path(gold) if gold else None,
         threshold=threshold,
         output_dir=Path(output_dir) if output_dir else None,

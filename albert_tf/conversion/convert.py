@@ -2,23 +2,24 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
-from albert_tf.finetuning.preprocessor import QuestionPreprocessor
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.card import LIBRARIES, TITLES, Usage, write_card
-from albert_tf.pretrained.heads import with_classes
+from albert_tf.pretrained.heads import choose_task
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
+from albert_tf.pretrained.loading import read_source
 from albert_tf.pretrained.names import FileDtype, Writable
 from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.own import MODEL_FILE, write_facts, write_keras
 from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
 from albert_tf.training.run_files import CONFIG_FILE
@@ -46,14 +47,9 @@ def _write_keras(stored: StoredModel, folder: Path) -> list[str]:
     if head is None:
         return write_keras(stored, folder)
     model_class = TASK_MODELS[head.kinds[0]]
-    preprocessor = None
+    model_class.from_finetuned(stored).save(folder / MODEL_FILE)
     if vocabulary:
-        # Contexts are cut into windows of the usual length; other texts may be as long as the positions.
-        has_windows = issubclass(model_class.preprocessor_class, QuestionPreprocessor)
-        length = None if has_windows else stored.config.max_position_embeddings
-        preprocessor = model_class.new_preprocessor(vocabulary, length, stored.config)
         vocabulary.save(folder)
-    model_class.from_stored(stored, preprocessor=preprocessor, seed=0).save(folder / MODEL_FILE)
     stored.config.to_json_file(folder / CONFIG_FILE)
     write_facts(folder, stored.parts, vocabulary)
     return []
@@ -153,7 +149,7 @@ def convert(
     *,
     dtype: FileDtype = "float32",
     task: Kind | None = None,
-    labels: Sequence[str] = (),
+    flags: SourceFlags = NO_FLAGS,
     verify: bool = True,
 ) -> Conversion:
     """Writes a model, pretrained or fine-tuned, in another format.
@@ -164,7 +160,7 @@ def convert(
       to: the format.
       dtype: what "huggingface" rounds the weights to; the other formats store float32 only.
       task: what the head of a fine-tuned model is for, where the files leave it open.
-      labels: names of the classes in the order of the head's outputs; default: those in the files.
+      flags: what else the files leave open: configuration, vocabulary, names of the classes.
       verify: read the result back and compare outputs on random input before the files take their place. After
         rounding, the difference is measured, and any finite one passes.
 
@@ -179,7 +175,7 @@ def convert(
         if to != "huggingface":
             raise InputError(f"--dtype={dtype} needs --to=huggingface. Received --to={to}.")
         write = partial(write_huggingface, dtype=dtype)
-    stored, left_out = _as_written(_with_task(read(source), source, to, task, labels))
+    stored, left_out = _as_written(_read(source, to, task, flags))
     with replaced_folder(destination) as aside:
         notes = [*left_out, *write(stored, aside)]
         if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
@@ -201,28 +197,11 @@ def _check_destination(destination: Path) -> None:
         raise InputError(f"The destination must be a new or empty folder. Received {destination}.")
 
 
-def _with_task(
-    stored: StoredModel, source: str | Path, to: Writable, task: Kind | None, labels: Sequence[str]
-) -> StoredModel:
-    """The model with its head as the arguments describe it."""
-    head = stored.head
-    if head is None:
-        if task or labels:
-            raise InputError(f"--task and --labels need a fine-tuned model. {source} has no fine-tuned head.")
+def _read(source: str | Path, to: Writable, task: Kind | None, flags: SourceFlags) -> StoredModel:
+    stored = read_source(source, flags, task)
+    if stored.head is None or to == "tf1":  # TF1 leaves open again what a head is for
         return stored
-    kinds = tuple(kind for kind in head.kinds if task in (None, kind))
-    if not kinds or (len(kinds) > 1 and to != "tf1"):
-        raise InputError(
-            f"--task must be what the head is for, {' or '.join(head.kinds)}. Received {task or 'no --task'}."
-        )
-    if labels and not kinds[0].endswith("classification"):
-        raise InputError(
-            f"--labels needs a model with classes. Received one for {kinds[0].replace('_', ' ')}."
-        )
-    if labels:
-        head = dataclasses.replace(head, labels=())  # names in the order of the outputs
-        head = with_classes(head, labels)
-    return dataclasses.replace(stored, head=dataclasses.replace(head, kinds=kinds))
+    return dataclasses.replace(stored, head=choose_task(stored.head, task))
 
 
 def _as_written(stored: StoredModel) -> tuple[StoredModel, list[str]]:

@@ -1,11 +1,12 @@
 """Ensembles: the mean of the members' probabilities, as in the paper's leaderboard rows (section 4.9).
 
 folders --read_probabilities, read_n_best--> members --average, average_answers--> ensemble --> metrics
+models from elsewhere --predict--> members
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,11 +30,26 @@ from data_prep.errors import InputError
 from data_prep.files import read_json
 from data_prep.tasks.task import Task
 
+# Returns the predictions of a model, named as `albert predict` takes it, for each split.
+Predict = Callable[[str], Sequence[Probabilities | SquadPredictions]]
+
+
+class _KeptFiles(NamedTuple):
+    """The file in which a run keeps the predictions of a split, and its reader; both take folder and split."""
+
+    path: Callable[[Path, str], Path]
+    read: Callable[[Path, str], Probabilities | SquadPredictions]
+
+
+_FILES = _KeptFiles(probabilities_file, lambda run, split: read_probabilities(probabilities_file(run, split)))
+_QUESTION_FILES = _KeptFiles(n_best_file, read_n_best)
+
 
 def report_runs(
     task: Task,
-    runs: Sequence[Path],
+    runs: Sequence[str | Path],
     role: str = "dev",
+    predict: Predict | None = None,
     *,
     gold: Path | None = None,
     threshold: float | None = None,
@@ -43,8 +59,10 @@ def report_runs(
 
     Args:
       task: the task they were trained on.
-      runs: their folders; a folder of seed_0, seed_1, ... stands for all of these.
+      runs: their folders; a folder of seed_0, seed_1, ... stands for all of these. Also other fine-tuned models,
+        which `predict` takes.
       role: "dev", or "test" to write predictions.
+      predict: returns the predictions of a model for each split, for members without any.
       gold: SQuAD's JSON file, required for its metrics.
       threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for F1 according to
         `gold`, or 0.
@@ -60,35 +78,41 @@ def report_runs(
     if not splits:
         raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
     is_question = task.kind == "question_answering"
-    kept_file = n_best_file if is_question else probabilities_file
-    folders = [folder for run in runs for folder in _members(run, kept_file(run, splits[0]))]
-    if not folders:
+    kept = _QUESTION_FILES if is_question else _FILES
+    members: dict[str, Sequence[Any]] = {}
+    for run in runs:
+        members |= _members(run, splits, kept, predict)
+    if not members:
         raise InputError("Name the folders of two runs or more, or of one with several seeds. Received none.")
     if is_question:
-        return _question_report(task, folders, splits[0], gold, threshold, output_dir)
-    return _report(task, folders, splits, output_dir)
+        first = {name: parts[0] for name, parts in members.items()}
+        return _question_report(task, first, splits[0], gold, threshold, output_dir)
+    return _report(task, members, splits, output_dir)
 
 
-def _members(run: Path, file: Path) -> list[Path]:
-    """The run itself if it has predictions, else its seeds."""
-    if file.exists():
-        return [run]
-    seeds = sorted(run.glob("seed_*"), key=lambda path: (len(path.name), path.name))
-    if not seeds:
-        raise InputError(
-            f"A member of an ensemble must have predictions. Received {run} without {file.name}; run it with "
-            "--do_eval or --do_predict first."
-        )
-    return seeds
+def _members(
+    run: str | Path, splits: Sequence[str], kept: _KeptFiles, predict: Predict | None
+) -> dict[str, Sequence[Any]]:
+    """The predictions of a run, or of its seeds: those that it keeps, otherwise those that `predict` returns."""
+    folder = Path(run)
+    seeds = sorted(folder.glob("seed_*"), key=lambda path: (len(path.name), path.name))
+    folders = [folder] if kept.path(folder, splits[0]).exists() else seeds
+    if any(kept.path(each, splits[0]).exists() for each in folders):
+        return {str(each): [kept.read(each, split) for split in splits] for each in folders}
+    if predict:
+        return {name: predict(name) for name in map(str, seeds)} or {str(run): predict(str(run))}
+    raise InputError(
+        f"A member of an ensemble must have predictions. Received {run} without "
+        f"{kept.path(folder, splits[0]).name}; run it with --do_eval or --do_predict first."
+    )
 
 
 def _report(
-    task: Task, folders: Sequence[Path], splits: Sequence[str], output_dir: Path | None
+    task: Task,
+    members: Mapping[str, Sequence[Probabilities]],
+    splits: Sequence[str],
+    output_dir: Path | None,
 ) -> dict[str, Any]:
-    members = {
-        str(folder): [read_probabilities(probabilities_file(folder, split)) for split in splits]
-        for folder in folders
-    }
     ensemble = [average({name: parts[i] for name, parts in members.items()}) for i in range(len(splits))]
     if output_dir is not None:
         output_dir.mkdir(parents=True, exist_ok=True)
@@ -102,13 +126,12 @@ def _report(
 
 def _question_report(
     task: Task,
-    folders: Sequence[Path],
+    members: Mapping[str, SquadPredictions],
     split: str,
     gold: Path | None,
     threshold: float | None,
     output_dir: Path | None,
 ) -> dict[str, Any]:
-    members = {str(folder): read_n_best(folder, split) for folder in folders}
     ensemble = average_answers(members)
     answers = gold_answers(read_json(gold), str(gold)) if gold else None
     if output_dir is not None:
@@ -156,8 +179,9 @@ def average(members: Mapping[str, Probabilities]) -> Probabilities:
     Raises:
       InputError: their examples, classes or labels differ.
     """
-    (first_name, first), *others = members.items()
-    for name, member in others:
+    first_name, first = next(iter(members.items()))
+    members = {name: member.in_order(first.classes) for name, member in members.items()}
+    for name, member in members.items():
         for what in ("classes", "ids", "labels"):
             if getattr(member, what) != getattr(first, what):
                 raise InputError(

@@ -8,6 +8,7 @@ RUN/SPLIT_nbest_predictions.json, and RUN/SPLIT_null_odds.json for SQuAD 2.0. RU
 has the predictions in the form that the task's benchmark takes.
 """
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,6 +67,15 @@ class Probabilities:
             else [self.classes[i] for i in value.argmax(axis=-1)]
             for value in self.values
         ]
+
+    def in_order(self, classes: tuple[str, ...]) -> "Probabilities":
+        """The same with the classes in another order; itself if these are other classes."""
+        if classes == self.classes or sorted(classes) != sorted(self.classes):
+            return self
+        order = [self.classes.index(name) for name in classes]
+        thresholds = tuple(self.thresholds[place] for place in order) if self.thresholds else ()
+        values = tuple(value[..., order] for value in self.values)
+        return dataclasses.replace(self, classes=classes, values=values, thresholds=thresholds)
 
     def by_id(self) -> dict[str, Any]:
         """The predictions of each id."""

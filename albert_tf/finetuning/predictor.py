@@ -3,16 +3,15 @@
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
+from albert_tf.finetuning.finetuned import Finetuned
 from albert_tf.finetuning.inference import Inference, by_row
-from albert_tf.finetuning.run_folder import find_seed_folder
 from albert_tf.finetuning.task_data import as_split, numpy_batches
 from albert_tf.finetuning.task_models import task_of
-from albert_tf.finetuning.task_outputs import EVEN_ODDS, Predictions, predictions_of
+from albert_tf.finetuning.task_outputs import Predictions, predictions_of
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.own_data import examples_of_rows
@@ -39,7 +38,7 @@ class Predictor:
     """A fine-tuned model that answers lines.
 
     Args:
-      model_dir: a run's folder, or that of one of its seeds.
+      finetuned: the model; takes text.
       batch_size: examples per batch.
       max_answer_length: the longest answer to a question, in tokens.
 
@@ -47,12 +46,11 @@ class Predictor:
       task: the task for own data that fits the model.
     """
 
-    def __init__(self, model_dir: str | Path, *, batch_size: int = 64, max_answer_length: int = 30):
-        folder = find_seed_folder(model_dir)
-        self._model = folder.load_model()
+    def __init__(self, finetuned: Finetuned, *, batch_size: int = 64, max_answer_length: int = 30):
+        self._model, self._preprocessor = finetuned.model, finetuned.preprocessor
         self._inference = Inference(self._model)
         self._batch_size, self._max_answer_length = batch_size, max_answer_length
-        self._null_threshold = folder.read_results().get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
+        self._null_threshold = finetuned.null_threshold
         self.task = task_of(self._model)
 
     def __call__(
@@ -69,7 +67,7 @@ class Predictor:
           InputError: a line is not an example of the model's task.
         """
         examples = examples_of_lines(self.task, lines, first, line_format)
-        split = as_split(self.task, "lines", examples, self._model.preprocessor, self._model.labels)
+        split = as_split(self.task, "lines", examples, self._preprocessor, self._model.labels)
         outputs = map(self._inference.of_batch, numpy_batches(split, self._batch_size))
         rows = by_row(outputs, len(split.features))
         predictions = predictions_of(self.task, split, rows, self._model, self._max_answer_length)

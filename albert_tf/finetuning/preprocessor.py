@@ -41,6 +41,10 @@ class Preprocessor:
         """
         raise NotImplementedError
 
+    def shorten(self, longest: int) -> None:
+        """Lowers the lengths to what a model with `longest` positions can take."""
+        self.max_seq_length = min(self.max_seq_length, longest)
+
     def get_config(self) -> dict[str, Any]:
         return {
             "kind": self.vocabulary.kind,
@@ -190,6 +194,12 @@ class QuestionPreprocessor(Preprocessor):
                 zip(questions, contexts, _texts(answers), starts, strict=True)
             )
         ]
+
+    def shorten(self, longest):
+        """Questions may take a quarter of a window."""
+        super().shorten(longest)
+        self.max_query_length = min(self.max_query_length, self.max_seq_length // 4)
+        self.doc_stride = min(self.doc_stride, self.max_seq_length - self.max_query_length - 3)
 
     def windows(self, examples: Sequence[QuestionExample]) -> list[Window]:
         """The windows of the questions, one or more for each, in order."""

@@ -246,7 +246,9 @@ class TrainingRun(FinetuningRun):
     def prepare(self) -> None:
         task, settings = self.task, self.settings
         assert settings.init_checkpoint, "FinetuningSettings requires it with do_train"
-        self.pretrained = load_pretrained(settings.init_checkpoint, seed=settings.seed)
+        self.pretrained = load_pretrained(
+            settings.init_checkpoint, config=settings.albert_config_file, seed=settings.seed
+        )
         config = self.pretrained.config
         vocabulary = choose_vocabulary(self.pretrained, settings)
         length = choose_length(settings, task, config)

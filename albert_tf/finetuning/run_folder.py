@@ -9,7 +9,7 @@ results.json, dev_... and test_... (predictions).
 import contextlib
 import shutil
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from typing import Any
 import keras
 from rich.table import Table
 
+from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.adapters import ADAPTERS_FILE, save_adapters
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.own import MODEL_FILE, best_seed_folder
+from albert_tf.pretrained.keras_files import check_size, read_description
+from albert_tf.pretrained.own import MODEL_FILE
 from albert_tf.training.run_files import (
     CHECKPOINTS,
     RESULTS_FILE,
@@ -119,21 +121,53 @@ class SeedFolder:
         return load_task_model(path)
 
 
-def load_task_model(path: Path) -> TaskModel:
-    """Reads the .keras file of a fine-tuned model.
+def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> TaskModel:
+    """Reads the .keras file of a fine-tuned model, after a check of everything that it claims to hold.
+
+    Args:
+      path: the file.
+      classes: what the model may be; default: any task model.
 
     Raises:
-      InputError: the file is damaged, holds another model, or has weights that are not finite.
+      InputError: the file is damaged, claims to be larger than it is, holds another model, or has weights that are
+        not finite.
     """
+    _check_task_model(path, classes or TASK_MODELS.values())
     try:
         model = keras.saving.load_model(path, compile=False)
-    except (ValueError, OSError, KeyError, TypeError) as error:
+    except Exception as error:  # Keras has no common class for damaged files
         reason = first_line(error)[:_LONGEST_REASON]
         raise InputError(f"{path} is not a complete fine-tuned model: {reason}") from None
-    if type(model) not in TASK_MODELS.values():
-        raise InputError(f"{path} must hold a fine-tuned model. Received a {type(model).__name__}.")
-    check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.trainable_variables}, path)
+    check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.weights}, path)
     return model
+
+
+def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
+    """Checks what a .keras file claims to hold, before Keras builds it.
+
+    Raises:
+      InputError: the file is damaged, holds another class, or claims to hold more than fits into it.
+    """
+    description = read_description(path)
+    name = description.get("registered_name")
+    model_class = next((one for one in classes if name == f"albert_tf>{one.__name__}"), None)
+    if model_class is None:
+        names = " or ".join(one.__name__ for one in classes)
+        raise InputError(f"{path} must hold a {names}. Received a {description.get('class_name')}.")
+    try:
+        config = description["config"]
+        shape = AlbertConfig.from_dict(config["encoder"]["config"])
+        preprocessor = config["preprocessor"] and config["preprocessor"].get("registered_name", "none")
+        outputs = len(config.get("labels", "1"))
+    except InputError as error:
+        raise InputError(f"{path} does not describe a model: {error}") from None
+    except (KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{path} is not a complete fine-tuned model: it does not describe its encoder's shape."
+        ) from None
+    if preprocessor not in (None, f"albert_tf>{model_class.preprocessor_class.__name__}"):
+        raise InputError(f"{path} must hold the preprocessor of a {model_class.__name__}.")
+    check_size(shape, path.stat().st_size, path, outputs * shape.hidden_size)
 
 
 @contextlib.contextmanager
@@ -145,24 +179,6 @@ def _without_optimizer(model: keras.Model) -> Iterator[None]:
         yield
     finally:
         model.optimizer, model.compiled = optimizer, compiled
-
-
-def find_seed_folder(model_dir: str | Path) -> SeedFolder:
-    """The folder with the model: of a run with several seeds that of the best one on the dev set.
-
-    Raises:
-      InputError: there is no fine-tuned model.
-    """
-    folder = Path(model_dir)
-    if (folder / MODEL_FILE).exists():
-        return SeedFolder(folder)
-    if seed := best_seed_folder(folder):
-        return SeedFolder(seed)
-    raise InputError(
-        "--model_dir must be the folder of a fine-tuned model, what --output_dir was in `albert finetune`. "
-        f"Received {folder}, which holds neither {RESULTS_FILE} nor {MODEL_FILE}; `albert convert --to=keras` "
-        "writes such a folder from a fine-tuned model in another format."
-    )
 
 
 def write_run_results(

@@ -27,6 +27,7 @@ class FinetuningSettings:
       label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
       init_checkpoint: the pretrained encoder: a run, a checkpoint, a name that `albert models` lists, or anything
         else that `albert convert` reads; also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
+      albert_config_file: the checkpoint's albert_config.json, if it does not lie beside a TF1 checkpoint.
       vocab_file: the SentencePiece model or WordPiece vocab.txt, if the checkpoint comes without one.
       do_lower_case: --nodo_lower_case for a cased --vocab_file. Default: as the file beside it says, else true.
       do_train: train; with --do_eval keep the weights that are best on the dev set, otherwise the last ones.
@@ -80,6 +81,7 @@ class FinetuningSettings:
     column_names: str = ""
     label_separator: str = LABEL_SEPARATOR
     init_checkpoint: str | None = None
+    albert_config_file: str | None = None
     vocab_file: str | None = None
     do_lower_case: bool | None = None
     do_train: bool = False
@@ -203,6 +205,7 @@ FIXED = (
     "column_names",
     "label_separator",
     "init_checkpoint",
+    "albert_config_file",
     "vocab_file",
     "do_lower_case",
     "seed",

@@ -10,7 +10,7 @@ from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.preprocessor import Preprocessor, TextPreprocessor
+from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor, TextPreprocessor
 from albert_tf.finetuning.replicas import number_of_replicas, sum_over_replicas
 from albert_tf.finetuning.string_batches import (
     are_strings,
@@ -150,7 +150,7 @@ class TaskModel(keras.Model):
         if length is not None:
             return cls.preprocessor_class(vocabulary, max_seq_length=length)
         preprocessor = cls.preprocessor_class(vocabulary)
-        preprocessor.max_seq_length = min(preprocessor.max_seq_length, config.max_position_embeddings)
+        preprocessor.shorten(config.max_position_embeddings)
         return preprocessor
 
     @classmethod
@@ -183,6 +183,26 @@ class TaskModel(keras.Model):
         model = cls(encoder, **{"seed": seed, **arguments})
         set_head(getattr(model, cls.head_name), head, encoder.config)
         return model
+
+    @classmethod
+    def from_finetuned(cls, stored: StoredModel) -> "TaskModel":
+        """Builds the fine-tuned model of files that were read; with a vocabulary it takes texts of any length.
+
+        Contexts of questions are cut into windows of the usual length; other texts may be as long as the
+        position table, and are truncated there.
+
+        Args:
+          stored: has a head for this kind of task.
+        """
+        preprocessor = None
+        if stored.vocabulary:
+            length = (
+                None
+                if issubclass(cls.preprocessor_class, QuestionPreprocessor)
+                else stored.config.max_position_embeddings
+            )
+            preprocessor = cls.new_preprocessor(stored.vocabulary, length, stored.config)
+        return cls.from_stored(stored, preprocessor=preprocessor, seed=0)
 
     @classmethod
     def _fits(cls, head: Head | None, arguments: dict) -> bool:

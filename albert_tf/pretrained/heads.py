@@ -1,5 +1,6 @@
 """The head of a fine-tuned model as files hold it, and the layer that it is set into."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from albert_tf.pretrained.names import (
 from albert_tf.pretrained.weights import rename, to_ours
 from data_prep.errors import InputError
 
+_ORDINAL = "ordinal_classification"  # other formats hold it as a classifier
 # In a task model, the layer on [token, start] is two: the token's half, with the bias, and the start's.
 _TOKEN_HALF, _START_HALF = "end_token/vars/0", "end_start/vars/0"
 _ANSWERABLE = "answerable_output/vars/0"  # the model predicts "answerable", the original "impossible"
@@ -60,7 +62,7 @@ class Head:
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of the classes; LABEL_0 and so on, as in Hugging Face, if the files do not hold them."""
-        return self.labels or tuple(f"LABEL_{number}" for number in range(self.size.outputs))
+        return self.labels or default_names(self.size.outputs)
 
     def describe(self) -> str:
         """What the head is for, in words."""
@@ -126,6 +128,45 @@ def set_head(layer: keras.layers.Layer, head: Head, config: AlbertConfig) -> Non
     for name, array in arrays.items():
         path, number = name.split("/vars/")
         functools.reduce(getattr, path.split("/"), layer).weights[int(number)].assign(array)
+
+
+def default_names(number: int) -> tuple[str, ...]:
+    """Hugging Face's names of classes that have no names of their own."""
+    return tuple(f"LABEL_{i}" for i in range(number))
+
+
+def choose_task(head: Head, task: str | None) -> Head:
+    """The head for one kind of task.
+
+    Args:
+      head: as the files describe it.
+      task: the kind; None if the files leave only one open.
+
+    Raises:
+      InputError: the head is not for this kind, or for several and `task` is None.
+    """
+    kinds = head.kinds
+    if "classification" in kinds and task == _ORDINAL:
+        kinds = (_ORDINAL,)
+    chosen = tuple(kind for kind in kinds if task in (None, kind))
+    if len(chosen) != 1:
+        raise InputError(
+            f"--task must be what the head is for, {' or '.join(head.kinds)}. Received {task or 'no --task'}."
+        )
+    return dataclasses.replace(head, kinds=chosen)
+
+
+def rename_classes(head: Head, labels: Sequence[str]) -> Head:
+    """The head with other names for its classes, in the order of its outputs.
+
+    Raises:
+      InputError: it has no classes, or another number of them.
+    """
+    if not head.kinds[0].endswith("classification"):
+        raise InputError(
+            f"--labels needs a model with classes. Received one for {head.kinds[0].replace('_', ' ')}."
+        )
+    return with_classes(dataclasses.replace(head, labels=()), labels)
 
 
 def with_classes(head: Head, labels: Sequence[str]) -> Head:

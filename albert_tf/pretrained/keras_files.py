@@ -1,7 +1,9 @@
 """Safe reading of Keras' files: everything in them is checked before anything is built from what they claim."""
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,17 @@ from albert_tf.pretrained.archives import most_bytes
 from data_prep.errors import InputError
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
-_DAMAGE = (zipfile.BadZipFile, KeyError, EOFError, ValueError, OSError, RuntimeError, RecursionError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    KeyError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    OSError,
+    RuntimeError,
+)
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -28,6 +40,8 @@ def read_description(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > most_bytes(path):
                 raise InputError(f"{path} unpacks to many times its size, which no weights do.")
+            if member := archive.testzip():
+                raise InputError(f"{path} is damaged: the checksum of {member} is wrong.")
             description = json.loads(archive.read("config.json"))
             with archive.open(WEIGHTS_FILE) as weights, h5py.File(weights) as file:
                 _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
@@ -60,9 +74,16 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
         raise InputError(f"{path} is not a complete HDF5 file: {error}.") from None
 
 
-def check_size(config: AlbertConfig, size: int, where: str | Path) -> None:
-    """Raises InputError if a model has more parameters than its file has bytes: it might not fit into memory."""
-    parameters = count_parameters(config).encoder
+def check_size(config: AlbertConfig, size: int, where: str | Path, head: int = 0) -> None:
+    """Raises InputError if a model has more parameters than its file has bytes: it might not fit into memory.
+
+    Args:
+      config: the encoder's shape.
+      size: of the file, in bytes.
+      where: the file, for the message.
+      head: the number of the head's parameters.
+    """
+    parameters = count_parameters(config).encoder + head
     if parameters > size:
         raise InputError(
             f"{where} does not fit its configuration: it has {size:,} bytes for {parameters:,} parameters."

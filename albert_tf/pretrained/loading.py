@@ -11,10 +11,11 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.pretrained.heads import Head
+from albert_tf.pretrained.heads import Head, choose_task, rename_classes
 from albert_tf.pretrained.names import OPTIONAL_PARTS, as_groups
 from albert_tf.pretrained.own import is_run, read_run_vocabulary
 from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.pretrained.weights import set_weights, weights_of
 from albert_tf.training.positions import ResizePositions, resized_table
@@ -28,29 +29,6 @@ _POSITIONS = "embeddings/position_embeddings"
 # May differ between a checkpoint and the model that takes its weights: they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 _WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file lies beside the vocabulary
-
-
-@dataclass(frozen=True)
-class SourceFlags:
-    """What a model's files may leave open; TF1 checkpoints of google-research/albert do.
-
-    Attributes:
-      albert_config_file: the model's albert_config.json, if it does not lie beside a TF1 checkpoint.
-      vocab_file: the SentencePiece model or WordPiece vocab.txt, if the files come without one.
-      task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
-      labels: names of the classes in the order of the head's outputs, separated by commas; default: those in the
-        files, or LABEL_0, LABEL_1 and so on.
-    """
-
-    albert_config_file: str | None = None
-    vocab_file: str | None = None
-    task: Kind | None = None
-    labels: str = ""
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """`labels` as a tuple."""
-        return tuple(name.strip() for name in self.labels.split(",") if name.strip())
 
 
 @dataclass(frozen=True)
@@ -115,17 +93,29 @@ def load_pretrained(
     return as_pretrained(stored, seed)
 
 
-def read_source(source: str | Path, flags: SourceFlags) -> StoredModel:
-    """Reads a model in any format, with what the user says of its files.
+def read_source(source: str | Path, flags: SourceFlags = NO_FLAGS, task: Kind | None = None) -> StoredModel:
+    """Reads a model in any format, with what its files leave open.
+
+    Args:
+      source: anything that `load_pretrained` reads.
+      flags: configuration, vocabulary and the names of the classes.
+      task: what the head of a fine-tuned model is for.
 
     Raises:
-      InputError: `source` cannot be read, or the configuration or the vocabulary belongs to another model.
+      InputError: `source` cannot be read, or what is given belongs to another model.
     """
     stored = read_with_config(source, flags.albert_config_file)
     if flags.vocab_file:
         stored = dataclasses.replace(stored, vocabulary=Vocabulary.read(flags.vocab_file))
         check_vocabulary(stored)
-    return stored
+    if not (task or flags.label_names):
+        return stored
+    if stored.head is None:
+        raise InputError(f"--task and --labels need a fine-tuned model. {source} has no fine-tuned head.")
+    head = choose_task(stored.head, task) if task else stored.head
+    if flags.label_names:
+        head = rename_classes(head, flags.label_names)
+    return dataclasses.replace(stored, head=head)
 
 
 def read_with_config(source: str | Path, config: AlbertConfig | str | Path | None) -> StoredModel:

@@ -1,5 +1,7 @@
 """Finds out what format a model's files have, and reads them; nobody has to name the format."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -22,15 +24,21 @@ def read(source: str | Path, otherwise: AlbertConfig | None = None) -> StoredMod
     Raises:
       InputError: `source` is none of these, or the files are damaged or do not fit each other.
     """
+    with named_files(source) as path:
+        stored = _read_path(path, otherwise)
+        check_vocabulary(stored)
+        return stored
+
+
+@contextlib.contextmanager
+def named_files(source: str | Path) -> Iterator[Path]:
+    """As `local_files`; errors within the context name what the user named, such as the archive."""
     with local_files(source) as path:
         try:
-            stored = _read_path(path, otherwise)
-            check_vocabulary(stored)
+            yield path
         except (InputError, OSError) as error:
             reason = str(error) if isinstance(error, InputError) else f"{source} cannot be read: {error}."
-            # Name what the user named: the archive, not the folder that it was unpacked into.
             raise InputError(reason.replace(str(path), str(source))) from None
-        return stored
 
 
 def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:

@@ -27,6 +27,30 @@ SHIPPED_FOLDER = Path(__file__).parents[1] / "models"
 
 
 @dataclass(frozen=True)
+class SourceFlags:
+    """The flags for what a model's files may leave open; TF1 checkpoints of google-research/albert do.
+
+    Attributes:
+      albert_config_file: the model's albert_config.json, if it does not lie beside a TF1 checkpoint.
+      vocab_file: the SentencePiece model or WordPiece vocab.txt, if the model's files come without one.
+      labels: names of the classes in the order of the head's outputs, separated by commas. Default: those in the
+        model's files, or LABEL_0, LABEL_1 and so on.
+    """
+
+    albert_config_file: str | None = None
+    vocab_file: str | None = None
+    labels: str = ""
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """`labels` as a tuple."""
+        return tuple(name.strip() for name in self.labels.split(",") if name.strip())
+
+
+NO_FLAGS = SourceFlags()
+
+
+@dataclass(frozen=True)
 class NamedModel:
     """A model that is known by its name.
 

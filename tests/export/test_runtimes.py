@@ -182,7 +182,7 @@ def test_flags_that_exclude_each_other(source, tmp_path, capsys, pretraining_fil
     for more, message in (
         (["--quantize=int8"], "--quantize and --eval_file belong to --format=onnx and --format=litert."),
         (["--format=onnx", "--kind=embedding"], "--format=onnx supports --kind=encoder, --kind=classifier"),
-        (["--format=onnx", "--kind=classifier"], "--model_dir must be the folder of a fine-tuned model"),
+        (["--format=onnx", "--kind=classifier"], "must hold a fine-tuned model"),
         (["--format=onnx", "--dtype=bfloat16"], "--format=onnx supports neither --dtype"),
         (["--format=onnx", f"--eval_file={pretraining_files.heldout}"], "at most 16 tokens. Received 32."),
         (["--format=litert", f"--eval_file={tmp_path}/nothing"], "nothing"),
@@ -239,9 +239,10 @@ def test_measures_what_quantization_costs_a_fine_tuned_model(
 def test_evaluation_needs_a_file_of_the_models_task(model_file, tmp_path):
     """A run's settings.json names the task; files of other tasks are refused before anything is written."""
     _, file = saved("text", model_file, tmp_path)
+    file = file.rename(tmp_path / "model.keras")
     (tmp_path / "settings.json").write_text('{"task": "sst-2", "column_names": ""}')
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\nfine\tsmall\n")
-    with pytest.raises(InputError, match="The dev split of sst-2 must have examples"):
+    with pytest.raises(InputError, match="The classes of sst-2 are 0, 1. .*small, big"):
         export_for_runtime(file, tmp_path / "saved", "onnx", "int8", str(tmp_path / "dev.tsv"), "classifier")
     assert not (tmp_path / "saved").exists()
 

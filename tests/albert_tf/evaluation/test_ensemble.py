@@ -40,6 +40,17 @@ def test_probabilities():
     assert (whole.ids, whole.labels) == (("a", "b"), ("0", "1"))
 
 
+def test_classes_in_another_order():
+    """As those of a model from elsewhere."""
+    one, two = (
+        probabilities([0.9, 0.1], [0.6, 0.4]),
+        probabilities([0.8, 0.2], [0.4, 0.6], classes=("1", "0")),
+    )
+    whole = average({"one": one, "two": two})
+    np.testing.assert_allclose(whole.values, [[0.55, 0.45], [0.6, 0.4]])
+    assert whole.predictions() == ["0", "0"]
+
+
 def test_numbers_and_words():
     numbers = average(
         {name: probabilities(x, 2.0, classes=(), labels=None) for name, x in (("1", 1.0), ("2", 4.0))}
@@ -66,7 +77,7 @@ def test_several_labels():
     ("changes", "message"),
     [
         ({"ids": ("a", "c")}, "the same ids. Those of one and two differ"),
-        ({"classes": ("1", "0")}, "the same classes"),
+        ({"classes": ("0", "2")}, "the same classes"),
         ({"labels": ("0", "0")}, "the same labels"),
     ],
 )
@@ -262,9 +273,9 @@ def test_answers_of_squad1(capfd, tmp_path, gold):
     ("arguments", "message"),
     [
         ([], "Received none"),
-        (["nowhere"], "Received nowhere without dev_probabilities.jsonl"),
+        (["nowhere"], "There is no checkpoint at nowhere"),
         (["rte", "other"], "the same ids"),
-        (["rte", "--split=test"], "There must be a file rte/seed_0/test_probabilities.jsonl"),
+        (["rte", "--split=test"], "There is no model in the folder rte/seed_0"),
     ],
 )
 def test_mistakes_of_the_command(capfd, seeds, tmp_path, monkeypatch, arguments, message):

@@ -9,6 +9,7 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.evaluation.run_predictions import read_n_best, read_probabilities
+from albert_tf.finetuning.finetuned import read_finetuned
 from albert_tf.finetuning.predictor import Predictor, predict_stream
 
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
@@ -78,7 +79,7 @@ def test_lines_are_answered_as_they_arrive(classifier):
             return next(self.lines)
 
     answered: list[int] = []
-    predict_stream(Predictor(classifier), Pipe(), sink)
+    predict_stream(Predictor(read_finetuned(classifier)), Pipe(), sink)
     assert answered == [0, 1, 2]
 
 
@@ -107,7 +108,7 @@ def test_refused_lines(classifier, capfd, monkeypatch, content, message):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--model_dir=nothing"], "--model_dir must be the folder of a fine-tuned model"),
+        (["--model_dir=nothing"], "There is no checkpoint at nothing"),
         (["--model_dir=.", "--batch_size=0"], "--batch_size and --max_answer_length must be at least 1"),
     ],
 )
@@ -121,7 +122,7 @@ def test_a_damaged_model(classifier, tmp_path, capfd):
         (classifier / "seed_0" / "model.keras").read_bytes()[:1000],
     )
     assert cli.main(["predict", f"--model_dir={tmp_path}"]) == 2
-    assert "is not a complete fine-tuned model" in capfd.readouterr().err
+    assert "is not a complete .keras file" in capfd.readouterr().err
 
 
 def run_of(finetuning_files, folder: Path, kind: str) -> Path:
