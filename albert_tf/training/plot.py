@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, LogFormatter
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from albert_tf.training.run_files import METRICS_FILE, read_metrics
 from data_prep.errors import InputError
@@ -41,11 +41,25 @@ def plot_runs(runs: list[Path], path: Path) -> None:
     Raises:
       InputError: there is no run, a folder has no metrics, runs are of both kinds, or the PNG cannot be written.
     """
+    figure = draw_runs(runs)
+    try:
+        with written_aside(path) as aside:
+            figure.savefig(aside, format="png", dpi=120)
+    except OSError as error:
+        raise InputError(
+            f"--output must name a PNG in an existing folder. Received {path}: {error.strerror}."
+        ) from None
+
+
+def draw_runs(runs: list[Path]) -> Figure:
+    """The picture of `plot_runs`."""
     runs = [one for run in runs for one in _seeds(run)]
     lines = _read(runs)
     panels = _panels(lines)
-    figure = Figure(figsize=(14, 7.4), layout="constrained")
-    axes = figure.subplots(2, 3, sharex=True)
+    columns = 2 if len(panels) == 4 else 3
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.7 * columns, 0.8 + 3.3 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
     colors = itertools.cycle(matplotlib.color_sequences["tab10"])
     names = _labels(runs)
     handles = []
@@ -57,9 +71,11 @@ def plot_runs(runs: list[Path], path: Path) -> None:
         axis.set_visible(False)
     for axis, (title, unit) in zip(axes.flat, panels.values(), strict=False):
         dress(axis, title, unit)
-    for axis in axes[1]:
+    for axis in axes.flat[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
         axis.set_xlabel("step", fontsize=9)
-        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axis.tick_params(labelbottom=True)
+        axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        axis.xaxis.set_major_formatter("{x:,.0f}")
     handles += [
         Line2D([], [], color="gray", lw=1.5, label="training"),
         Line2D([], [], color="gray", ls="none", marker="o", ms=5, mec="white", label="held out"),
@@ -74,14 +90,12 @@ def plot_runs(runs: list[Path], path: Path) -> None:
         handles.append(Line2D([], [], color="gray", ls="none", marker="v", ms=6, label="rolled back"))
     if any(_length_changes(of_run) for of_run in lines):
         handles.append(Line2D([], [], color="gray", ls="--", lw=0.8, label="another length"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
-    try:
-        with written_aside(path) as aside:
-            figure.savefig(aside, format="png", dpi=120)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
-        raise InputError(
-            f"--output must name a PNG in an existing folder. Received {path}: {error.strerror}."
-        ) from None
+    legend = figure.legend(
+        handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a folder's name may contain dollar signs
+    return figure
 
 
 def dress(axis, title: str, unit: str) -> None:

@@ -8,7 +8,7 @@ import matplotlib.image
 import pytest
 
 from albert_cli import cli
-from albert_tf.training.plot import _length_changes, _read
+from albert_tf.training.plot import _length_changes, _read, draw_runs
 from tests.processes import ROOT
 
 
@@ -122,6 +122,26 @@ def test_finetuning_runs_with_their_seeds(tmp_path):
     assert ORANGE not in colors(output)
     assert cli.main(["plot", f"{tmp_path}/cola", f"--output={output}"]) == 0
     assert ORANGE in colors(output)
+
+
+@pytest.mark.parametrize(("metrics", "panels", "hidden"), [(1, 3, 0), (2, 4, 0), (3, 5, 1)])
+def test_panels_are_labelled_and_steps_are_whole(tmp_path, metrics, panels, hidden):
+    folder = tmp_path / "$run_1$" / "seed_0"
+    folder.mkdir(parents=True)
+    scores = {f"eval_metric_{i}": 0.5 for i in range(metrics)}
+    lines = [{"step": step, "loss": 1.0, "learning_rate": 0.1, **scores} for step in (10_000, 10_002)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    figure = draw_runs([tmp_path / "$run_1$"])
+    figure.canvas.draw()
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert (len(shown), len(figure.axes) - len(shown)) == (panels, hidden)
+    assert all(axis.get_title(loc="left") and axis.get_ylabel() for axis in shown)
+    lowest = [axis for axis in shown if axis.get_xlabel() == "step"]
+    assert len(lowest) == (2 if panels == 4 else 3)
+    for axis in lowest:
+        inside = axis.get_xticklabels()[1:-1]
+        assert [text.get_text() for text in inside] == ["10,000", "10,001", "10,002"]
+    assert not figure.legends[0].get_texts()[0].get_parse_math()
 
 
 def test_runs_of_both_kinds(tmp_path, capfd):
