@@ -1,16 +1,20 @@
 """A command line as a program: the style of its flags, and an exit status for each way that it can end."""
 
+import contextlib
 import difflib
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from types import FrameType
 from typing import Annotated, Any
 
 import cyclopts
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from data_prep.errors import InputError, Preempted
+from data_prep.errors import InputError, Preempted, system_fault
 from data_prep.files import check_local
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
@@ -27,24 +31,55 @@ def run(program: App, arguments: list[str] | None = None) -> int:
       arguments: the words after the program's name. Default: the process's.
 
     Returns:
-      The exit status: 2 for the user's mistakes, reported in one line; 130 for Ctrl-C; 143 for SIGTERM.
+      The exit status: 2 for the user's mistakes and the system's faults, reported in one line; 130 for Ctrl-C; 143
+      for SIGTERM, at which commands remove what they have not finished.
     """
     console = Console(stderr=True)
+
+    def report(line: str, style: str) -> None:
+        console.print(f"albert: {line}", style=style, markup=False, highlight=False, soft_wrap=True)
+
     try:
-        _check_local(sys.argv[1:] if arguments is None else arguments)
-        program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        with _sigterm_raises():
+            _check_local(sys.argv[1:] if arguments is None else arguments)
+            program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
-        console.print(
-            f"albert: {_message(error)}", style="bold red", markup=False, highlight=False, soft_wrap=True
-        )
+        report(_message(error), "bold red")
         return 2
     except KeyboardInterrupt:
-        console.print("albert: interrupted", style="bold red")
+        report("interrupted", "bold red")
         return 130
-    except Preempted as stop:
-        console.print(f"albert: {stop}", style="bold", markup=False, highlight=False, soft_wrap=True)
+    except (Preempted, _Terminated) as stop:
+        report(str(stop), "bold")
         return 143
+    except Exception as error:
+        fault = system_fault(error)
+        if fault is None:
+            raise
+        report(f"The disk must take what a command writes. Received: {fault}.", "bold red")
+        return 2
     return 0
+
+
+class _Terminated(BaseException):
+    """The process received SIGTERM in a command that saves no state."""
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Inside this context SIGTERM raises, so that commands remove what they have not finished."""
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise _Terminated("received SIGTERM")
+
+    if threading.current_thread() is not threading.main_thread():  # only it may handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_with_settings(

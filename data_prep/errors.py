@@ -1,6 +1,12 @@
 """Errors that are not defects of this library, and helpers for their messages."""
 
+import errno
+import os
 from typing import Any
+
+# Faults of disks and limits of the system, which are no defects of this library either.
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SYSTEM = (*_DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE)
 
 
 class InputError(ValueError):
@@ -19,6 +25,25 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's message, or the name of its type if the message is empty."""
     message = str(getattr(error, "message", error)).strip()
     return (message or type(error).__name__).splitlines()[0]
+
+
+def disk_full(error: BaseException) -> str | None:
+    """The system's words if an error says that a disk is full; None for all others."""
+    return _system_words(error, _DISK_FULL)
+
+
+def system_fault(error: BaseException) -> str | None:
+    """What failed and why, if the cause is the system: a disk that is full or read-only, too many open files."""
+    words = _system_words(error, _SYSTEM)
+    file = getattr(error, "filename", None)
+    return f"{file}: {words}" if words and file else words
+
+
+def _system_words(error: BaseException, numbers: tuple[int, ...]) -> str | None:
+    if isinstance(error, OSError) and error.errno in numbers:
+        return os.strerror(error.errno)
+    # TensorFlow and HDF5 report the system's words in their own errors.
+    return next((words for words in map(os.strerror, numbers) if words in str(error)), None)
 
 
 def check_at_least(minimum: int, settings: Any, *names: str) -> None:

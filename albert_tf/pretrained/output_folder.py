@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, disk_full
 from data_prep.files import check_local
 
 
@@ -34,8 +34,10 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
             if before.exists():
                 before.rename(folder)
             raise
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error}.") from None
+    except Exception as error:
+        if isinstance(error, OSError) or disk_full(error):  # TensorFlow has an error of its own
+            raise InputError(f"{folder} cannot be written: {disk_full(error) or error}.") from None
+        raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
         shutil.rmtree(before, ignore_errors=True)

@@ -1,7 +1,6 @@
 """What interrupts a run from outside: SIGTERM, a full disk, a lost worker."""
 
 import contextlib
-import errno
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -12,10 +11,7 @@ import tensorflow as tf
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.run_files import CHECKPOINTS
 from albert_tf.training.strategy import WORKER_LOST, has_workers
-from data_prep.errors import InputError, Preempted, first_line
-
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_DISK_FULL_MESSAGES = ("No space left on device", "Disk quota exceeded", "File too large")
+from data_prep.errors import InputError, Preempted, disk_full, first_line
 
 
 class Preemption:
@@ -84,26 +80,18 @@ def as_input_errors(run: Path) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        if error.errno not in _DISK_FULL:
-            raise
-        raise _disk_full(run, str(error.strerror)) from None
     except WORKER_LOST as error:
         raise InputError(
             f"Another worker stopped, so this one stops too: {first_line(error)} Start all workers again with the "
             f"same command; {_state(run)}."
         ) from None
-    except tf.errors.OpError as error:
-        message = next((words for words in _DISK_FULL_MESSAGES if words in error.message), None)
-        if message is None:
+    except (OSError, tf.errors.OpError) as error:
+        reason = disk_full(error)
+        if reason is None:
             raise
-        raise _disk_full(run, message) from None
-
-
-def _disk_full(run: Path, reason: str) -> InputError:
-    return InputError(
-        f"The disk of {run} is full: {reason}. Free some space and use the same command again; {_state(run)}."
-    )
+        raise InputError(
+            f"The disk of {run} is full: {reason}. Free some space and use the same command again; {_state(run)}."
+        ) from None
 
 
 def _state(run: Path) -> str:

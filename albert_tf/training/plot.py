@@ -45,7 +45,7 @@ def plot_runs(runs: list[Path], path: Path) -> None:
     try:
         with written_aside(path) as aside:
             figure.savefig(aside, format="png", dpi=120)
-    except OSError as error:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise InputError(
             f"--output must name a PNG in an existing folder. Received {path}: {error.strerror}."
         ) from None

@@ -10,7 +10,6 @@ killed resumes with the parts that are complete.
 
 import contextlib
 import dataclasses
-import errno
 import functools
 import hashlib
 import itertools
@@ -22,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, disk_full
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import (
     ExampleCounts,
@@ -264,9 +263,10 @@ def _full_disk_as_input_error(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        reason = disk_full(error)
+        if reason is None:
             raise
         raise InputError(
-            f"The disk must have room for the output twice. Writing to {folder} failed: {error.strerror}. "
+            f"The disk must have room for the output twice. Writing to {folder} failed: {reason}. "
             "Finished work is kept; make room and run the same command again."
         ) from None

@@ -1,9 +1,12 @@
 """Text to an ALBERT vocabulary: the SentencePiece trainer with the symbols and settings of the released one."""
 
+import contextlib
 import dataclasses
 import io
 import os
 import re
+import signal
+import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ import numpy as np
 import sentencepiece
 
 from data_prep.errors import InputError
-from data_prep.files import read_json_object, write_json, write_text, written_aside
+from data_prep.files import new_folder, read_json_object, write_json, written_aside
 from data_prep.text.documents import InputFormat, read_documents
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
@@ -90,13 +93,16 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
     report = measure_vocabulary(model, evaluation, settings.normalization, measured_on, len(training))
 
     model_file = Path(f"{settings.output_prefix}.model")
-    model_file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(f"{settings.output_prefix}.vocab", _vocab_listing(model))
-    write_json(report_file(model_file), dataclasses.asdict(report))
-    write_normalization(model_file, settings.normalization)
-    # Last, so that a model implies the other files.
-    with written_aside(model_file) as aside:
-        aside.write_bytes(model)
+    with new_folder(model_file.parent), contextlib.ExitStack() as stack:
+        # Renamed in reverse order if all could be written, so that a model implies the other files.
+        model_aside, vocab_aside, report_aside = (
+            stack.enter_context(written_aside(path))
+            for path in (model_file, Path(f"{settings.output_prefix}.vocab"), report_file(model_file))
+        )
+        model_aside.write_bytes(model)
+        vocab_aside.write_text(_vocab_listing(model), encoding="utf-8")
+        write_json(report_aside, dataclasses.asdict(report))
+        write_normalization(model_file, settings.normalization)
     return model_file
 
 
@@ -175,32 +181,49 @@ def _is_held_out(sentence: str, seed: int) -> bool:
 def _train(sample: list[str], settings: VocabularySettings) -> bytes:
     model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sample),
-            model_writer=model,
-            model_type="unigram",
-            vocab_size=settings.vocab_size,
-            character_coverage=settings.character_coverage,
-            pad_id=0,
-            unk_id=1,
-            bos_id=-1,
-            eos_id=-1,
-            control_symbols=list(CONTROL_SYMBOLS),
-            # A list: the quoted string of the original's README would become one piece.
-            user_defined_symbols=list(USER_SYMBOLS),
-            normalization_rule_name="nmt_nfkc",  # as in the released 30k-clean.model
-            byte_fallback=False,
-            max_sentence_length=1 << 24,  # longer lines would be dropped silently
-            shuffle_input_sentence=False,
-            # Fixed, since it determines the order of summation and so the last digits.
-            num_threads=16,
-            minloglevel=2,
-        )
+        with _ended_by_signals():
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(sample),
+                model_writer=model,
+                model_type="unigram",
+                vocab_size=settings.vocab_size,
+                character_coverage=settings.character_coverage,
+                pad_id=0,
+                unk_id=1,
+                bos_id=-1,
+                eos_id=-1,
+                control_symbols=list(CONTROL_SYMBOLS),
+                # A list: the quoted string of the original's README would become one piece.
+                user_defined_symbols=list(USER_SYMBOLS),
+                normalization_rule_name="nmt_nfkc",  # as in the released 30k-clean.model
+                byte_fallback=False,
+                max_sentence_length=1 << 24,  # longer lines would be dropped silently
+                shuffle_input_sentence=False,
+                # Fixed, since it determines the order of summation and so the last digits.
+                num_threads=16,
+                minloglevel=2,
+            )
     except RuntimeError as error:
         if explained := _explained(str(error), settings):
             raise InputError(explained) from None
         raise
     return model.getvalue()
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Inside this context Ctrl-C and SIGTERM end the process at once.
+
+    Python's handlers would wait until the trainer returns, which takes minutes. Nothing has been written yet.
+    """
+    is_main = threading.current_thread() is threading.main_thread()  # only it may handle signals
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _vocab_listing(model: bytes) -> str:

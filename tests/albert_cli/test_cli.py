@@ -1,10 +1,15 @@
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from albert_cli import cli
+from albert_tf.pretrained.output_folder import replaced_folder
 from data_prep.errors import InputError
 
 COMMANDS = (
@@ -87,6 +92,29 @@ def test_interrupted(monkeypatch, capfd):
     monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", interrupted)
     status, _, error = run(capfd, "params")
     assert (status, error) == (130, "albert: interrupted\n")
+
+
+def test_sigterm_lets_commands_clean_up(monkeypatch, capfd, tmp_path):
+    def terminated():
+        with replaced_folder(tmp_path / "result"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", terminated)
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(capfd, "params") == (143, "", "albert: received SIGTERM\n")
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_full_disk_is_reported_in_one_line(monkeypatch, capfd):
+    def write():
+        Path("/dev/full").write_text("every write to this device fails")
+
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", write)
+    status, _, error = run(capfd, "params")
+    assert status == 2
+    assert error == "albert: The disk must take what a command writes. Received: No space left on device.\n"
 
 
 def test_input_errors_from_the_library_are_mistakes(monkeypatch, capfd):

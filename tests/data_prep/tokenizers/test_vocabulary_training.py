@@ -1,3 +1,4 @@
+import errno
 import gzip
 import io
 import json
@@ -10,6 +11,7 @@ import pytest
 
 from albert_cli.cli import main
 from data_prep.errors import InputError
+from data_prep.tokenizers import vocabulary_training
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -214,6 +216,17 @@ def test_text_without_sentences(tmp_path, text):
         train_vocabulary(
             VocabularySettings(str(tmp_path / "blank.txt"), str(tmp_path / "bad"), vocab_size=100)
         )
+
+
+def test_a_full_disk_leaves_nothing(story, tmp_path, monkeypatch):
+    def write_json(path, value):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(vocabulary_training, "write_json", write_json)
+    with pytest.raises(OSError, match="No space left"):
+        train_vocabulary(VocabularySettings(str(story), str(tmp_path / "new" / "spm"), vocab_size=100))
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_command(tmp_path, story, capsys, monkeypatch):
