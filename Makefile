@@ -6,7 +6,8 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-data test-model test-training test-tasks test-formats test-rest lint clean
+.PHONY: demo test test-data test-model test-training test-tasks test-lab test-formats test-export-run \
+	test-encoder-exports test-exports test-rest lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -17,10 +18,15 @@ PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --dur
 DATA = tests/data_prep
 MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
-TASKS = $(addprefix tests/albert_tf/,evaluation finetuning lab)
-FORMATS = $(addprefix tests/albert_tf/,pretrained conversion) tests/export
+TASKS = tests/albert_tf/finetuning
+LAB = $(addprefix tests/albert_tf/,evaluation lab)
+FORMATS = $(addprefix tests/albert_tf/,pretrained conversion)
+EXPORT_RUN = tests/export/test_run.py
+ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
+ALL_BUT = $(addprefix --ignore=,$(1))
 
-test: lint test-data test-model test-training test-tasks test-formats test-rest
+test: lint test-data test-model test-training test-tasks test-lab test-formats test-export-run \
+	test-encoder-exports test-exports test-rest
 
 test-data: $(VENV)/.installed-dev
 	$(PYTEST) $(DATA)
@@ -34,11 +40,24 @@ test-training: $(VENV)/.installed-dev
 test-tasks: $(VENV)/.installed-dev
 	$(PYTEST) $(TASKS)
 
+test-lab: $(VENV)/.installed-dev
+	$(PYTEST) $(LAB)
+
 test-formats: $(VENV)/.installed-dev
 	$(PYTEST) $(FORMATS)
 
+# Its exports need 3 GB in all: two processes share them.
+test-export-run: $(VENV)/.installed-dev
+	$(PYTEST) --dist=load $(EXPORT_RUN)
+
+test-encoder-exports: $(VENV)/.installed-dev
+	$(PYTEST) $(ENCODER_EXPORTS)
+
+test-exports: $(VENV)/.installed-dev
+	$(PYTEST) tests/export $(call ALL_BUT,$(EXPORT_RUN) $(ENCODER_EXPORTS))
+
 test-rest: $(VENV)/.installed-dev
-	$(PYTEST) tests $(addprefix --ignore=,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMATS))
+	$(PYTEST) tests $(call ALL_BUT,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(LAB) $(FORMATS) tests/export)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
