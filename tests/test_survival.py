@@ -17,7 +17,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, without_speed
-from tests.processes import ROOT, free_ports
+from tests.processes import ROOT, Program, free_ports, run_together
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +33,10 @@ def finished(pretraining_files, tmp_path_factory) -> Path:
 
 
 def program(pretraining_files, run: Path, **flags) -> list:
-    return [sys.executable, ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]]
+    return [ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]]
 
 
-def wait_for_step(process: subprocess.Popen, run: Path, step: int) -> None:
+def wait_for_step(process: Program, run: Path, step: int) -> None:
     """Waits until a line of this step or a later one is logged."""
     deadline = time.monotonic() + 240
     while not any(line["step"] >= step for line in read_metrics(run)):
@@ -53,7 +53,7 @@ def test_sigterm_saves_and_the_same_command_resumes(pretraining_files, tmp_path)
     run, whole = tmp_path / "run", tmp_path / "whole"
     flags = {**LONG, "save_checkpoints_steps": 300, "iterations_per_loop": 1}
     command = program(pretraining_files, run, **flags)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with Program(command) as process:
         wait_for_step(process, run, 20)
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate(timeout=120)
@@ -72,7 +72,7 @@ def test_sigterm_while_evaluating(pretraining_files, tmp_path):
     run = tmp_path / "run"
     flags = {"eval_batch_size": 1, "num_train_steps": 8, "log_steps": 4}
     command = program(pretraining_files, run, **flags)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with Program(command) as process:
         wait_for_step(process, run, 4)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
@@ -132,9 +132,7 @@ def test_full_disk(finished, pretraining_files, tmp_path):
     disk = tmp_path / "disk"
     with small_disk(disk, (others + int(1.7 * checkpoints)) // 1024 + 60):
         run = disk / "run"
-        result = subprocess.run(
-            program(pretraining_files, run), capture_output=True, text=True, check=False, timeout=240
-        )
+        (result,) = run_together([program(pretraining_files, run)], [{}], timeout=240)
         assert result.returncode == 2, result.stderr
         assert "Traceback" not in result.stderr
         assert f"albert: The disk of {run} is full" in result.stderr.splitlines()[-1]
@@ -157,7 +155,7 @@ def test_file_size_limit(finished, pretraining_files, tmp_path):
     (run / "spm.model").unlink()  # is larger than that
     flags = {"num_train_steps": 8, "spm_model_file": None}
     result = subprocess.run(
-        program(pretraining_files, run, **flags),
+        [sys.executable, *program(pretraining_files, run, **flags)],
         capture_output=True,
         text=True,
         check=False,
@@ -203,32 +201,22 @@ def test_a_run_that_collapses_rolls_back_and_stops_with_advice(pretraining_files
 
 
 @contextlib.contextmanager
-def two_workers(
-    pretraining_files, run: Path, save_checkpoints_steps: int
-) -> Iterator[list[subprocess.Popen]]:
+def two_workers(pretraining_files, run: Path, save_checkpoints_steps: int) -> Iterator[list[Program]]:
     """An endless run in two processes, after 40 steps."""
     flags = {**LONG, "num_train_steps": 100_000, "save_checkpoints_steps": save_checkpoints_steps}
     flags |= {"eval_file": None, "do_eval": None}
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     tasks = [{"type": "worker", "index": index} for index in (0, 1)]
-    processes = [
-        subprocess.Popen(
-            program(pretraining_files, run, **flags),
-            env={**os.environ, "TF_CONFIG": json.dumps({"cluster": cluster, "task": task})},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for task in tasks
-    ]
-    try:
+    command = program(pretraining_files, run, **flags)
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                Program(command, {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})})
+            )
+            for task in tasks
+        ]
         wait_for_step(processes[0], run, 40)
         yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            assert process.stderr
-            process.stderr.close()
 
 
 def test_a_dead_worker_stops_the_other(pretraining_files, tmp_path):

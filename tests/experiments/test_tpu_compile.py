@@ -18,7 +18,7 @@ from experiments.tpu_compile import (
     main,
     number_of_chips,
 )
-from tests.processes import run_python
+from tests.processes import run_together
 
 needs_the_compiler = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("jax", "libtpu"))),
@@ -39,7 +39,9 @@ def test_every_preset_compiles(preset, remat, tmp_path):
     # In its own process, because the compiler keeps some GB after compiling a large model.
     flags = ["--topology=v5e:2x2", "--batch_size=4", "--max_seq_length=128", "--scan_layers"]
     flags += [f"--preset={preset}", f"--output={output}", remat]
-    run_python("-m", "experiments.tpu_compile", *flags, timeout=3600)
+    command = ["-m", "experiments.tpu_compile", *flags]
+    (result,) = run_together([command], [{"KERAS_BACKEND": "jax", "XLA_FLAGS": ""}], timeout=3600)
+    assert result.returncode == 0, result.stderr
     compiled = json.loads(output.read_text(encoding="utf-8"))
     assert compiled["fits"]
     config = AlbertConfig.from_preset(preset)

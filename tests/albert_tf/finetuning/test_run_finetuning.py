@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from albert_tf.finetuning.trainer import best_evaluation
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.finetuning.files import CONFIG, sentences, write_checkpoint
-from tests.processes import ROOT, run_python
+from tests.processes import ROOT, Program, run_python
 
 SEED_FILES = {
     "settings.json",
@@ -147,8 +145,8 @@ def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, t
     """Killed around step 8, with an incomplete last line in metrics.jsonl."""
     whole, run = tmp_path / "whole" / "seed_0", tmp_path / "run" / "seed_0"
     assert cli.main(finetuning_files.flags(tmp_path / "whole", **flags)) == 0
-    process = _start(finetuning_files, tmp_path / "run", **flags)
-    _kill_after(process, run, 8)
+    with _start(finetuning_files, tmp_path / "run", **flags) as process:
+        _kill_after(process, run, 8)
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 13, "loss": 1.')
     assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
@@ -204,13 +202,11 @@ def test_a_frozen_encoder_stays_as_it_was(finetuning_files, tmp_path):
     assert np.abs(model.classifier.output_dense.bias).max() > 0
 
 
-def _start(finetuning_files, output_dir: Path, kind: str = "classification", **flags) -> subprocess.Popen:
-    command = [sys.executable, ROOT / "run_finetuning.py"]
-    command += finetuning_files.flags(output_dir, kind, **flags)[1:]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def _start(finetuning_files, output_dir: Path, kind: str = "classification", **flags) -> Program:
+    return Program([ROOT / "run_finetuning.py", *finetuning_files.flags(output_dir, kind, **flags)[1:]])
 
 
-def _kill_after(process: subprocess.Popen, run: Path, step: int) -> bool:
+def _kill_after(process: Program, run: Path, step: int) -> bool:
     """Kills the process (SIGKILL) once it has logged that step; returns whether it was still running."""
     deadline = time.monotonic() + 240
     while process.poll() is None and time.monotonic() < deadline:
@@ -228,8 +224,8 @@ def test_killed_and_restarted_equals_uninterrupted(finetuning_files, tmp_path, k
     """SIGKILL at an arbitrary moment, then the same command to the end."""
     long = {"num_train_steps": 120, "save_checkpoints_steps": 20, "log_steps": 10}
     assert cli.main(finetuning_files.flags(tmp_path / "whole", kind, **long)) == 0
-    process = _start(finetuning_files, tmp_path / "killed", kind, **long)
-    assert _kill_after(process, tmp_path / "killed" / "seed_0", 50)
+    with _start(finetuning_files, tmp_path / "killed", kind, **long) as process:
+        assert _kill_after(process, tmp_path / "killed" / "seed_0", 50)
     assert cli.main(finetuning_files.flags(tmp_path / "killed", kind, **long)) == 0
     assert_same_run(tmp_path / "killed" / "seed_0", tmp_path / "whole" / "seed_0")
     ours, theirs = (json.loads((tmp_path / run / "results.json").read_text()) for run in ("killed", "whole"))
@@ -239,13 +235,13 @@ def test_killed_and_restarted_equals_uninterrupted(finetuning_files, tmp_path, k
 @pytest.mark.slow
 def test_sigterm_saves_and_the_same_command_resumes(finetuning_files, tmp_path):
     long = {"num_train_steps": 240, "save_checkpoints_steps": 240, "log_steps": 10}
-    process = _start(finetuning_files, tmp_path / "run", **long)
-    deadline = time.monotonic() + 240
-    while not read_metrics(tmp_path / "run" / "seed_0") and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGTERM)
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == 143, error
+    with _start(finetuning_files, tmp_path / "run", **long) as process:
+        deadline = time.monotonic() + 240
+        while not read_metrics(tmp_path / "run" / "seed_0") and time.monotonic() < deadline:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 143, error
     assert "albert: received SIGTERM: step " in error.splitlines()[-1]
     assert cli.main(finetuning_files.flags(tmp_path / "run", **long)) == 0
     assert cli.main(finetuning_files.flags(tmp_path / "whole", **long)) == 0

@@ -1,11 +1,7 @@
 """The program as its users see it: it runs, resumes, and reports errors."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,8 +17,8 @@ from albert_tf.training.run_files import read_metrics
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from tests.data_prep.conftest import write_story
+from tests.processes import ROOT, Program, run_python
 
-ROOT = Path(__file__).parents[3]
 TRAINING = {
     "step",
     "loss",
@@ -166,23 +162,21 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(pretraining_files,
     """kill -9 at arbitrary moments, several times, then the same command to the end."""
     long = {"num_train_steps": 300, "save_checkpoints_steps": 20, "log_steps": 10, "keep_checkpoint_max": 3}
     assert cli.main(pretraining_files.flags(tmp_path / "whole", **long)) == 0
-    command = [sys.executable, ROOT / "run_pretraining.py"]
-    command += pretraining_files.flags(tmp_path / "killed", **long)[1:]
+    command = [ROOT / "run_pretraining.py", *pretraining_files.flags(tmp_path / "killed", **long)[1:]]
     kills = 0
     for steps in (20, 80, 160):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120
-        while process.poll() is None and time.monotonic() < deadline:
-            logged = read_metrics(tmp_path / "killed") or [{"step": 0}]
-            if logged[-1]["step"] > steps:
-                os.kill(process.pid, signal.SIGKILL)
-                kills += 1
-                break
-            time.sleep(0.01)
-        process.wait()
+        with Program(command) as process:
+            deadline = time.monotonic() + 120
+            while process.poll() is None and time.monotonic() < deadline:
+                logged = read_metrics(tmp_path / "killed") or [{"step": 0}]
+                if logged[-1]["step"] > steps:
+                    process.kill()
+                    kills += 1
+                    break
+                time.sleep(0.01)
     assert kills >= 2  # a fast machine may finish before the third
     if process.returncode:  # otherwise it has finished, and would be evaluated once more
-        subprocess.run(command, check=True, capture_output=True)
+        run_python(*command)
     assert_same_run(tmp_path / "killed", tmp_path / "whole")
     assert without_speed(tmp_path / "killed") == without_speed(tmp_path / "whole")
 

@@ -1,7 +1,6 @@
 """Checkpoints that are cut short, have a flipped bit, or were being written when the process was killed."""
 
 import itertools
-import multiprocessing
 import shutil
 import time
 from multiprocessing.connection import Connection
@@ -20,6 +19,7 @@ from albert_tf.training.checkpoint_files import (
     write_checkpoint,
 )
 from data_prep.errors import InputError
+from tests.processes import FORKS
 
 
 @pytest.fixture
@@ -137,12 +137,10 @@ def save_forever(folder: Path, pipe: Connection) -> None:
 @pytest.mark.slow
 def test_killed_while_saving(tmp_path):
     """kill -9 at arbitrary moments, in a process that only saves."""
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload([__name__])  # imports TensorFlow once
     leftovers = 0
     for kill in range(5):
-        receiver, sender = processes.Pipe(duplex=False)
-        process = processes.Process(target=save_forever, args=(tmp_path, sender), daemon=True)
+        receiver, sender = FORKS.Pipe(duplex=False)
+        process = FORKS.Process(target=save_forever, args=(tmp_path, sender), daemon=True)
         process.start()
         for _ in range(3):
             last = receiver.recv()
