@@ -41,6 +41,7 @@ class QuestionAnswering(TaskModel):
 
     default_name, kind, head_name = "question_answering", "question_answering", "span"
     preprocessor_class = QuestionPreprocessor
+    input_names = (*TaskModel.input_names, "p_mask")
     has_token_outputs = True
 
     def __init__(

@@ -21,6 +21,7 @@ from albert_tf.finetuning.string_batches import (
     predict_batches,
 )
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.keras_model import AlbertModel
 from albert_tf.pretrained.heads import Head, set_head
 from albert_tf.pretrained.loading import as_pretrained
 from albert_tf.pretrained.recognition import read
@@ -29,7 +30,7 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-class TaskModel(keras.Model):
+class TaskModel(AlbertModel):
     """An encoder with a head.
 
     Inputs are dicts of arrays: `input_ids` and, as for `AlbertEncoder`, `input_mask` and `token_type_ids`. Labels
@@ -48,7 +49,6 @@ class TaskModel(keras.Model):
       head_name: the attribute that holds the head; saved files store its weights under this name.
       label_key: where the dict holds the labels.
       preprocessor_class: the preprocessor of the task.
-      input_rank: number of axes of the arrays in the dict.
       has_token_outputs: whether outputs are as long as the sequences.
       labels: the classes in the model's order.
       thresholds: for several labels of a text, the probability from which on it has each of them.
@@ -59,7 +59,6 @@ class TaskModel(keras.Model):
     head_name = "classifier"
     label_key = "label"
     preprocessor_class: type[Preprocessor] = TextPreprocessor
-    input_rank = 2
     has_token_outputs = False
     labels: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
@@ -328,20 +327,19 @@ class TaskModel(keras.Model):
 
     def get_config(self):
         return {
+            **super().get_config(),
             "encoder": self.encoder.get_config(),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
             "seed": self.seed,
             "freeze_encoder": not self.encoder.trainable,
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod
-    def from_config(cls, config):
+    def arguments_of(cls, config):
         # Files from before an encoder stored its own dtype have only the task model's.
         encoder = AlbertEncoder.from_config({"dtype": config["dtype"], **config["encoder"]})
         preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
-        return cls(**{**config, "encoder": encoder, "preprocessor": preprocessor})
+        return {**config, "encoder": encoder, "preprocessor": preprocessor}
 
 
 def _with_value_by_rows(loss, rows):

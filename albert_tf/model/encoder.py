@@ -7,12 +7,13 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
+from albert_tf.model.keras_model import AlbertModel
 from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense
 from albert_tf.parameters import distinct_layers
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertEncoder(keras.Model):
+class AlbertEncoder(AlbertModel):
     """Token ids to contextual vectors (paper, section 3.1).
 
     Every sharing strategy of the paper's Table 4 is the same loop over two lists, the different attention
@@ -167,15 +168,14 @@ class AlbertEncoder(keras.Model):
 
     def get_config(self):
         return {
+            **super().get_config(),
             "config": self.config.to_dict(),
             "seed": self.seed,
             "remat": self.remat,
             "scan_layers": self.scan_layers,
             "unpad": self.unpad,
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+    def arguments_of(cls, config):
+        return {**config, "config": AlbertConfig.from_dict(config["config"])}

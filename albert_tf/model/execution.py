@@ -69,6 +69,7 @@ class Execution:
         self.dropout_state = encoder.seeds.state * 1  # a copy
 
     def _cast(self, variable):
+        # int8 matrices, too: TensorFlow multiplies whole numbers as floats faster than as integers on CPUs.
         is_matrix = len(variable.shape) == 2
         return ops.cast(variable, self.encoder.compute_dtype if is_matrix else variable.dtype)
 

@@ -8,10 +8,11 @@ from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.execution import remat_level
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
+from albert_tf.model.keras_model import AlbertModel
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertPretrainer(keras.Model):
+class AlbertPretrainer(AlbertModel):
     """Encoder with masked-LM and sentence-order heads (paper, section 3.1).
 
     Args:
@@ -27,6 +28,8 @@ class AlbertPretrainer(keras.Model):
     Returns:
       A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
     """
+
+    input_names = (*AlbertModel.input_names, "masked_lm_positions")
 
     def __init__(
         self,
@@ -77,17 +80,16 @@ class AlbertPretrainer(keras.Model):
 
     def get_config(self):
         return {
+            **super().get_config(),
             "config": self.config.to_dict(),
             "seed": self.seed,
             "remat": self.remat,
             "scan_layers": self.scan_layers,
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+    def arguments_of(cls, config):
+        return {**config, "config": AlbertConfig.from_dict(config["config"])}
 
 
 # The names of `pretraining_sums`, in their order.

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import operator
 
 import keras
@@ -199,18 +200,45 @@ def test_xla(name, expected):
     assert_near(found, expected, name)
 
 
+@pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@EVERY_MODEL
+def test_quantized(name, policy, other_global_policy, tmp_path):
+    """The outputs stay near, and the file and the configuration hold the quantized model."""
+    case = MODELS[name]
+    model, exact = case.build(policy), case.build()
+    model.quantize("int8")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert policies(loaded) == policies(model)
+    assert json.dumps(loaded.get_config()) == json.dumps(model.get_config())
+    matrices = {layer.path for layer in model._flatten_layers() if isinstance(layer, keras.layers.Dense)}
+    assert {layer.path for layer in loaded._flatten_layers() if layer.quantization_mode == "int8"} == matrices
+    for one, other, near in zip(*map(case.outputs, (loaded, model, exact)), strict=True):
+        np.testing.assert_array_equal(numpy(one), numpy(other))
+        if is_float(near):
+            np.testing.assert_allclose(numpy(one), numpy(near), atol=0.2, rtol=0.1)
+    with pytest.raises(ValueError, match='`mode` must be "int8". Received .int4.'):
+        exact.quantize("int4")
+
+
 @pytest.mark.slow
 @EVERY_MODEL
 def test_export(name, tmp_path):
+    """Keras' own export of a model that was never called, with named inputs of any size."""
     case = MODELS[name]
     model = case.build()
-    signature = {
-        key: tf.TensorSpec((None,) * array.ndim, array.dtype, name=key) for key, array in case.inputs.items()
-    }
-    model.export(tmp_path / "saved", input_signature=[signature], verbose=False)
+    model.save(tmp_path / "model.keras")
+    names = set(model.input_names)
+    assert set(case.inputs) - names <= {"start_positions"}
+    inputs = {key: case.inputs.get(key, np.zeros_like(case.inputs["input_ids"])) for key in names}
+    expected = case.outputs(model, inputs)
+    keras.saving.load_model(tmp_path / "model.keras").export(tmp_path / "saved", verbose=False)
     loaded = tf.saved_model.load(tmp_path / "saved")  # has a name because it owns the variables of `serve`
-    served = loaded.serve({k: tf.constant(v) for k, v in case.inputs.items()})
-    for one, other in zip(keras.tree.flatten(served), case.outputs(model), strict=True):
+    signature = loaded.signatures["serving_default"].structured_input_signature[1]
+    assert {(spec.name, spec.dtype) for spec in signature.values()} == {(key, tf.int32) for key in names}
+    served = loaded.serve({key: tf.constant(array) for key, array in inputs.items()})
+    for one, other in zip(keras.tree.flatten(served), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 

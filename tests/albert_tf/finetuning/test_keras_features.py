@@ -1,11 +1,16 @@
 """What Keras' `compile` and `fit` offer works for task models; docs/finetune.md lists it."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
 
 from albert_tf.optimizers import AdamW
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG
+from tests.data_prep.conftest import model_file, story
+
+__all__ = ["model_file", "story"]
 
 N, T = 16, 12
 _RNG = np.random.default_rng(0)
@@ -103,3 +108,38 @@ def test_lora_and_a_frozen_encoder_in_fit():
         assert history["loss"][-1] < history["loss"][0]
         changed = {path for v in model.weights if not np.array_equal(before[path := v.path], v)}
         assert changed - {"seeds/seed_generator_state"} == trained
+
+
+def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
+    """Without an input signature, in Keras' own format."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
+    pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+    model, _ = plain
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of Keras' patch of tf2onnx
+        model.export(str(tmp_path / "model.onnx"), format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    inputs = {**IDS, "input_mask": np.ones((N, T), "int32"), "token_type_ids": np.zeros((N, T), "int32")}
+    assert {value.name for value in session.get_inputs()} == set(inputs)
+    for rows in (slice(None), slice(0, 2)):
+        batch = {name: array[rows, :9] for name, array in inputs.items()}
+        np.testing.assert_allclose(session.run(None, batch)[0], model(batch), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
+def test_quantized_model_predicts_from_strings_and_has_a_smaller_file(model_file, tmp_path):
+    model = CASES["text"].build(model_file)
+    model.compile(keras.optimizers.SGD(0.1))
+    model.fit(CASES["text"].x, CASES["text"].y, verbose=0)
+    before = model.predict(CASES["text"].x, verbose=0)
+    bytes_of = {}
+    for state in ("float", "int8"):
+        model.save(tmp_path / f"{state}.keras")
+        bytes_of[state] = sum(np.asarray(v).nbytes for v in model.weights if "kernel" in v.path)
+        if state == "float":
+            model.quantize("int8")
+    after = model.predict(CASES["text"].x, verbose=0)
+    np.testing.assert_allclose(after, before, atol=0.05)
+    loaded = keras.saving.load_model(tmp_path / "int8.keras")
+    np.testing.assert_array_equal(loaded.predict(CASES["text"].x, verbose=0), after)
+    assert bytes_of["int8"] < 0.4 * bytes_of["float"]

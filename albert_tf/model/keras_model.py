@@ -1,0 +1,67 @@
+"""What all models of this library add to `keras.Model`: the inputs of an export, and files of quantized models."""
+
+from typing import Any
+
+import keras
+
+
+class AlbertModel(keras.Model):
+    """A model that takes a dict of integer arrays by name.
+
+    Keras' `export` needs no `input_signature`, and a quantized model is saved and loaded as any other.
+
+    Attributes:
+      input_names: the keys of the dict that an export takes.
+      input_rank: number of axes of the arrays.
+    """
+
+    input_names: tuple[str, ...] = ("input_ids", "input_mask", "token_type_ids")
+    input_rank = 2
+
+    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):  # noqa: A002
+        """Keras' `export`; by default the inputs are int32 arrays of any size, named as in `input_names`."""
+        if input_signature is None:
+            shape = (None,) * self.input_rank
+            input_signature = [
+                {name: keras.InputSpec(shape=shape, dtype="int32", name=name) for name in self.input_names}
+            ]
+        return super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    def quantize(self, mode=None, config=None, **kwargs):
+        """Keras' `quantize` of all dense layers; "int8" only.
+
+        Raises:
+          ValueError: another mode is given.
+        """
+        mode = mode if config is None else config.mode
+        if mode != "int8":
+            raise ValueError(f'`mode` must be "int8". Received {mode!r}.')
+        super().quantize(mode, config, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Name and precision, and of a quantized model also how each of its layers is quantized, by path."""
+        quantized = {
+            layer.path: keras.saving.serialize_keras_object(layer.quantization_config)
+            for layer in self._flatten_layers(include_self=False)
+            if layer.quantization_mode
+        }
+        return {
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            **({"quantized": quantized} if quantized else {}),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]):
+        arguments = cls.arguments_of({name: value for name, value in config.items() if name != "quantized"})
+        model = cls(**arguments)
+        for layer in model._flatten_layers(include_self=False):
+            # The layers of a part that has a configuration of its own are quantized already.
+            if layer.path in config.get("quantized", {}) and not layer.quantization_mode:
+                layer.quantize(config=keras.saving.deserialize_keras_object(config["quantized"][layer.path]))
+        return model
+
+    @classmethod
+    def arguments_of(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """The constructor's arguments that a configuration describes."""
+        raise NotImplementedError
