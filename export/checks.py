@@ -57,6 +57,26 @@ def checked_lengths(arrays: Sequence[tf.Tensor], names: Sequence[str]) -> list[t
         return [tf.identity(array) for array in arrays]
 
 
+def feature_checks(lengths: dict[str, tf.Tensor]) -> list[tf.Operation]:
+    """Checks how many numbers each feature of parsed examples has, int (B,) by name; 0 if it is missing.
+
+    `input_ids` must be there, other features must be missing or as long, and the token types have one name.
+    """
+    ids, both = lengths["input_ids"], lengths["segment_ids"] * lengths["token_type_ids"]
+    rules: list[Rule] = [
+        ("Each example must have `input_ids`.", tf.reduce_all(ids > 0), [ids]),
+        (
+            "An example must have `segment_ids` or `token_type_ids`, not both.",
+            tf.reduce_all(both == 0),
+            [both],
+        ),
+    ]
+    for name, length in lengths.items():
+        is_same = tf.reduce_all((length == 0) | (length == ids))
+        rules.append((f"`{name}` must have as many numbers as `input_ids`.", is_same, [length, "for", ids]))
+    return _asserted(*rules)
+
+
 def _in_range(name: str, values: tf.Tensor, end) -> Rule:
     """The rule that integers are in [0, end); the smallest and the largest are what was received."""
     smallest, largest = tf.reduce_min(values), tf.reduce_max(values)

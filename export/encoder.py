@@ -16,8 +16,8 @@ from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.own import write_facts
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.tokenizers.normalization import Normalization
-from export.checks import checked_inputs, checked_positions
-from export.savedmodel import Export, track_pretrainer
+from export.checks import checked_inputs, checked_positions, feature_checks
+from export.savedmodel import Export, track_pretrainer, track_vocabulary
 
 TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
 V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
@@ -58,7 +58,7 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
     root.assets = [tf.saved_model.Asset(str(path)) for path in (assets / CONFIG_FILE, facts)]
     signatures = _signatures(predict)
     if vocabulary:
-        root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
+        track_vocabulary(root, vocabulary, assets)
         signatures["tokenization_info"] = _tokenization_info(root.vocab_file, vocabulary.normalization)
     is_present = {
         "pooled_output and default: no pooler": "pooler" in pretrained.parts,
@@ -166,11 +166,15 @@ def _specs(names) -> dict[str, tf.TensorSpec]:
 
 
 def _signatures(predict: dict[str, Callable]) -> dict:
-    """TF2's serving_default, and TF-Hub v1's tokens, mlm and sop with their input names."""
+    """TF2's serving_default, the same for serialized examples, and TF-Hub v1's tokens, mlm and sop."""
 
     @tf.function(autograph=False)
     def serving_default(**inputs):
         return _arrays(predict["__call__"](inputs))
+
+    @tf.function(autograph=False)
+    def serialized(examples):
+        return _arrays(predict["__call__"](_parsed(examples)))
 
     @tf.function(autograph=False)
     def tokens(input_ids, input_mask, segment_ids):
@@ -189,6 +193,7 @@ def _signatures(predict: dict[str, Callable]) -> dict:
 
     signatures = {
         "serving_default": serving_default.get_concrete_function(**_specs(TEXT_INPUTS)),
+        "examples": serialized.get_concrete_function(tf.TensorSpec([None], tf.string, name="examples")),
         "tokens": tokens.get_concrete_function(**_specs(V1_INPUTS)),
     }
     if "mlm" in predict:
@@ -196,6 +201,24 @@ def _signatures(predict: dict[str, Callable]) -> dict:
     if "sop" in predict:
         signatures["sop"] = sop.get_concrete_function(**_specs(V1_INPUTS))
     return signatures
+
+
+def _parsed(examples: tf.Tensor) -> dict:
+    """The encoder's inputs, padded to the longest, from serialized tf.train.Example messages, string (B,).
+
+    Their features are those of example files: `input_ids`, `input_mask` (default: all 1), and the token types as
+    `segment_ids` or `token_type_ids` (default: all 0). Other features are ignored.
+    """
+    names = ("input_ids", "input_mask", "segment_ids", "token_type_ids")
+    features = tf.io.parse_example(examples, {name: tf.io.RaggedFeature(tf.int64) for name in names})
+    lengths = {name: rows.row_lengths() for name, rows in features.items()}
+    T = tf.maximum(tf.reduce_max(lengths["input_ids"]), 1)  # the maximum of no rows is negative
+    shape = tf.stack([tf.shape(examples)[0], T])
+    with tf.control_dependencies(feature_checks(lengths)):
+        arrays = {name: tf.cast(rows.to_tensor(0, shape=shape), tf.int32) for name, rows in features.items()}
+    tokens = tf.sequence_mask(lengths["input_ids"], T, tf.int32)
+    mask = tf.where(lengths["input_mask"][:, tf.newaxis] > 0, arrays["input_mask"], tokens)
+    return _from_v1(arrays["input_ids"], mask, arrays["segment_ids"] + arrays["token_type_ids"])
 
 
 def _from_v1(input_ids, input_mask, segment_ids) -> dict:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
 from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
@@ -24,7 +23,7 @@ from export.evaluation import Evaluation, masked_lm_evaluation, task_evaluation
 from export.kinds import KINDS, check_options
 from export.litert import LITERT
 from export.onnx import ONNX
-from export.savedmodel import Export, check_savedmodel, signatures_section, write_savedmodel
+from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.settings import ExportSettings, KindName, Precision, Quantization, RuntimeName
 
 _COMMAND = "albert export"
@@ -196,7 +195,7 @@ def _build(source: _Source, kind: KindName, assets: Path, unpad: bool, options: 
         return KINDS[kind].build(model, assets)
     vocabulary = _vocabulary(source)
     export = KINDS[kind].build(model, vocabulary.tokenizer(), **options)
-    export.root.vocab_file = tf.saved_model.Asset(str(vocabulary.save(assets)))
+    track_vocabulary(export.root, vocabulary, assets)
     return export
 
 

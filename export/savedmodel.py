@@ -15,6 +15,7 @@ from albert_tf.pretrained.card import markdown_table
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.savedmodels import WEIGHTS
 from albert_tf.pretrained.weights import variables_by_name
+from data_prep.tokenizers.vocabulary import Vocabulary, normalization_file
 
 _WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")  # TensorFlow's own signatures
@@ -70,6 +71,14 @@ def track_pretrainer(root: tf.train.Checkpoint, model: AlbertPretrainer, parts: 
     setattr(root, WEIGHTS, {name: v.value for name, v in named if id(v) not in others})
     if "pooler" not in parts:  # the encoder's graph reads its variables, though no output depends on them
         root.unused = [v.value for v in layers["pooler"].variables]
+
+
+def track_vocabulary(root: tf.train.Checkpoint, vocabulary: Vocabulary, assets: Path) -> None:
+    """Writes a vocabulary into a folder; its file, and that of its normalization if it has one, become assets."""
+    file = vocabulary.save(assets)
+    root.vocab_file = tf.saved_model.Asset(str(file))
+    if normalization_file(file).exists():
+        root.normalization_file = tf.saved_model.Asset(str(normalization_file(file)))
 
 
 def write_savedmodel(export: Export, folder: Path) -> None:

@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.loading import Pretrained
 from data_prep.tokenizers.normalization import Normalization
-from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
 from export.encoder import TEXT_INPUTS, build_encoder
 from export.savedmodel import write_savedmodel
 from tests.albert_tf.model.test_pretrainer import pretraining_batch
@@ -82,7 +82,7 @@ def test_heads_equal_the_model(exported):
 def test_signatures_equal_the_model(exported):
     model, batch, folder = exported
     signatures = tf.saved_model.load(folder).signatures
-    assert set(signatures) == {"serving_default", "tokens", "mlm", "sop", "tokenization_info"}
+    assert set(signatures) == {"serving_default", "examples", "tokens", "mlm", "sop", "tokenization_info"}
     expected, encoded = model(batch), model.encoder(batch)
     tokens = signatures["tokens"](**v1_inputs(batch))
     assert set(tokens) == {"pooled_output", "sequence_output"}
@@ -113,13 +113,50 @@ def test_any_batch_size_and_length(exported):
         np.testing.assert_allclose(outputs["sequence_output"], expected["sequence_output"], atol=1e-5)
 
 
+def serialized(**features: list[int]) -> bytes:
+    values = {
+        name: tf.train.Feature(int64_list=tf.train.Int64List(value=row)) for name, row in features.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=values)).SerializeToString()
+
+
+def test_signature_of_serialized_examples(exported):
+    """The messages of example files, with either name of the token types, of different lengths, or ids alone."""
+    _, _, folder = exported
+    loaded = tf.saved_model.load(folder)
+    examples = [
+        serialized(input_ids=[2, 7, 3, 0], input_mask=[1, 1, 1, 0], segment_ids=[0, 0, 1, 0], next=[5]),
+        serialized(input_ids=[2, 7, 9, 8, 3], token_type_ids=[0, 0, 1, 1, 1]),
+        serialized(input_ids=[2, 3]),
+    ]
+    ids = np.array([[2, 7, 3, 0, 0], [2, 7, 9, 8, 3], [2, 3, 0, 0, 0]], "int32")
+    types = np.array([[0, 0, 1, 0, 0], [0, 0, 1, 1, 1], [0] * 5], "int32")
+    inputs = {"input_word_ids": ids, "input_mask": np.minimum(ids, 1), "input_type_ids": types}
+    expected = loaded.signatures["serving_default"](**inputs)
+    found = loaded.signatures["examples"](examples=tf.constant(examples))
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=1e-6)
+    none = loaded.signatures["examples"](examples=tf.zeros([0], tf.string))
+    assert none["sequence_output"].shape[0] == 0
+    for features, rule in (
+        ({"input_mask": [1]}, "must have `input_ids`"),
+        ({"input_ids": [2, 3], "input_mask": [1, 1, 1]}, "`input_mask` must have as many numbers"),
+        ({"input_ids": [2, 3], "segment_ids": [0, 0], "token_type_ids": [0, 0]}, "not both"),
+        ({"input_ids": [2, CONFIG.vocab_size]}, "Token ids must be from 0"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rule):
+            loaded.signatures["examples"](examples=tf.constant([serialized(**features)]))
+
+
 def test_assets_and_tokenization_info(exported):
     _, _, folder = exported
     assert sorted(path.name for path in (folder / "assets").iterdir()) == [
         "albert_config.json",
         "pretrained.json",
         "spm.model",
+        "spm.normalization.json",
     ]
+    assert read_normalization(folder / "assets" / "spm.model") == Normalization(False, True)
     info = tf.saved_model.load(folder).signatures["tokenization_info"]()
     assert tf.io.read_file(info["vocab_file"]) == b"a vocabulary"
     settings = ("do_lower_case", "keep_accents", "remove_space")

@@ -3,9 +3,11 @@ import pytest
 import tensorflow as tf
 
 from data_prep.errors import InputError
+from data_prep.tokenizers.normalization import Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from tests.data_prep.nasty import LINES
-from tests.export.conftest import run_alone
+from tests.export.conftest import run_alone, write_source
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,18 @@ def test_tokenize_equals_the_class(preprocessor, tokenizer):
     ids = preprocessor.tokenize(tf.constant(LINES))
     assert ids.to_list() == [line.tolist() for line in tokenizer.encode_batch(LINES)]
     assert ids.shape.rank == 2
+
+
+def test_assets_are_a_vocabulary_with_its_normalization(model_file, tmp_path):
+    """Whoever uses the SavedModel's vocabulary gets the ids that the SavedModel computes."""
+    normalization = Normalization(do_lower_case=False, keep_accents=True)
+    vocabulary = Vocabulary("sentencepiece", model_file.read_bytes(), normalization)
+    source = write_source(tmp_path / "source", vocabulary=vocabulary)
+    export_model(source, tmp_path / "saved", "preprocessor", seq_length=12)
+    found = Vocabulary.read(tmp_path / "saved" / "assets" / "spm.model")
+    assert (found.normalization, found.content) == (normalization, vocabulary.content)
+    ids = tf.saved_model.load(tmp_path / "saved").tokenize(tf.constant(LINES)).to_list()
+    assert ids == [line.tolist() for line in found.tokenizer().encode_batch(LINES)]
 
 
 def test_call(preprocessor, tokenizer):

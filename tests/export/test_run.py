@@ -37,7 +37,8 @@ def test_encoder_from_any_format(source, tmp_path):
             "pretrained.json",
             "spm.model",
         ]
-        assert {"serving_default", "tokens", "mlm", "sop", "tokenization_info"} == set(loaded.signatures)
+        signatures = {"serving_default", "examples", "tokens", "mlm", "sop", "tokenization_info"}
+        assert signatures == set(loaded.signatures)
 
 
 @pytest.mark.slow
@@ -56,7 +57,7 @@ def test_leaves_out_what_the_source_lacks(tmp_path, without, signatures, notes):
         assert len([line for line in found if line.startswith("left out") and note in line]) == 1
     assert len([line for line in found if line.startswith("left out")]) == len(notes) + 1
     loaded = tf.saved_model.load(tmp_path / "saved")
-    assert set(loaded.signatures) == {"serving_default", "tokens"} | signatures
+    assert set(loaded.signatures) == {"serving_default", "examples", "tokens"} | signatures
     for name in ("mlm", "sop"):
         assert hasattr(loaded, name) == (name in signatures)
     assert ("pooled_output" in loaded(INPUTS)) == ("pooler" not in without)
