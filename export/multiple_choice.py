@@ -39,7 +39,8 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
 
     The object is called with passages and questions, string (B,), and options, string (B, C). It returns
     `answer`, string (B,), the best option, `choice`, int32 (B,), its index, and `probabilities`,
-    float32 (B, C). A passage that is too long is cut at its end. The signature's inputs are `passage`,
+    float32 (B, C). A passage that is too long is cut at its end, a question
+    at its beginning. The signature's inputs are `passage`,
     `question` and `options`.
 
     Args:
@@ -48,11 +49,12 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
     """
     graph = make_graph_tokenizer(tokenizer)
     max_seq_length = model.preprocessor.max_seq_length
+    longest_query = min(max_seq_length - 3, model.preprocessor.max_qa_length)
 
     def choose(passages, questions, options):
         C = tf.shape(options)[1]
         queries = asked(tf.repeat(questions, C), tf.reshape(options, [-1]))
-        queries = graph.tokenize(queries)[:, -(max_seq_length - 3) :]
+        queries = graph.tokenize(queries)[:, -longest_query:]
         # Each passage is tokenized once, not once for each option. Only the passage is cut, not the query.
         rows = tf.repeat(tf.range(tf.size(passages)), C)
         passages = tf.gather(graph.tokenize(passages), rows)

@@ -120,11 +120,11 @@ def _all_spans(outputs: dict, max_answer_length: int) -> _Spans:
 
 
 def _beam_spans(outputs: dict) -> _Spans:
-    """Every start of the beam with its own ends: M = K * K."""
+    """Every start of the beam with its own ends: M = K * J."""
     ends = outputs["end_top_index"]
-    K = tf.shape(ends)[1] // tf.shape(outputs["start_top_index"])[1]
-    starts = tf.repeat(outputs["start_top_index"], K, axis=1)
-    scores = tf.repeat(outputs["start_top_log_probs"], K, axis=1) + outputs["end_top_log_probs"]
+    J = tf.shape(ends)[1] // tf.shape(outputs["start_top_index"])[1]
+    starts = tf.repeat(outputs["start_top_index"], J, axis=1)
+    scores = tf.repeat(outputs["start_top_log_probs"], J, axis=1) + outputs["end_top_log_probs"]
     return _Spans(starts, ends, scores)
 
 

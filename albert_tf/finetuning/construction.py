@@ -8,7 +8,7 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.adapters import load_adapters
-from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
+from albert_tf.finetuning.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
@@ -51,12 +51,12 @@ def make_preprocessor(
     Raises:
       InputError: the vocabulary belongs to another model, or the lengths do not fit.
     """
-    kind = TASK_MODELS[task.kind].preprocessor_class
-    preprocessor = (
-        kind(vocabulary, max_seq_length, settings.max_query_length, settings.doc_stride)
-        if issubclass(kind, QuestionPreprocessor)
-        else kind(vocabulary, max_seq_length)
-    )
+    kind, lengths = TASK_MODELS[task.kind].preprocessor_class, list[int]()
+    if issubclass(kind, QuestionPreprocessor):
+        lengths = [settings.max_query_length, settings.doc_stride]
+    if issubclass(kind, ChoicePreprocessor):
+        lengths = [settings.max_qa_length]
+    preprocessor = kind(vocabulary, max_seq_length, *lengths)
     pieces = preprocessor.tokenizer.vocab_size
     if pieces > config.vocab_size:
         raise InputError(
@@ -95,7 +95,11 @@ def build_task_model(
     if task.has_classes:
         options["labels"] = labels
     if task.kind == "question_answering":
-        options["answerable"] = task.answerable
+        options |= {
+            "answerable": task.answerable,
+            "beam": settings.start_n_top,
+            "end_beam": settings.end_n_top,
+        }
     model = TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
     if settings.lora_rank:
         model.enable_lora(settings.lora_rank)

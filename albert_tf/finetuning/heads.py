@@ -73,26 +73,36 @@ class ConditionalSpanHead(keras.layers.Layer):
     Args:
       config: the model's shape.
       seeds: for the initial weights and the dropout masks.
-      beam: K, the number of starts that the search tries, and of ends for each.
+      beam: K, the number of starts that the search tries.
+      end_beam: J, the number of ends for each start; default: K.
       dropout_rate: before the last layer of the answerability.
 
     Call args:
       sequence_output: (B, T, H), [CLS] first.
       cannot_answer: (B, T), 1 for tokens that cannot be part of an answer.
       start_positions: integers (B,), the starts for the ends' logits; optional.
-      search: whether to search for the K best starts and the K best ends of each.
+      search: whether to search for the K best starts and the J best ends of each.
 
     Returns:
       A dict of float32 arrays: `answerable_logits` (B,), above 0 if there is an answer; with `start_positions`
       `start_logits` and `end_logits` (B, T), the latter given these starts; with `search` `start_top_log_probs`
-      (B, K) and `end_top_log_probs` (B, K*K), the ends of the first start first, and their tokens, int32
+      (B, K) and `end_top_log_probs` (B, K*J), the ends of the first start first, and their tokens, int32
       `start_top_index` and `end_top_index`.
     """
 
-    def __init__(self, config: AlbertConfig, seeds, beam: int = 5, dropout_rate: float = 0.1, **kwargs):
+    def __init__(
+        self,
+        config: AlbertConfig,
+        seeds,
+        beam: int = 5,
+        end_beam: int | None = None,
+        dropout_rate: float = 0.1,
+        **kwargs,
+    ):
         super().__init__(**{"name": "span", **kwargs})
         H, dtype = config.hidden_size, self.dtype_policy
-        self.seeds, self.hidden_size, self.beam, self.dropout_rate = seeds, H, beam, dropout_rate
+        self.seeds, self.hidden_size, self.dropout_rate = seeds, H, dropout_rate
+        self.beam, self.end_beam = beam, end_beam or beam
         self.start = LinearHead(1, config, seeds, name="start", dtype=dtype)
         # One layer on [token, start] in two halves: the token's half is computed once for all starts.
         self.end_token = dense(H, config, seeds, name="end_token", dtype=dtype)
@@ -133,16 +143,16 @@ class ConditionalSpanHead(keras.layers.Layer):
         return masked(logits, ops.expand_dims(cannot_answer, 1))
 
     def _search(self, sequence_output, cannot_answer, start_logits):
-        K, last = self.beam, ops.shape(sequence_output)[1] - 1
+        K, J, last = self.beam, self.end_beam, ops.shape(sequence_output)[1] - 1
         start_log_probs, starts = _best(start_logits, K)
         starts = ops.minimum(starts, last)
         ends = self._end_logits(sequence_output, cannot_answer, starts)
-        end_log_probs, ends = _best(ends, K)  # (B, K, K)
+        end_log_probs, ends = _best(ends, J)  # (B, K, J)
         return {
             "start_top_log_probs": start_log_probs,
             "start_top_index": starts,
-            "end_top_log_probs": ops.reshape(end_log_probs, (-1, K * K)),
-            "end_top_index": ops.reshape(ops.minimum(ends, last), (-1, K * K)),
+            "end_top_log_probs": ops.reshape(end_log_probs, (-1, K * J)),
+            "end_top_index": ops.reshape(ops.minimum(ends, last), (-1, K * J)),
         }
 
     def _answerable(self, sequence_output, start_logits, training):

@@ -109,7 +109,17 @@ class LabelSetPreprocessor(TextPreprocessor):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class ChoicePreprocessor(Preprocessor):
-    """Takes a tuple of passages, questions and, for each question, a list of options."""
+    """Takes a tuple of passages, questions and, for each question, a list of options.
+
+    Args:
+      vocabulary: the encoder's.
+      max_seq_length: longest sequence; longer ones lose the end of their passage.
+      max_qa_length: longest question with an option; longer ones lose their beginning.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128, max_qa_length: int = 128):
+        super().__init__(vocabulary, max_seq_length)
+        self.max_qa_length = max_qa_length
 
     def features(self, x, y=None, classes=()):
         passages, questions, options = _parts(x, 3)
@@ -125,7 +135,10 @@ class ChoicePreprocessor(Preprocessor):
             raise InputError(
                 "All questions of a call must have the same number of options. Received different numbers."
             )
-        return choice_features(examples, self.tokenizer, self.max_seq_length)
+        return choice_features(examples, self.tokenizer, self.max_seq_length, self.max_qa_length)
+
+    def get_config(self):
+        return {**super().get_config(), "max_qa_length": self.max_qa_length}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -224,7 +224,14 @@ class FinetuningRun:
             outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
             rows += outputs
             predictions.append(
-                predictions_of(self.task, split, outputs, inference.model, settings.max_answer_length)
+                predictions_of(
+                    self.task,
+                    split,
+                    outputs,
+                    inference.model,
+                    settings.max_answer_length,
+                    settings.n_best_size,
+                )
             )
         if choose_thresholds and inference.model.thresholds:
             predictions, inference.model.thresholds = with_best_thresholds(predictions)

@@ -21,7 +21,8 @@ class QuestionAnswering(TaskModel):
       encoder: as for `TaskModel`.
       answerable: True for the head of SQuAD 2.0 (`ConditionalSpanHead`), which finds the end given the start, and
         whether there is an answer; False for two linear outputs (`SpanHead`).
-      beam: K, the number of starts that the former tries, and of ends for each.
+      beam: K, the number of starts that the former tries.
+      end_beam: J, the number of ends for each start; default: K.
       classifier_dropout: dropout rate before the last layer of its answerability.
       preprocessor, seed: as for `TaskModel`.
 
@@ -34,7 +35,7 @@ class QuestionAnswering(TaskModel):
     Returns:
       A dict of float32 arrays. Without `answerable`: `start_logits` and `end_logits` (B, T). With it:
       `answerable_logits` (B,), above 0 if there is an answer; outside training the results of the beam search,
-      `start_top_log_probs` (B, K), `end_top_log_probs` (B, K*K), and int32 `start_top_index` and `end_top_index`
+      `start_top_log_probs` (B, K), `end_top_log_probs` (B, K*J), and int32 `start_top_index` and `end_top_index`
       of the same shapes; and if the dict has `start_positions`, for the loss, `start_logits` and `end_logits`
       (B, T), the latter given these starts.
     """
@@ -50,16 +51,18 @@ class QuestionAnswering(TaskModel):
         *,
         answerable: bool = False,
         beam: int = 5,
+        end_beam: int | None = None,
         classifier_dropout: float = 0.1,
         preprocessor=None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(encoder, preprocessor=preprocessor, seed=seed, **kwargs)
-        self.answerable, self.beam, self.classifier_dropout = answerable, beam, classifier_dropout
+        self.answerable, self.classifier_dropout = answerable, classifier_dropout
+        self.beam, self.end_beam = beam, end_beam or beam
         config, dtype = encoder.config, self.dtype_policy
         self.span = (
-            ConditionalSpanHead(config, self.seeds, beam, classifier_dropout, dtype=dtype)
+            ConditionalSpanHead(config, self.seeds, beam, self.end_beam, classifier_dropout, dtype=dtype)
             if answerable
             else SpanHead(config, self.seeds, dtype=dtype)
         )
@@ -159,5 +162,6 @@ class QuestionAnswering(TaskModel):
             **super().get_config(),
             "answerable": self.answerable,
             "beam": self.beam,
+            "end_beam": self.end_beam,
             "classifier_dropout": self.classifier_dropout,
         }

@@ -22,6 +22,8 @@ class FinetuningSettings:
       train_file: your own data to train on, or a file of the task under another name.
       dev_file: likewise, to evaluate on.
       test_file: likewise, to predict.
+      high_only: of RACE, only the passages from high schools.
+      middle_only: of RACE, only the passages from middle schools.
       column_names: your columns, if their names differ, for example "text_a=review,label=stars"; known columns are
         text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
       label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
@@ -56,7 +58,11 @@ class FinetuningSettings:
         tile, its rows are repeated; with fresh, new rows start from random values.
       doc_stride: tokens between the starts of successive windows of a long context.
       max_query_length: tokens; longer questions are truncated.
+      max_qa_length: tokens of a question with an option, in multiple choice; longer ones lose their beginning.
       max_answer_length: tokens of the longest answer.
+      n_best_size: answers to each question in nbest_predictions.json.
+      start_n_top: with SQuAD 2.0, the starts that are searched for the best answer.
+      end_n_top: with SQuAD 2.0, the ends that are searched for each of these starts.
       class_weights: how much each class counts in the training loss. balanced: every class as much as every other,
         however many examples it has. Or numbers such as "rare:5,common:0.5"; 1 for classes that it does not name.
       cache_dir: a folder that keeps windows of questions and passages of multiple choice for the next run.
@@ -78,6 +84,8 @@ class FinetuningSettings:
     train_file: str | None = None
     dev_file: str | None = None
     test_file: str | None = None
+    high_only: bool = False
+    middle_only: bool = False
     column_names: str = ""
     label_separator: str = LABEL_SEPARATOR
     init_checkpoint: str | None = None
@@ -105,7 +113,11 @@ class FinetuningSettings:
     resize_positions: ResizePositions = False
     doc_stride: int = 128
     max_query_length: int = 64
+    max_qa_length: int = 128
     max_answer_length: int = 30
+    n_best_size: int = 20
+    start_n_top: int = 5
+    end_n_top: int = 5
     class_weights: str | None = None
     cache_dir: str | None = None
     eval_batch_size: int = 64
@@ -126,6 +138,11 @@ class FinetuningSettings:
     def columns(self) -> Columns:
         """`column_names` and `label_separator` as the readers take them."""
         return Columns.named(self.column_names, self.label_separator)
+
+    @property
+    def school(self) -> str:
+        """Whose passages of RACE to read: "high", "middle", or "" for both."""
+        return "high" if self.high_only else "middle" if self.middle_only else ""
 
     def __post_init__(self):
         if not (self.do_train or self.do_eval or self.do_predict):
@@ -158,6 +175,12 @@ class FinetuningSettings:
 
     def _check_data(self):
         assert self.columns  # raises InputError
+        if self.high_only and self.middle_only:
+            raise InputError(
+                "--high_only and --middle_only exclude each other. Received both; leave both out."
+            )
+        if self.school and self.task.lower() != "race":
+            raise InputError(f"--{self.school}_only needs --task=race. Received --task={self.task}.")
         if not self.label_separator:
             raise InputError("--label_separator must not be empty. Received ''.")
         for role, flag in (("train", "do_train"), ("dev", "do_eval"), ("test", "do_predict")):
@@ -178,7 +201,11 @@ class FinetuningSettings:
             "max_seq_length",
             "doc_stride",
             "max_query_length",
+            "max_qa_length",
             "max_answer_length",
+            "n_best_size",
+            "start_n_top",
+            "end_n_top",
             "eval_batch_size",
             "save_checkpoints_steps",
             "log_steps",
@@ -202,6 +229,8 @@ FIXED = (
     "task",
     "data_dir",
     "train_file",
+    "high_only",
+    "middle_only",
     "column_names",
     "label_separator",
     "init_checkpoint",
@@ -219,6 +248,9 @@ FIXED = (
     "resize_positions",
     "doc_stride",
     "max_query_length",
+    "max_qa_length",
+    "start_n_top",
+    "end_n_top",
     "class_weights",
     "freeze_encoder",
     "lora_rank",

@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 from sklearn.utils.class_weight import compute_class_weight
 
-from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor
+from albert_tf.finetuning.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
-from data_prep.tasks.examples import Example, Problems
+from data_prep.tasks.examples import ChoiceExample, Example, Problems
 from data_prep.tasks.feature_cache import (
     cached_features,
     cached_windows,
@@ -84,9 +84,21 @@ def read_split(
         (name, read_examples(task, source, name, problems, columns=settings.columns, labels=labels))
         for name in names
     ]
+    if settings.school:
+        read = [(name, _of_school(examples, settings.school, source)) for name, examples in read]
     if task.name == "mnli" and role == "test" and not file and _has_diagnostic_set(Path(source)):
         read.append(("test", read_examples(TASKS["ax"], source, "test", problems)))
     return read
+
+
+def _of_school(examples: Sequence[Example], school: str, source: str) -> list[Example]:
+    """RACE's questions from one kind of school."""
+    found: list[Example] = [one for one in examples if isinstance(one, ChoiceExample) and one.group == school]
+    if not found:
+        raise InputError(
+            f"--{school}_only needs passages from {school} schools. Received {source} without any."
+        )
+    return found
 
 
 def _has_diagnostic_set(folder: Path) -> bool:
@@ -132,10 +144,11 @@ def as_split(
         lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
         windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
         return Split(name, examples, window_features(windows), windows)
-    if task.kind == "multiple_choice":
-        key = [examples_hash(examples), tokenizer_hash(tokenizer), T]
+    if isinstance(preprocessor, ChoicePreprocessor):
+        longest = preprocessor.max_qa_length
+        key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
         features = cached_features(
-            cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T)
+            cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T, longest)
         )
         return Split(name, examples, features)
     if task.kind == "token_classification":

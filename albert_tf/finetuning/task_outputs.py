@@ -28,7 +28,7 @@ def main_metric_of(task: Task) -> str:
 
 
 def predictions_of(
-    task: Task, split: Split, rows: Rows, model: TaskModel, max_answer_length: int
+    task: Task, split: Split, rows: Rows, model: TaskModel, max_answer_length: int, n_best: int = 20
 ) -> Predictions:
     """The predictions for each example of a split.
 
@@ -38,11 +38,14 @@ def predictions_of(
       rows: its outputs for each of the split's features, from `by_row`.
       model: the model, for its labels and thresholds.
       max_answer_length: for question answering, in tokens.
+      n_best: for question answering, the number of answers to each question.
     """
     examples: Sequence[Any] = split.examples
     labels = model.labels
     if task.kind == "question_answering":
-        return predict_answers(examples, split.windows, rows, max_answer_length=max_answer_length)
+        return predict_answers(
+            examples, split.windows, rows, n_best=n_best, max_answer_length=max_answer_length
+        )
     ids = tuple(example.id for example in examples)
     outputs = [np.asarray(row["output"], np.float64) for row in rows]
     if task.kind == "regression":

@@ -1,4 +1,4 @@
-"""RACE: a folder of passages for each split and school, one JSON object in each file."""
+"""RACE: a folder of passages for each split and school, one JSON object in each file or each line of all.txt."""
 
 import re
 from collections.abc import Iterator
@@ -12,14 +12,15 @@ from data_prep.tasks.tables import parse_json, read_unpacked
 
 GROUPS = ("middle", "high")
 _LETTERS = "ABCD"
+_ALL = "all.txt"  # one JSON object on each line, as google-research/albert reads them
 
 
 def read_race(path: Path, split: Split) -> list[ChoiceExample]:
     """The questions of a split, middle school first, passages in the order of their numbers.
 
     Args:
-      path: the folder RACE of the download, with train/middle/*.txt and so on; the folder of one split or of
-        one school; or one file.
+      path: the folder RACE of the download, with train/middle/*.txt or train/middle/all.txt and so on; the folder
+        of one split or of one school; or one file.
       split: "train", "dev" or "test".
 
     Returns:
@@ -51,7 +52,8 @@ def _passages(path: Path, split: str) -> Iterator[tuple[str, Path]]:
         if not folders and base.is_dir() and any(base.glob("*.txt")):
             folders = [(_group_of(base / "any"), base)]
         for group, folder in folders:
-            for file in sorted(folder.glob("*.txt"), key=_number):
+            alone = folder / _ALL  # beside it, each passage would be read twice
+            for file in [alone] if alone.exists() else sorted(folder.glob("*.txt"), key=_number):
                 yield group, file
         if folders:
             return
@@ -68,14 +70,21 @@ def _number(file: Path) -> tuple[int, str]:
 
 def _questions(file: Path, group: str, split: Split) -> Iterator[ChoiceExample]:
     try:
-        passage = parse_json(read_unpacked(file))
+        text = read_unpacked(file)
     except InputError as error:
         split.problems.add("passage that cannot be read", str(file), str(error))
         return
-    except ValueError as error:
-        split.problems.add("passage that is not JSON", str(file), str(error))
-        return
-    yield from passage_questions(passage, group, split, str(file), f"{group}{file.name}")
+    passages = {str(file): (f"{group}{file.name}", text)}
+    if file.name == _ALL:
+        lines = enumerate(text.split("\n"), start=1)
+        passages = {f"{file}:{number}": (f"{group}{number}", line) for number, line in lines if line.strip()}
+    for source, (identity, content) in passages.items():
+        try:
+            passage = parse_json(content)
+        except ValueError as error:
+            split.problems.add("passage that is not JSON", source, str(error))
+            continue
+        yield from passage_questions(passage, group, split, source, identity)
 
 
 def passage_questions(

@@ -29,6 +29,8 @@ def saved(name, model_file, folder):
     if name == "span or none":  # finds no answers with these weights, some with their opposite
         kernel = model.span.answerable_output.kernel
         kernel.assign(-kernel)
+    if name == "choice":
+        model.preprocessor.max_qa_length = 12  # shorter than some questions
     file = folder / f"{name}.keras"
     model.save(file)
     return model, file

@@ -40,13 +40,13 @@ def answerable_logit(hidden, p_mask, weights):
     return values @ weights["answerable_output/kernel"][:, 0]
 
 
-def search(hidden, p_mask, weights, beam):
+def search(hidden, p_mask, weights, beam, end_beam):
     """The best starts, with the best ends of each: [(start, log probability, [(end, log probability)])]."""
     starts = log_softmax(start_logits(hidden, p_mask, weights))
     found = []
     for start in np.argsort(-starts, kind="stable")[:beam]:
         ends = log_softmax(end_logits(hidden, start, p_mask, weights))
-        best = np.argsort(-ends, kind="stable")[:beam]
+        best = np.argsort(-ends, kind="stable")[:end_beam]
         found.append((start, starts[start], [(end, ends[end]) for end in best]))
     return found
 

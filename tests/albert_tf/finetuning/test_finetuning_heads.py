@@ -80,14 +80,16 @@ def test_given_starts(tiny_config, seeds, tokens, training):
             np.testing.assert_allclose(outputs[name][row], array, atol=2e-5, err_msg=name)
 
 
-def test_beam_equals_a_search_over_single_starts(tiny_config, seeds, tokens):
-    head, weights = built(ConditionalSpanHead(tiny_config, seeds, beam=K))
+@pytest.mark.parametrize("ends", [None, 2])
+def test_beam_equals_a_search_over_single_starts(tiny_config, seeds, tokens, ends):
+    head, weights = built(ConditionalSpanHead(tiny_config, seeds, beam=K, end_beam=ends))
+    J = ends or K
     hidden, cannot_answer = tokens
     outputs = {name: np.asarray(array) for name, array in head(hidden, cannot_answer, search=True).items()}
     assert "start_logits" not in outputs
-    assert outputs["end_top_log_probs"].shape == outputs["end_top_index"].shape == (B, K * K)
+    assert outputs["end_top_log_probs"].shape == outputs["end_top_index"].shape == (B, K * J)
     for row in range(B):
-        found = reference.search(hidden[row].astype("float64"), cannot_answer[row], weights, K)
+        found = reference.search(hidden[row].astype("float64"), cannot_answer[row], weights, K, J)
         assert outputs["start_top_index"][row].tolist() == [start for start, _, _ in found]
         np.testing.assert_allclose(outputs["start_top_log_probs"][row], [p for _, p, _ in found], atol=2e-5)
         ends = [end for _, _, ends in found for end in ends]

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
+from albert_tf.evaluation.run_predictions import read_n_best
 from albert_tf.finetuning import TextClassifier, load_adapters
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.finetuning.trainer import best_evaluation
@@ -332,18 +333,31 @@ KINDS = {
 }
 
 
+OF_ONE_KIND = {
+    "squad2.0": {"n_best_size": 3, "start_n_top": 4, "end_n_top": 2},
+    "multiple-choice": {"max_qa_length": 9},
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
     if kind == "token-classification":
         pytest.importorskip("seqeval", reason="needs the extra seqeval")
     metrics, file = KINDS[kind]
-    assert cli.main(finetuning_files.flags(tmp_path / "run", kind, do_predict=True)) == 0
+    flags = OF_ONE_KIND.get(kind, {})
+    assert cli.main(finetuning_files.flags(tmp_path / "run", kind, do_predict=True, **flags)) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert metrics <= set(results["dev"])
     assert 0 < results["dev"]["loss"]["median"] < 100
     run = tmp_path / "run" / "seed_0"
     assert {f"dev_{file}", f"test_{file}"} <= {path.name for path in run.iterdir()}
+    model = SeedFolder(run).load_model()
+    if kind == "squad2.0":
+        assert (model.span.beam, model.span.end_beam) == (4, 2)
+        assert max(map(len, read_n_best(run, "dev").n_best.values())) <= 3
+    if kind == "multiple-choice":
+        assert model.preprocessor.max_qa_length == 9
 
 
 def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, monkeypatch):
@@ -411,6 +425,9 @@ def refused(capfd, arguments) -> str:
         ({"column_names": "texts=review"}, "--column_names must be a list of COLUMN=NAME"),
         ({"column_names": "text_a=review"}, "has no 'review'"),
         ({"label_separator": ""}, "--label_separator must not be empty"),
+        ({"high_only": True}, "--high_only needs --task=race. Received --task=classification."),
+        ({"high_only": True, "middle_only": True}, "--high_only and --middle_only exclude each other"),
+        ({"start_n_top": 0}, "--start_n_top must be at least 1. Received 0."),
         (
             {"class_weights": "lighter:2"},
             "--class_weights must be balanced or LABEL:WEIGHT,..., with weights of at least 0 and the labels "

@@ -1,5 +1,6 @@
 """The splits and classes of a run, and their batches."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,27 @@ def test_a_file_replaces_the_folder(glue):
     )
     ((name, (example,)),) = read_split(find_task("mnli"), settings, "test", Problems())
     assert (name, example.text_a) == ("test", "test_matched")
+
+
+def test_one_kind_of_school(tmp_path):
+    for school in ("middle", "high"):
+        folder = tmp_path / "dev" / school
+        folder.mkdir(parents=True)
+        passage = {"article": "a", "questions": ["b"], "options": [["c", "d", "e", "f"]], "answers": ["A"]}
+        (folder / "1.txt").write_text(json.dumps(passage))
+    for flags, expected in (
+        ({}, ["middle", "high"]),
+        ({"high_only": True}, ["high"]),
+        ({"middle_only": True}, ["middle"]),
+    ):
+        settings = FinetuningSettings("race", "run", str(tmp_path), do_eval=True, **flags)
+        ((_, examples),) = read_split(find_task("race"), settings, "dev", Problems())
+        assert [example.group for example in examples] == expected
+    settings = FinetuningSettings(
+        "race", "run", str(tmp_path / "dev" / "middle"), do_eval=True, high_only=True
+    )
+    with pytest.raises(InputError, match="--high_only needs passages from high schools. Received .* without"):
+        read_split(find_task("race"), settings, "dev", Problems())
 
 
 def test_classes():

@@ -57,6 +57,23 @@ def test_both_schools_in_the_order_of_their_passages(tmp_path):
     assert read(tmp_path / "RACE" / "dev" / "high" / "7.txt", "dev")[0] == examples[4:]
 
 
+def test_all_passages_of_a_school_in_one_file(tmp_path):
+    """As the original reads them; the single files beside it are the same passages."""
+    for group, number in (("high", 7), ("middle", 10), ("middle", 9)):
+        write(tmp_path / "single", "dev", group, number, passage(number, group))
+    expected, _ = read(tmp_path / "single", "dev")
+    write(tmp_path / "all", "dev", "middle", "all", "".join(json.dumps(passage(i)) + "\n" for i in (9, 10)))
+    write(tmp_path / "all", "dev", "high", "all", json.dumps(passage(7, "high")))
+    write(tmp_path / "all", "dev", "high", 7, passage(7, "high"))
+    examples, problems = read(tmp_path / "all", "dev")
+    assert examples == expected
+    assert problems.lines() == []
+    write(tmp_path / "all", "dev", "high", "all", "{\n" + json.dumps(passage(7, "high", id=None)))
+    examples, problems = read(tmp_path / "all" / "dev" / "high", "dev")
+    assert [example.id for example in examples] == ["high2-0", "high2-1"]
+    assert "all.txt:1" in problems.lines()[0]
+
+
 def test_test_sets_may_lack_answers(tmp_path):
     content = passage(1)
     del content["answers"]
