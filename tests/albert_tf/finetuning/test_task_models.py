@@ -248,15 +248,23 @@ def test_a_loss_given_to_compile():
     assert accuracy == np.mean(np.asarray(model(batch)).argmax(-1) == labels)
 
 
+@pytest.fixture(scope="module")
+def trained(model_file) -> dict[str, tuple]:
+    """Of every case a model after six steps with AdamW and a schedule, their losses and its outputs."""
+    found = {}
+    for name, case in CASES.items():
+        model = case.build(model_file, dropout=0.0)
+        model.compile(AdamW(WarmupPolynomialDecay(0.002, 20, 2), global_clipnorm=1.0))
+        history = model.fit(case.x, case.y, batch_size=2 * N, epochs=6, verbose=0).history
+        found[name] = model, history["loss"], outputs(model, case.x)
+    return found
+
+
 @pytest.mark.slow
 @PARAMETERS
-def test_learns_from_strings_and_predicts_in_order(name, model_file):
-    case = CASES[name]
-    model = case.build(model_file, dropout=0.0)
-    model.compile(AdamW(0.002, global_clipnorm=1.0))
-    history = model.fit(case.x, case.y, batch_size=2 * N, epochs=6, verbose=0).history
-    assert history["loss"][-1] < history["loss"][0]
-    whole = outputs(model, case.x)
+def test_learns_from_strings_and_predicts_in_order(name, trained):
+    case, (model, losses, whole) = CASES[name], trained[name]
+    assert losses[-1] < losses[0]
     if name.startswith("span"):  # a row a window
         return
     columns = case.x if isinstance(case.x, tuple) else (case.x,)
@@ -277,18 +285,12 @@ def test_get_config_round_trip(name, model_file):
 
 
 @pytest.mark.slow
-def test_saved_models_predict_the_same_in_another_process(model_file, tmp_path):
+def test_saved_models_predict_the_same_in_another_process(trained, tmp_path):
     """From strings, to the bit, after training with AdamW and a schedule, which are also restored."""
-    expected = {}
-    for name, case in CASES.items():
-        model = case.build(model_file)
-        schedule = WarmupPolynomialDecay(0.01, 20, 2)
-        model.compile(AdamW(schedule, global_clipnorm=1.0))
-        model.fit(case.x, case.y, batch_size=8, verbose=0)
+    for name, (model, _, _) in trained.items():
         model.save(tmp_path / f"{name}.keras")
-        expected[name] = outputs(model, case.x)
     run_python("-m", "tests.albert_tf.finetuning.task_models", "predict", tmp_path)
-    for name, arrays in expected.items():
+    for name, (_, _, arrays) in trained.items():
         found = np.load(tmp_path / f"{name}.npz")
         for one, other in zip(arrays, found.values(), strict=True):
             np.testing.assert_array_equal(one, other)

@@ -154,29 +154,25 @@ def test_unknown_values_of_the_flag_are_refused(capfd):
     assert 'Choose from: "activations", "layers"' in capfd.readouterr().err
 
 
-GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
-
-
 @pytest.mark.parametrize(
-    ("changes", "remat", "jit_compile"),
+    ("changes", "levels", "jit_compile"),
     [
-        pytest.param({}, False, False, id="all"),
-        pytest.param({}, "layers", False, id="all-layers"),
-        pytest.param({}, "activations", False, id="all-activations"),
-        pytest.param(GROUPS, False, False, id="groups"),
-        pytest.param({}, "layers", True, id="all-layers-jit", marks=[pytest.mark.slow, pytest.mark.xla]),
+        pytest.param({}, (False, *LEVELS), False, id="all"),
+        pytest.param(GROUPS, (False,), False, id="groups"),
+        # XLA takes long to compile; of three layers, the first two are the loop.
         pytest.param(
-            {}, "activations", True, id="all-activations-jit", marks=[pytest.mark.slow, pytest.mark.xla]
+            {"num_hidden_layers": 3}, LEVELS, True, id="jit", marks=[pytest.mark.slow, pytest.mark.xla]
         ),
     ],
 )
-def test_a_loop_keeps_the_gradients_with_dropout(tiny_config, changes, remat, jit_compile):
-    config = with_dropout(tiny_config, num_hidden_layers=5, **changes)
+def test_a_loop_keeps_the_gradients_with_dropout(tiny_config, changes, levels, jit_compile):
+    config = with_dropout(tiny_config, **{"num_hidden_layers": 5, **changes})
     one_by_one = gradients(config, jit_compile=jit_compile)
-    looped = gradients(config, jit_compile=jit_compile, scan_layers=True, remat=remat)
     assert max(np.abs(array).max() for array in one_by_one) > 0.01
-    for one, other in zip(one_by_one, looped, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
+    for remat in levels:
+        looped = gradients(config, jit_compile=jit_compile, scan_layers=True, remat=remat)
+        for one, other in zip(one_by_one, looped, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6, rtol=0, err_msg=str(remat))
 
 
 def test_only_equal_layers_form_a_loop(tiny_config):

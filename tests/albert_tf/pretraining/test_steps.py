@@ -38,25 +38,17 @@ ON_REPLICAS = {
     "loop": LOOP,
     "masks": {"accumulation_steps": 4, **SAME_EXAMPLE},
     **{f"remat-{remat}": {**WITH_DROPOUT, "remat": remat} for remat in (False, "activations", "layers")},
-    "all": ALL,
     "formulas": FORMULAS,
     "loop-all": {**LOOP, **ALL},
 }
-WORKERS_TOO = ("plain", "loop", "all", "formulas", "loop-all")
-# tensorflow-tpu cannot compile for CPUs.
-EVERY_OPTION_ON_REPLICAS = pytest.mark.parametrize(
-    "name",
-    [
-        "plain",
-        "loop",
-        *(pytest.param(name, marks=pytest.mark.xla) for name in ("all", "formulas", "loop-all")),
-    ],
-)
+COMPILED = ("formulas", "loop-all")  # tensorflow-tpu cannot compile for CPUs
+WORKERS_TOO = ("plain", *COMPILED)
+COMPILED_ON_REPLICAS = [pytest.param(name, marks=pytest.mark.xla) for name in COMPILED]
 
 
 def options_here() -> dict[str, dict]:
     """The options that this TensorFlow can compute."""
-    compiled = () if compiles_for_cpus() else ("all", "formulas", "loop-all")
+    compiled = () if compiles_for_cpus() else COMPILED
     return {name: options for name, options in ON_REPLICAS.items() if name not in compiled}
 
 
@@ -86,7 +78,7 @@ def test_it_learns(one):
 
 @pytest.mark.parametrize(
     "accumulation_steps",
-    [pytest.param(2, marks=pytest.mark.slow), 4, pytest.param(8, marks=pytest.mark.slow)],
+    [2, pytest.param(B, marks=pytest.mark.slow)],
 )
 def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
     assert_same(train(tf.distribute.get_strategy(), accumulation_steps=accumulation_steps), one)
@@ -107,9 +99,7 @@ def test_parallel_parts_equal_the_batch(one, options):
 
 @pytest.mark.slow
 @pytest.mark.xla
-@pytest.mark.parametrize(
-    "options", [{"jit_compile": True}, {"jit_compile": True, "accumulation_steps": 4}, ALL, ACTIVATIONS]
-)
+@pytest.mark.parametrize("options", [{"jit_compile": True}, ALL, ACTIVATIONS])
 def test_compiled_equals_uncompiled(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
@@ -118,7 +108,7 @@ def test_compiled_equals_uncompiled(one, options):
 def test_micro_batches_of_a_model_of_full_width():
     """Its gradients are long sums of large arrays, which TensorFlow's memory optimizer gets wrong in two loops."""
     shape = {"embedding_size": 128, "hidden_size": 768, "intermediate_size": 3072}
-    shape |= {"num_attention_heads": 12, "num_hidden_layers": 12}
+    shape |= {"num_attention_heads": 12, **FOUR_LAYERS}
     options = {"shape": shape, "steps": 2}
     whole = train(tf.distribute.get_strategy(), **options)
     parts = train(tf.distribute.get_strategy(), accumulation_steps=2, **options)
@@ -153,19 +143,19 @@ def test_compiled_formulas_equal_uncompiled_ones(one, options):
 
 
 @pytest.mark.slow
-@EVERY_OPTION_ON_REPLICAS
+@pytest.mark.parametrize("name", ["plain", "loop", *COMPILED_ON_REPLICAS])
 def test_two_mirrored_devices_equal_one(one, four_layers, on_two_devices, name):
     assert_same(on_two_devices[name], four_layers if "loop" in name else one)
 
 
 @pytest.mark.slow
-@EVERY_OPTION_ON_REPLICAS
+@pytest.mark.parametrize("name", ["plain", *COMPILED_ON_REPLICAS])
 def test_two_workers_equal_one(one, four_layers, on_two_workers, name):
     for worker in on_two_workers:
         assert_same(worker[name], four_layers if "loop" in name else one)
 
 
-LOOPED = (ALL, ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})
+LOOPED = (ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})  # ALL: on two devices, above
 
 
 @pytest.fixture(scope="module")
