@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import shutil
+import tarfile
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -247,6 +248,28 @@ def test_the_folder_above_says_nothing_of_a_model(sources, data, tmp_path):
     found = read_finetuned(tmp_path / "run" / "hf")
     evaluation = task_evaluation(str(data("text")), found.model, found)
     assert (evaluation.metric, evaluation.counted) == ("accuracy", f"{N} examples")
+
+
+def test_addresses_and_archives(sources, tmp_path, monkeypatch, capfd):
+    """Also of our own runs, whose settings then come along."""
+    monkeypatch.setattr(
+        "albert_tf.pretrained.sources.download", lambda address: sources("text", "huggingface")
+    )
+    lines = b"the captain\n"
+    (found,) = answers(capfd, monkeypatch, lines, "--model_dir=hf://me/texts")
+    (expected,) = answers(capfd, monkeypatch, lines, f"--model_dir={sources('text')}")
+    assert_same(expected, found)
+    shutil.copytree(sources("text"), tmp_path / "run")
+    settings = {"task": "classification", "column_names": "text_a=review"}
+    (tmp_path / "run" / "settings.json").write_text(json.dumps(settings))
+    with tarfile.open(tmp_path / "run.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "run", "run")
+    read = read_finetuned(tmp_path / "run.tar.gz")
+    assert (read.task.name, read.columns.text_a) == ("classification", "review")
+    (tmp_path / "run" / "model.keras").write_bytes(b"PK")
+    with tarfile.open(tmp_path / "damaged.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "run", "run")
+    assert f"{tmp_path}/damaged.tar.gz" in refused(capfd, "predict", f"--model_dir={tmp_path}/damaged.tar.gz")
 
 
 def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
