@@ -19,7 +19,17 @@ class AlbertModel(keras.Model):
     input_rank = 2
 
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):  # noqa: A002
-        """Keras' `export`; by default the inputs are int32 arrays of any size, named as in `input_names`."""
+        """Keras' `export`; by default the inputs are int32 arrays of any size, named as in `input_names`.
+
+        Raises:
+          ValueError: the format is "onnx" and the model uses the erf form of gelu.
+        """
+        encoder: Any = getattr(self, "encoder", self)
+        if format == "onnx" and encoder.config.hidden_act == "gelu_erf":
+            raise ValueError(
+                "Keras writes ONNX files of the erf form of gelu that no runtime loads. Use `albert export "
+                "--format=onnx`, which converts it."
+            )
         if input_signature is None:
             shape = (None,) * self.input_rank
             input_signature = [

@@ -1,11 +1,13 @@
 """What Keras' `compile` and `fit` offer works for task models; docs/finetune.md lists it."""
 
+import dataclasses
 import warnings
 
 import keras
 import numpy as np
 import pytest
 
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG
 from tests.data_prep.conftest import model_file, story
@@ -124,6 +126,13 @@ def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
     for rows in (slice(None), slice(0, 2)):
         batch = {name: array[rows, :9] for name, array in inputs.items()}
         np.testing.assert_allclose(session.run(None, batch)[0], model(batch), atol=1e-5)
+
+
+def test_onnx_of_the_erf_form_of_gelu_is_refused(tmp_path):
+    encoder = AlbertEncoder(dataclasses.replace(CONFIG, hidden_act="gelu_erf"))
+    with pytest.raises(ValueError, match="Use `albert export --format=onnx`"):
+        encoder.export(tmp_path / "model.onnx", format="onnx")
+    assert not (tmp_path / "model.onnx").exists()
 
 
 @pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
