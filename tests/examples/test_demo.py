@@ -1,23 +1,14 @@
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.data_prep.conftest import write_story
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import run_together
 
 
 def demo(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "examples.demo", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    (result,) = run_together([["-m", "examples.demo", *arguments]], [{}], timeout=500)
+    return result
 
 
 @pytest.mark.slow
