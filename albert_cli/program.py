@@ -1,7 +1,6 @@
 """A command line as a program: the style of its flags, and an exit status for each way that it can end."""
 
 import contextlib
-import difflib
 import signal
 import sys
 import threading
@@ -14,6 +13,7 @@ import cyclopts
 from cyclopts import App, Parameter
 from rich.console import Console
 
+from albert_cli.mistakes import describe_mistake
 from data_prep.errors import InputError, Preempted, system_fault
 from data_prep.files import check_local
 
@@ -34,6 +34,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
       The exit status: 2 for the user's mistakes and the system's faults, reported in one line; 130 for Ctrl-C; 143
       for SIGTERM, at which commands remove what they have not finished.
     """
+    words = sys.argv[1:] if arguments is None else arguments
     console = Console(stderr=True)
 
     def report(line: str, style: str) -> None:
@@ -41,10 +42,10 @@ def run(program: App, arguments: list[str] | None = None) -> int:
 
     try:
         with _sigterm_raises():
-            _check_local(sys.argv[1:] if arguments is None else arguments)
+            _check_local(words)
             program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
-        report(_message(error), "bold red")
+        report(describe_mistake(error, words, FLAGS), "bold red")
         return 2
     except KeyboardInterrupt:
         report("interrupted", "bold red")
@@ -120,19 +121,3 @@ def _check_local(arguments: list[str]) -> None:
         value = word.partition("=")[2] if word.startswith("--") else word
         if "://" in value and not value.startswith(_ADDRESSES):
             check_local(value)
-
-
-def _message(error: Exception) -> str:
-    """The message of an error; of a misspelled flag and missing ones, the misspelled flag is reported."""
-    if isinstance(error, cyclopts.MissingArgumentError) and error.app and error.command_chain is not None:
-        known = [
-            name
-            for argument in error.app.assemble_argument_collection(default_parameter=FLAGS)
-            for name in argument.names
-        ]
-        for token in error.unused_tokens or ():
-            flag = token.split("=")[0]
-            if flag.startswith("--") and flag not in known:
-                (nearest,) = difflib.get_close_matches(flag, known, n=1, cutoff=0.0)
-                return f"Unknown option: {flag}. Did you mean {nearest}?"
-    return str(error)
