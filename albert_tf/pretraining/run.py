@@ -330,5 +330,9 @@ def make_model(
 def make_schedule(settings: ResolvedPretrainingSettings) -> WarmupPolynomialDecay:
     """The learning rate over the run."""
     return WarmupPolynomialDecay(
-        settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps, settings.poly_power
+        settings.learning_rate,
+        settings.num_train_steps,
+        settings.num_warmup_steps,
+        settings.poly_power,
+        settings.start_warmup_step,
     )

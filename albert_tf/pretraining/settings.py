@@ -43,6 +43,7 @@ class PretrainingSettings:
       poly_power: power of the polynomial decay.
       num_train_steps: steps of the whole run. Default: the paper's 125,000.
       num_warmup_steps: steps of linear warm-up.
+      start_warmup_step: the step at which the warm-up begins, for a run that continues with another rate.
       save_checkpoints_steps: steps between checkpoints.
       keep_checkpoint_max: number of checkpoints to keep.
       max_eval_steps: maximum number of batches per evaluation.
@@ -94,6 +95,7 @@ class PretrainingSettings:
     poly_power: float = 1.0
     num_train_steps: int | None = None
     num_warmup_steps: int = 3125
+    start_warmup_step: int = 0
     save_checkpoints_steps: int = 5000
     keep_checkpoint_max: int = 5
     max_eval_steps: int = 100
@@ -124,7 +126,7 @@ class PretrainingSettings:
                 "held-out documents with `albert prepare` and name them."
             )
         check_at_least(1, self, *_AT_LEAST_ONE)
-        check_at_least(0, self, "num_warmup_steps", "max_rollbacks")
+        check_at_least(0, self, "num_warmup_steps", "start_warmup_step", "max_rollbacks")
         for name in ("learning_rate", "poly_power"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):

@@ -223,7 +223,7 @@ CASES = {**LAYERS, **MODELS}
 OPTIMIZERS = {
     kind.__name__: partial(
         kind,
-        WarmupPolynomialDecay(0.5, 10, 2),
+        WarmupPolynomialDecay(0.5, 10, 2, 1.5, 1),
         beta_1=0.8,
         beta_2=0.99,
         epsilon=1e-5,

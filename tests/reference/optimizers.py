@@ -33,8 +33,8 @@ class ReferenceOptimizer:
         self.steps += 1
 
 
-def learning_rate(step, peak, num_train_steps, num_warmup_steps, power=1.0):
-    """The original's schedule."""
-    if step < num_warmup_steps:
-        return peak * step / num_warmup_steps
+def learning_rate(step, peak, num_train_steps, num_warmup_steps, power=1.0, start_warmup_step=0):
+    """The original's schedule, which is negative before a late warm-up; here it is the decay."""
+    if start_warmup_step <= step < start_warmup_step + num_warmup_steps:
+        return peak * (step - start_warmup_step) / num_warmup_steps
     return peak * (1 - min(step, num_train_steps) / num_train_steps) ** power

@@ -63,11 +63,13 @@ def test_bias_and_layer_norm_are_not_decayed(optimizer):
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
-def test_schedule_equals_the_oracle(power):
-    schedule = WarmupPolynomialDecay(0.00176, 100, 10, power)
-    for step in (0, 1, 9, 10, 11, 50, 99, 100, 150):
-        assert float(schedule(step)) == pytest.approx(learning_rate(step, 0.00176, 100, 10, power), abs=1e-9)
-    assert float(schedule(0)) == 0
+@pytest.mark.parametrize("start", [0, 40])
+def test_schedule_equals_the_oracle(power, start):
+    schedule = WarmupPolynomialDecay(0.00176, 100, 10, power, start)
+    for step in (0, 1, 9, 10, 11, 39, 40, 41, 49, 50, 99, 100, 150):
+        expected = learning_rate(step, 0.00176, 100, 10, power, start)
+        assert float(schedule(step)) == pytest.approx(expected, abs=1e-9)
+    assert float(schedule(start)) == 0
     assert float(schedule(100)) == 0
 
 
