@@ -42,7 +42,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "keep_checkpoint_max": f"leave it out: {_BEST_IS_KEPT}",
         "num_keep_checkpoint": f"leave it out: {_BEST_IS_KEPT}",
         "iterations_per_loop": "leave it out: the host takes part in every step",
-        "optimizer": "leave it out: AdamW is the optimizer of every recipe",
         "use_einsum": "leave it out: it changes nothing in what is computed",
         "export_dir": "use albert export",
         "threshold_to_export": "use albert export, once --do_eval shows that the model is good enough",

@@ -14,13 +14,26 @@ from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import distinct_layers
-from albert_tf.pretrained.loading import Pretrained
+from albert_tf.pretrained.loading import Pretrained, load_pretrained
+from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.training.positions import ResizePositions
 from albert_tf.training.weights import assign
 from data_prep.errors import InputError
 from data_prep.tasks.task import Task
 from data_prep.tokenizers.vocabulary import Vocabulary
+
+
+def read_initial_model(settings: FinetuningSettings) -> Pretrained:
+    """The model that training starts from: --init_checkpoint, or an untrained one of --albert_config_file."""
+    if settings.init_checkpoint:
+        return load_pretrained(
+            settings.init_checkpoint, config=settings.albert_config_file, seed=settings.seed
+        )
+    assert settings.albert_config_file, "FinetuningSettings requires one of them with do_train"
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    return Pretrained(AlbertPretrainer(config, seed=settings.seed), missing=OPTIONAL_PARTS, vocabulary=None)
 
 
 def choose_vocabulary(pretrained: Pretrained, settings: FinetuningSettings) -> Vocabulary:
@@ -33,7 +46,8 @@ def choose_vocabulary(pretrained: Pretrained, settings: FinetuningSettings) -> V
         return Vocabulary.read(settings.vocab_file, settings.do_lower_case)
     if pretrained.vocabulary is None:
         raise InputError(
-            f"A tokenizer needs the checkpoint's vocabulary, and {settings.init_checkpoint} comes without it. "
+            "A tokenizer needs a vocabulary, and "
+            f"{settings.init_checkpoint or settings.albert_config_file} comes without one. "
             "Name the SentencePiece model or the WordPiece vocab.txt with --vocab_file."
         )
     return pretrained.vocabulary
@@ -60,8 +74,8 @@ def make_preprocessor(
     pieces = preprocessor.tokenizer.vocab_size
     if pieces > config.vocab_size:
         raise InputError(
-            f"The vocabulary must be the checkpoint's own. Received one of {pieces:,} pieces, where the "
-            f"checkpoint has {config.vocab_size:,} embeddings; name another one with --vocab_file."
+            f"The vocabulary must be the model's own. Received one of {pieces:,} pieces, where the model has "
+            f"{config.vocab_size:,} embeddings; name another one with --vocab_file."
         )
     return preprocessor
 

@@ -11,7 +11,12 @@ from rich.console import Console
 
 from albert_tf.evaluation.classification_metrics import has_entities, import_seqeval
 from albert_tf.evaluation.run_predictions import keep_predictions
-from albert_tf.finetuning.construction import build_task_model, choose_vocabulary, make_preprocessor
+from albert_tf.finetuning.construction import (
+    build_task_model,
+    choose_vocabulary,
+    make_preprocessor,
+    read_initial_model,
+)
 from albert_tf.finetuning.inference import Inference, by_row, mean_loss
 from albert_tf.finetuning.preprocessor import Preprocessor
 from albert_tf.finetuning.recipes import choose_length, resolve
@@ -34,7 +39,6 @@ from albert_tf.finetuning.task_outputs import (
     with_best_thresholds,
 )
 from albert_tf.finetuning.trainer import Trainer
-from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import make_strategy
@@ -248,14 +252,11 @@ class FinetuningRun:
 
 
 class TrainingRun(FinetuningRun):
-    """A run that trains, starting from a pretrained checkpoint."""
+    """A run that trains, starting from a pretrained checkpoint or from scratch."""
 
     def prepare(self) -> None:
         task, settings = self.task, self.settings
-        assert settings.init_checkpoint, "FinetuningSettings requires it with do_train"
-        self.pretrained = load_pretrained(
-            settings.init_checkpoint, config=settings.albert_config_file, seed=settings.seed
-        )
+        self.pretrained = read_initial_model(settings)
         config = self.pretrained.config
         vocabulary = choose_vocabulary(self.pretrained, settings)
         length = choose_length(settings, task, config)

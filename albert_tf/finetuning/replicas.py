@@ -1,9 +1,9 @@
-"""What the replicas of a batch share: sums over all of them, and an optimizer that clips the summed gradient."""
+"""What the replicas of a batch share: sums over all of them, and optimizers that clip the summed gradient."""
 
 import keras
 import tensorflow as tf
 
-from albert_tf.optimizers import CLIP_NORM, AdamW
+from albert_tf.optimizers import CLIP_NORM, AdamW, Lamb
 
 
 def number_of_replicas() -> int:
@@ -52,3 +52,8 @@ class ClippedAdamW(AdamW):
         gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
         self.gradient_norm.update_state(norm)
         super().apply([gradient / count for gradient in gradients], variables)  # sums them again
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class ClippedLamb(ClippedAdamW, Lamb):
+    """The same with the update of `Lamb`."""

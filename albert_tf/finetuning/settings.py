@@ -29,7 +29,8 @@ class FinetuningSettings:
       label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
       init_checkpoint: the pretrained encoder: a run, a checkpoint, a name that `albert models` lists, or anything
         else that `albert convert` reads; also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
-      albert_config_file: the checkpoint's albert_config.json, if it does not lie beside a TF1 checkpoint.
+      albert_config_file: the checkpoint's albert_config.json, if it does not lie beside a TF1 checkpoint; without
+        --init_checkpoint, the model to train from scratch.
       vocab_file: the SentencePiece model or WordPiece vocab.txt, if the checkpoint comes without one.
       do_lower_case: --nodo_lower_case for a cased --vocab_file. Default: as the file beside it says, else true.
       do_train: train; with --do_eval keep the weights that are best on the dev set, otherwise the last ones.
@@ -39,7 +40,8 @@ class FinetuningSettings:
       seeds: number of runs, with consecutive seeds from --seed; a table shows their median, minimum and maximum.
       train_batch_size: examples per step, over all devices. Default of this flag and of the next ones, up to
         --max_seq_length: the task's recipe in the paper's Table 14.
-      learning_rate: the peak.
+      optimizer: adamw or lamb.
+      learning_rate: the peak. The recipes' are for adamw.
       num_train_steps: steps of the whole run.
       num_train_epochs: passes over the training data, instead of --num_train_steps.
       num_warmup_steps: steps of linear warm-up. Default: the same share of all steps as in the recipe.
@@ -98,6 +100,7 @@ class FinetuningSettings:
     seed: int = 0
     seeds: int = 1
     train_batch_size: int | None = None
+    optimizer: Literal["adamw", "lamb"] = "adamw"
     learning_rate: float | None = None
     num_train_steps: int | None = None
     num_train_epochs: float | None = None
@@ -149,10 +152,11 @@ class FinetuningSettings:
             raise InputError(
                 "At least one of --do_train, --do_eval and --do_predict must be given. Received none."
             )
-        if self.do_train and not self.init_checkpoint:
+        if self.do_train and not (self.init_checkpoint or self.albert_config_file):
             raise InputError(
                 "--do_train needs --init_checkpoint, the pretrained model to start from: a run's folder, a name "
-                "that `albert models` lists, or anything else that `albert convert` reads. Received none."
+                "that `albert models` lists, or anything else that `albert convert` reads; or to train from "
+                "scratch, --albert_config_file and --vocab_file. Received none."
             )
         self._check_data()
         self._check_numbers()
@@ -212,6 +216,11 @@ class FinetuningSettings:
             "early_stopping_patience",
             "num_devices",
         )
+        if self.do_train and self.optimizer == "lamb" and self.learning_rate is None:
+            raise InputError(
+                "--optimizer=lamb needs --learning_rate, since the recipes' rates are for adamw. Received none; "
+                "0.0003 to 0.0005 are usual for batches of 64."
+            )
         for name in ("learning_rate", "num_train_epochs"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
@@ -239,6 +248,7 @@ FIXED = (
     "do_lower_case",
     "seed",
     "train_batch_size",
+    "optimizer",
     "learning_rate",
     "num_train_steps",
     "num_warmup_steps",

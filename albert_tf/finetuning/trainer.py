@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.construction import rate_factors
 from albert_tf.finetuning.recipes import ResolvedSettings
-from albert_tf.finetuning.replicas import ClippedAdamW
+from albert_tf.finetuning.replicas import ClippedAdamW, ClippedLamb
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.optimizers import WarmupPolynomialDecay
@@ -56,7 +56,8 @@ class Trainer(keras.callbacks.Callback):
             settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
         )
         with model.distribute_strategy.scope():
-            self._optimizer = ClippedAdamW(
+            kind = {"adamw": ClippedAdamW, "lamb": ClippedLamb}[settings.optimizer]
+            self._optimizer = kind(
                 self._learning_rate,
                 rate_factors=rate_factors(model.encoder.config, settings.layer_decay),
                 use_ema=settings.ema_decay is not None,

@@ -4,22 +4,23 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.replicas import ClippedAdamW
+from albert_tf.finetuning.replicas import ClippedAdamW, ClippedLamb
 from tests.reference.optimizers import ReferenceOptimizer
 
 
+@pytest.mark.parametrize("kind", [ClippedAdamW, ClippedLamb])
 @pytest.mark.parametrize("scale", [0.01, 100.0])
-def test_gradients_are_clipped_to_global_norm_1(scale):
+def test_gradients_are_clipped_to_global_norm_1(scale, kind):
     rng = np.random.default_rng(0)
     values = {"kernel": rng.normal(size=(3, 4)), "bias": rng.normal(size=4)}
     gradients = {name: scale * rng.normal(size=value.shape) for name, value in values.items()}
     variables = [keras.Variable(value, name=name) for name, value in values.items()]
-    optimizer = ClippedAdamW(0.1)
+    optimizer = kind(0.1)
     optimizer.apply_gradients(zip(gradients.values(), variables, strict=True))
     norm = np.sqrt(sum(np.sum(gradient**2) for gradient in gradients.values()))
     assert (norm > 1) == (scale == 100.0)
     assert float(optimizer.gradient_norm.result()) == pytest.approx(norm, rel=1e-5)
-    reference = ReferenceOptimizer(values, lambda step: 0.1, trust_ratio=False)
+    reference = ReferenceOptimizer(values, lambda step: 0.1, trust_ratio=kind is ClippedLamb)
     reference.step({name: gradient / max(norm, 1.0) for name, gradient in gradients.items()})
     for variable, name in zip(variables, values, strict=True):
         np.testing.assert_allclose(variable.numpy(), reference.weights[name], rtol=1e-5)

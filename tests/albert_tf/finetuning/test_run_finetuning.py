@@ -138,7 +138,25 @@ def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_fil
     assert without_speed(tmp_path / "run" / "seed_1") != without_speed(finished / "seed_0")
 
 
-ADAPTED = {"lora_rank": 2, "layer_decay": 0.5, "ema_decay": 0.75, "class_weights": "balanced"}
+def test_training_from_scratch(finetuning_files, tmp_path, capfd):
+    flags = {"init_checkpoint": None, "albert_config_file": tmp_path / "albert_config.json"}
+    CONFIG.to_json_file(tmp_path / "albert_config.json")
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 2
+    assert "albert_config.json comes without one. Name the SentencePiece model" in capfd.readouterr().err
+    (flags["vocab_file"],) = finetuning_files.checkpoint.glob("*.model")
+    steps = {"num_train_steps": 2, "num_warmup_steps": 0, "save_checkpoints_steps": 2}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags, **steps)) == 0
+    model = SeedFolder.of(tmp_path / "run", 0).load_model()
+    assert model.encoder.config.hidden_size == CONFIG.hidden_size
+
+
+ADAPTED = {
+    "optimizer": "lamb",
+    "lora_rank": 2,
+    "layer_decay": 0.5,
+    "ema_decay": 0.75,
+    "class_weights": "balanced",
+}
 
 
 @pytest.mark.parametrize("flags", [{}, ADAPTED], ids=["plain", "adapted"])
@@ -412,6 +430,7 @@ def refused(capfd, arguments) -> str:
         ({"task": "ax"}, "--task=ax has no training data: train on mnli"),
         ({"do_train": None, "do_eval": None}, "At least one of --do_train, --do_eval and --do_predict"),
         ({"init_checkpoint": None}, "--do_train needs --init_checkpoint"),
+        ({"optimizer": "lamb", "learning_rate": None}, "--optimizer=lamb needs --learning_rate"),
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
         ({"train_file": None}, "--do_train needs data: --data_dir, the task's folder, or --train_file"),
         ({"train_file": "nothing.csv"}, "There is no file or folder nothing.csv"),
