@@ -141,8 +141,8 @@ def resolve(
         "num_warmup_steps": recipe.warmup(steps),
         "dropout": recipe.dropout,
         "classifier_dropout": recipe.classifier_dropout,
-        "save_checkpoints_steps": max(1, min(_MOST_STEPS_BETWEEN_EVALUATIONS, steps // _EVALUATIONS)),
-        "log_steps": max(1, min(_MOST_STEPS_BETWEEN_LOGGED_STEPS, steps // _LOGGED_STEPS)),
+        "save_checkpoints_steps": min(_MOST_STEPS_BETWEEN_EVALUATIONS, -(-steps // _EVALUATIONS)),
+        "log_steps": min(_MOST_STEPS_BETWEEN_LOGGED_STEPS, -(-steps // _LOGGED_STEPS)),
     }
     given = {name: value for name, value in dataclasses.asdict(settings).items() if value is not None}
     resolved = {**defaults, **given, "num_train_epochs": None, "max_seq_length": max_seq_length}

@@ -22,6 +22,7 @@ from albert_tf.training.weights import by_position
 from data_prep.errors import InputError
 
 _KEPT = 2  # checkpoints: the newest, and one before it in case its files are damaged
+_SECONDS_BETWEEN_LINES = 30  # of training steps, where there is no terminal
 
 
 class Trainer(keras.callbacks.Callback):
@@ -68,7 +69,7 @@ class Trainer(keras.callbacks.Callback):
         self._checkpoints = RunCheckpoints(
             folder.path, model, self._optimizer, keep=_KEPT, content=by_position
         )
-        self.step = self._logged = self._checkpoints.restore_latest()
+        self.step = self._checkpoints.restore_latest()
         self._session = RunSession(
             folder.path,
             RunLog(folder.path, self.step),
@@ -111,12 +112,14 @@ class Trainer(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         """Starts the clock."""
-        self._began = time.monotonic()
+        self._began, self._timed_from = time.monotonic(), self.step
 
     def on_train_batch_end(self, batch, logs=None):
         """Counts a step, and does what is due after it."""
         settings = self._settings
         self.step += 1
+        if batch == 0:  # the first step took long, because TensorFlow traced it
+            self._began, self._timed_from = time.monotonic(), self.step
         self._session.progress.advance(self.step)
         stop = self._session.preemption.agreed()
         save = self._is_evaluation_due()
@@ -127,7 +130,7 @@ class Trainer(keras.callbacks.Callback):
         if save and not stop:
             self._evaluate_now()
         if save or stop:
-            self._began = time.monotonic()
+            self._began, self._timed_from = time.monotonic(), self.step
             self.model.stop_training = stop or self._is_over()
 
     def _is_evaluation_due(self) -> bool:
@@ -143,7 +146,7 @@ class Trainer(keras.callbacks.Callback):
 
     def _log_means(self, loss) -> None:
         """Logs the means since the last logged step."""
-        seconds, steps = time.monotonic() - self._began, self.step - self._logged
+        seconds, steps = time.monotonic() - self._began, self.step - self._timed_from
         loss = float(loss)
         if not math.isfinite(loss):
             raise InputError(
@@ -155,13 +158,15 @@ class Trainer(keras.callbacks.Callback):
             "loss": loss,
             "learning_rate": float(self._learning_rate(self.step - 1)),
             "gradient_norm": float(norm.result()),
-            "examples_per_second": steps * self._settings.train_batch_size / seconds,
         }
+        seconds_left = None
+        if steps:
+            values["examples_per_second"] = steps * self._settings.train_batch_size / seconds
+            seconds_left = (self._settings.num_train_steps - self.step) * seconds / steps
         norm.reset_state()
-        seconds_left = (self._settings.num_train_steps - self.step) * seconds / steps
         self._session.record_step(self.step, values, seconds_left)
         self.model.reset_metrics()
-        self._logged, self._began = self.step, time.monotonic()
+        self._began, self._timed_from = time.monotonic(), self.step
 
     def _evaluate_if_missed(self) -> None:
         """Evaluates the restored state if the run was killed between its checkpoint and its evaluation."""
@@ -201,10 +206,26 @@ class Trainer(keras.callbacks.Callback):
 
 
 class FinetuningProgress(TrainingProgress):
-    """The progress of fine-tuning, with the figures of one task."""
+    """The progress of fine-tuning, with the figures of one task.
+
+    Evaluations show how a run goes, so a file that holds the output gets few lines of training steps between them.
+    """
+
+    def __init__(self, num_train_steps: int, start_step: int):
+        super().__init__(num_train_steps, start_step)
+        self._last_line = time.monotonic()
+
+    def update(self, step: int, values: dict[str, float], seconds_left: float | None) -> None:
+        if self._console.is_terminal or time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES:
+            super().update(step, values, seconds_left)
+
+    def say(self, line: str) -> None:
+        self._last_line = time.monotonic()
+        super().say(line)
 
     def _figures(self, values: dict[str, float]) -> str:
-        return f"loss {values['loss']:.3f}  {values['examples_per_second']:,.1f} examples/s"
+        speed = values.get("examples_per_second")  # of the first step, none
+        return f"loss {values['loss']:.3f}" + (f"  {speed:,.1f} examples/s" if speed else "")
 
     def say_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         """Prints the figures of an evaluation."""

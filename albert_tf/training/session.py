@@ -78,14 +78,13 @@ class TrainingProgress:
         """Moves the bar."""
         self._bar.update(self._task, completed=step)
 
-    def update(self, step: int, values: dict[str, float], seconds_left: float) -> None:
-        """Shows the figures of a logged step."""
+    def update(self, step: int, values: dict[str, float], seconds_left: float | None) -> None:
+        """Shows the figures of a logged step; the time left is None while it cannot be known."""
         figures = self._figures(values)
         self._bar.update(self._task, completed=step, figures=figures)
         if not self._console.is_terminal:
-            self.say(
-                f"step {step:>{len(str(self._total))}}/{self._total}  {figures}  {_clock(seconds_left)} left"
-            )
+            left = "" if seconds_left is None else f"  {_clock(seconds_left)} left"
+            self.say(f"step {step:>{len(str(self._total))}}/{self._total}  {figures}{left}")
 
     def _figures(self, values: dict[str, float]) -> str:
         return (
@@ -130,7 +129,7 @@ class RunSession:
     progress: TrainingProgress
     preemption: Preemption
 
-    def record_step(self, step: int, values: dict[str, float], seconds_left: float) -> None:
+    def record_step(self, step: int, values: dict[str, float], seconds_left: float | None) -> None:
         """Logs and shows the figures of a training step."""
         self.log.write(step, values)
         self.progress.update(step, values, seconds_left)

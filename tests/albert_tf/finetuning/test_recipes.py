@@ -87,6 +87,7 @@ def test_epochs():
 def test_steps_between_evaluations_and_logged_steps():
     assert (resolved("rte").save_checkpoints_steps, resolved("rte").log_steps) == (40, 8)
     assert (resolved("qnli").save_checkpoints_steps, resolved("qnli").log_steps) == (1000, 100)
+    assert resolved("rte", num_train_steps=39).save_checkpoints_steps == 2  # 20 evaluations at most
     short = resolved("rte", num_train_steps=3)
     assert (short.save_checkpoints_steps, short.log_steps) == (1, 1)
 
