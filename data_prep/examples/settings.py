@@ -44,6 +44,7 @@ class PrepareSettings:
       sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
         another document (BERT); "none" makes single segments.
       random_seed: seed of all draws.
+      overwrite: replace files that were made with other settings.
       strict: text that looks like another input_format than the given one is an error, not a warning.
       do_lower_case: false for a cased vocabulary. Default: as the file beside it says, else true.
       workers: number of processes. Default: one per core. The output does not depend on it.
@@ -71,6 +72,7 @@ class PrepareSettings:
     masking: Literal["static", "dynamic"] = "static"
     sentence_objective: Literal["sop", "nsp", "none"] = "sop"
     random_seed: int = 12345
+    overwrite: bool = False
     strict: bool = False
     do_lower_case: bool | None = None
     workers: int | None = None
@@ -135,7 +137,7 @@ class PrepareSettings:
 
 
 # Who does the work; and the vocabulary's facts hold the normalization.
-_NOT_IN_THE_OUTPUT = ("strict", "workers", "runner", "pipeline_options", "do_lower_case")
+_NOT_IN_THE_OUTPUT = ("overwrite", "strict", "workers", "runner", "pipeline_options", "do_lower_case")
 
 
 def check_settings(settings: PrepareSettings) -> None:

@@ -45,7 +45,7 @@ from data_prep.prepare.beam_steps import (
     write_shard,
     write_slice,
 )
-from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, is_remote, layout_warning
+from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, check_replaced, is_remote, layout_warning
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.text.sources import COMPRESSIONS
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -72,6 +72,8 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
     vocabulary.tokenizer()  # a damaged file is an error now, not in the job
     folder = outputs[0].rpartition("/")[0]
+    if not is_remote(folder):
+        check_replaced(settings, Path(folder), [PurePosixPath(name).name for name in outputs])
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
     options = _options(settings)
     with (

@@ -35,7 +35,14 @@ from data_prep.examples.manifest import (
 from data_prep.examples.partners import PartnerPool, partner_pool
 from data_prep.examples.settings import PrepareSettings, check_settings, shard_names
 from data_prep.files import new_folder, write_text
-from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, layout_warning, no_examples, prose_refused
+from data_prep.prepare.outputs import (
+    RECORD_BYTES,
+    check_outputs,
+    check_replaced,
+    layout_warning,
+    no_examples,
+    prose_refused,
+)
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import unfinished_folder
@@ -80,6 +87,8 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     inputs = expand_files(settings.input_file)
     outputs = shard_names(settings.output_file, settings.num_shards)
     check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
+    if not _work_folder(settings.output_file).exists():  # an interrupted run may have written some
+        check_replaced(settings, outputs[0].parent, [path.name for path in outputs])
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
     with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, inputs, outputs, folder, tokenizer, show_progress)

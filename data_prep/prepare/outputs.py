@@ -1,7 +1,7 @@
 """What the local and the Beam runner share: the check of the output's names, a shard's row, errors."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import ExampleCounts, Shard
+from data_prep.examples.manifest import ExampleCounts, Shard, manifests_in
 from data_prep.examples.settings import PrepareSettings
 
 RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
@@ -76,6 +76,38 @@ def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file
     blocker = next((parent for parent in Path(outputs[0]).parents if parent.exists()), Path())
     if not is_remote(outputs[0]) and not blocker.is_dir():
         raise InputError(f"--output_file must lie in a folder. {blocker} is a file.")
+
+
+def check_replaced(settings: PrepareSettings, folder: Path, outputs: Iterable[str]) -> None:
+    """Checks that without --overwrite only files with the same settings are replaced.
+
+    Args:
+      settings: of the files that are about to be written.
+      folder: theirs.
+      outputs: their names in the folder.
+
+    Raises:
+      InputError: a file exists that was made with other settings, or by something else.
+    """
+    existing = {name for name in outputs if (folder / name).exists()}
+    if settings.overwrite or not existing:
+        return
+    new = settings.output_settings
+    for manifest in manifests_in(folder):
+        old, theirs = manifest.settings.output_settings, manifest.files & existing
+        changed = [f"--{name}={old[name]}, not {new[name]}" for name in new if old[name] != new[name]]
+        if theirs and changed:
+            raise InputError(
+                "Files with other settings are only replaced with --overwrite. Received "
+                f"{folder / min(theirs)}, made with {'; '.join(changed)}. Add --overwrite, or name another "
+                "--output_file."
+            )
+        existing -= theirs
+    if existing:
+        raise InputError(
+            "Files that are in no manifest are only replaced with --overwrite. Received "
+            f"{folder / min(existing)}. Add --overwrite, or name another --output_file."
+        )
 
 
 def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:

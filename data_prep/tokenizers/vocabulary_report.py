@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import sentencepiece
 from rich.table import Table
@@ -31,6 +32,7 @@ class VocabularyReport:
       pieces_per_word: pieces / words.
       characters_per_piece: characters / pieces; comparable between languages without spaces.
       unknown_characters: the most frequent ones and their counts.
+      settings: the flags that decided the vocabulary.
     """
 
     measured_on: str
@@ -45,6 +47,7 @@ class VocabularyReport:
     pieces_per_word: float
     characters_per_piece: float
     unknown_characters: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def measure_vocabulary(

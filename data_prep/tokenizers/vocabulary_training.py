@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -49,6 +50,7 @@ class VocabularySettings:
       eval_file: measure the vocabulary on this text. Without it, one sentence in a hundred is held out.
       max_eval_sentences: measure on a random sample of this many sentences.
       random_seed: seed of the samples.
+      overwrite: replace a vocabulary that was trained with other settings.
     """
 
     input_file: str
@@ -64,6 +66,7 @@ class VocabularySettings:
     eval_file: str | None = None
     max_eval_sentences: int = 10_000
     random_seed: int = 12345
+    overwrite: bool = False
 
     @property
     def normalization(self) -> Normalization:
@@ -91,6 +94,7 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
         raise InputError(f"A vocabulary needs text. Received {settings.input_file}, which has no letters.")
     model = _train(training, settings)
     report = measure_vocabulary(model, evaluation, settings.normalization, measured_on, len(training))
+    report = dataclasses.replace(report, settings=_trained_with(settings))
 
     model_file = Path(f"{settings.output_prefix}.model")
     with new_folder(model_file.parent), contextlib.ExitStack() as stack:
@@ -262,6 +266,31 @@ def _check(settings: VocabularySettings) -> None:
         if getattr(settings, name) < 1:
             raise InputError(f"`{name}` must be at least 1. Received {getattr(settings, name)}.")
     _check_output(settings.output_prefix)
+    _check_replaced(settings)
+
+
+def _trained_with(settings: VocabularySettings) -> dict[str, Any]:
+    """The flags that decide the vocabulary."""
+    others = ("output_prefix", "eval_file", "max_eval_sentences", "overwrite")
+    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in others}
+
+
+def _check_replaced(settings: VocabularySettings) -> None:
+    """Raises InputError if a vocabulary with other settings would be replaced without --overwrite."""
+    model_file = Path(f"{settings.output_prefix}.model")
+    if settings.overwrite or not model_file.exists():
+        return
+    old = read_report(model_file).settings if report_file(model_file).exists() else {}
+    changed = [
+        f"--{name}={old.get(name, 'unknown')}, not {value}"
+        for name, value in _trained_with(settings).items()
+        if old.get(name) != value
+    ]
+    if changed:
+        raise InputError(
+            "A vocabulary with other settings is only replaced with --overwrite. Received "
+            f"{model_file}, trained with {'; '.join(changed)}. Add --overwrite, or another --output_prefix."
+        )
 
 
 def _check_output(prefix: str) -> None:

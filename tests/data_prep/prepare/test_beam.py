@@ -117,7 +117,7 @@ def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
     before = contents(tmp_path / "out")
     (tmp_path / "lonely.txt").write_text("Only one sentence.\n", encoding="utf-8")
     with pytest.raises(InputError, match="at least two sentences. Received none in 1 sentences"):
-        on_beam(dataclasses.replace(settings, input_file=str(tmp_path / "lonely.txt")))
+        on_beam(dataclasses.replace(settings, input_file=str(tmp_path / "lonely.txt"), overwrite=True))
     assert contents(tmp_path / "out") == before
 
 

@@ -273,7 +273,7 @@ def test_a_failure_keeps_earlier_output(story, model_file, tmp_path):
     before = contents(out)
     (tmp_path / "bad.txt").write_bytes(b"One.\nTwo.\n\nThr\xffee.\n")
     with pytest.raises(InputError, match="0xff at offset 14"):
-        prepared(f"{story},{tmp_path}/bad.txt", model_file, out, random_seed=2)
+        prepared(f"{story},{tmp_path}/bad.txt", model_file, out, random_seed=2, overwrite=True)
     assert contents(out) == before
 
 
@@ -314,6 +314,26 @@ def test_next_sentences_need_another_document(model_file, tmp_path):
         prepared(tmp_path / "one.txt", model_file, tmp_path / "out", sentence_objective="nsp")
 
 
+def test_other_settings_replace_files_on_request_only(model_file, story, tmp_path):
+    flags = {"input_file": str(story), "spm_model_file": str(model_file), "max_seq_length": 32}
+    output = tmp_path / "out" / "train.tfrecord"
+
+    def run(**changes) -> bytes:
+        prepare(PrepareSettings(output_file=str(output), **{**flags, **changes}), show_progress=False)
+        return output.read_bytes()
+
+    first = run()
+    assert run(workers=1) == first  # the same command
+    with pytest.raises(InputError, match="train.tfrecord, made with --max_seq_length=32, not 64; --max_pred"):
+        run(max_seq_length=64)
+    assert output.read_bytes() == first
+    assert run(max_seq_length=64, overwrite=True) != first
+    output.with_name("manifest.json").unlink()
+    with pytest.raises(InputError, match="Files that are in no manifest are only replaced with --overwrite"):
+        run()
+    assert run(overwrite=True) == first
+
+
 PROSE = "The house was old. Nobody lived there. It had a garden.\n\n" * 40 + "A street.\nA door.\nA dog.\n"
 
 
@@ -332,6 +352,7 @@ def test_prose_that_is_read_as_lines_is_reported(model_file, tmp_path, capsys):
         "warning: 40 of 41 documents have one line, which makes no pair, and 40 of 43 lines hold" in message
     )
     assert "use --input_format=prose" in message
+    flags["overwrite"] = True
     prepare(PrepareSettings(output_file=output, input_format="prose", strict=True, **flags))
     assert "warning" not in capsys.readouterr().err
     refused = tmp_path / "refused" / "train.tfrecord"

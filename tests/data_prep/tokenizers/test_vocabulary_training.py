@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import gzip
 import io
@@ -53,7 +54,9 @@ def test_accents_are_kept_on_request(tmp_path):
         "Schöne Bücher, süße Früchte\nschöne süße Äpfel\nGrüße über Grüße\nこれが これが ある\n" * 50
     )
     for keep, letters in ((True, "öüäが"), (False, "ouaか")):
-        settings = VocabularySettings(str(text), str(tmp_path / "own"), vocab_size=42, keep_accents=keep)
+        settings = VocabularySettings(
+            str(text), str(tmp_path / f"own{keep}"), vocab_size=42, keep_accents=keep
+        )
         vocabulary = Vocabulary.read(train_vocabulary(settings))
         assert vocabulary.normalization == Normalization(keep_accents=keep)
         assert read_report(Path(vocabulary.file)).unknown_rate == 0
@@ -216,6 +219,18 @@ def test_text_without_sentences(tmp_path, text):
         train_vocabulary(
             VocabularySettings(str(tmp_path / "blank.txt"), str(tmp_path / "bad"), vocab_size=100)
         )
+
+
+def test_other_settings_replace_a_vocabulary_on_request_only(story, tmp_path):
+    settings = VocabularySettings(str(story), str(tmp_path / "v"), vocab_size=100)
+    path = train_vocabulary(settings)
+    first = path.read_bytes()
+    train_vocabulary(settings)  # the same command
+    smaller = dataclasses.replace(settings, vocab_size=90)
+    with pytest.raises(InputError, match="v.model, trained with --vocab_size=100, not 90. Add --overwrite"):
+        train_vocabulary(smaller)
+    assert path.read_bytes() == first
+    assert train_vocabulary(dataclasses.replace(smaller, overwrite=True)).read_bytes() != first
 
 
 def test_a_full_disk_leaves_nothing(story, tmp_path, monkeypatch):
