@@ -102,7 +102,9 @@ def build_task_model(
         max_position_embeddings=max(pretrained.config.max_position_embeddings, settings.max_seq_length),
     )
     policy = keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32")
-    encoder = AlbertEncoder(config, seed=settings.seed, dtype=policy)
+    encoder = AlbertEncoder(
+        config, seed=settings.seed, remat=settings.remat, scan_layers=settings.scan_layers, dtype=policy
+    )
     copy_weights(pretrained.encoder, encoder, settings.resize_positions)
     names = ("classifier_dropout", "seed", "freeze_encoder")
     options: dict[str, Any] = {name: getattr(settings, name) for name in names}

@@ -98,7 +98,7 @@ class SeedFolder:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         try:
-            with _without_optimizer(model):
+            with _only_the_model(model):
                 model.save(aside / MODEL_FILE)
             (aside / MODEL_FILE).replace(self.path / MODEL_FILE)
             if model.encoder.lora_rank:
@@ -171,14 +171,24 @@ def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
 
 
 @contextlib.contextmanager
-def _without_optimizer(model: keras.Model) -> Iterator[None]:
-    """Keras would also write the moments, three times the size, and then require them for loading."""
-    optimizer, compiled = model.optimizer, model.compiled
-    model.optimizer, model.compiled = None, False
+def _only_the_model(model: TaskModel) -> Iterator[None]:
+    """Leaves out of a saved model what is only for training: the optimizer, `remat` and `scan_layers`.
+
+    Keras would also write the moments, three times the size, and then require them for loading.
+    """
+    encoder = model.encoder
+    optimizer, compiled, remat, scan_layers = (
+        model.optimizer,
+        model.compiled,
+        encoder.remat,
+        encoder.scan_layers,
+    )
+    model.optimizer, model.compiled, encoder.remat, encoder.scan_layers = None, False, False, False
     try:
         yield
     finally:
         model.optimizer, model.compiled = optimizer, compiled
+        encoder.remat, encoder.scan_layers = remat, scan_layers
 
 
 def write_run_results(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from albert_tf.config import Remat
 from albert_tf.training.cluster import other_than_one_machine
 from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
@@ -75,6 +76,11 @@ class FinetuningSettings:
       log_steps: steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.
       early_stopping_patience: stop after this many evaluations in a row without a new best.
       strict: treat unusable rows as an error, not as a warning.
+      remat: recompute activations in the backward pass instead of keeping them. activations: only attention
+        probabilities and gelu, a few percent slower. layers, or the flag without a value: everything inside each
+        layer, least memory, about a third slower.
+      scan_layers: compute layers that share their parameters as a loop. The graph is smaller, so training starts
+        sooner.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses and optimizer stay in float32.
       strategy: one device, or all GPUs of this machine (mirrored). auto uses what is there.
       num_devices: number of GPUs or, without GPUs, of logical devices to split the CPU into.
@@ -129,6 +135,8 @@ class FinetuningSettings:
     log_steps: int | None = None
     early_stopping_patience: int | None = None
     strict: bool = False
+    remat: Remat = False
+    scan_layers: bool = False
     mixed_precision: Literal["bfloat16"] | None = None
     strategy: Literal["auto", "one", "mirrored"] = "auto"
     num_devices: int | None = None

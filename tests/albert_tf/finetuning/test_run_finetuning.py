@@ -156,6 +156,7 @@ ADAPTED = {
     "layer_decay": 0.5,
     "ema_decay": 0.75,
     "class_weights": "balanced",
+    "remat": "activations",
 }
 
 
@@ -209,6 +210,17 @@ def test_averages_of_the_weights_are_evaluated_and_saved(finished, finetuning_fi
     ]
     settings = json.loads((tmp_path / "0.5" / "seed_0" / "settings.json").read_text())
     assert settings["ema_decay"] == 0.5
+
+
+def test_recomputed_activations_give_the_same_run(finished, finetuning_files, tmp_path):
+    """With dropout; the saved model does not recompute."""
+    flags = {"remat": "layers", "scan_layers": True}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
+    run = tmp_path / "run" / "seed_0"
+    for line, expected in zip(without_speed(run), without_speed(finished / "seed_0"), strict=True):
+        assert line == pytest.approx(expected, abs=1e-5)
+    models = [SeedFolder(folder).load_model() for folder in (run, finished / "seed_0")]
+    assert models[0].get_config() == models[1].get_config()
 
 
 def test_a_frozen_encoder_stays_as_it_was(finetuning_files, tmp_path):
