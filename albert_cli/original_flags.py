@@ -16,7 +16,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "pretrain": {
         "masked_lm_budget": "use albert prepare --masking=dynamic, whose masks are drawn during training",
-        "init_from_group0": "leave it out: --init_checkpoint needs as many groups as the configuration",
         "use_tpu": "--tpu alone is enough",
         "tpu_name": _TPU,
         "tpu_zone": _TPU,

@@ -16,7 +16,7 @@ from albert_tf.finetuning.task_models import TASK_MODELS, task_of
 from albert_tf.finetuning.task_outputs import EVEN_ODDS, Predictions, metrics_of, predictions_of
 from albert_tf.pretrained.heads import choose_task, default_names
 from albert_tf.pretrained.loading import read_source
-from albert_tf.pretrained.own import MODEL_FILE, find_model_file
+from albert_tf.pretrained.own import MODEL_FILE, find_model_file, read_keras
 from albert_tf.pretrained.recognition import named_files
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
@@ -155,8 +155,11 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
     if flags.vocab_file:
         model.preprocessor = model.new_preprocessor(Vocabulary.read(flags.vocab_file), None, config)
     vocabulary = model.preprocessor.vocabulary if model.preprocessor else None
-    weights = {v.path.removeprefix(f"{model.encoder.name}/"): np.asarray(v) for v in model.weights}
-    stored = StoredModel("keras", file, config, weights, vocabulary, (_describe(model),))
+    if "quantized" in model.encoder.get_config():
+        stored = StoredModel("keras", file, config, {v.path: np.asarray(v) for v in model.weights})
+    else:
+        stored = read_keras(file)  # its weights under our names, and its head, for a card
+    stored = replace(stored, vocabulary=vocabulary, notes=(_describe(model),))
     check_vocabulary(stored)
     folder = SeedFolder(file.parent)
     if file.name != MODEL_FILE or not (folder.path / SETTINGS_FILE).exists():

@@ -79,6 +79,11 @@ class AdamW(keras.optimizers.Optimizer):
         self._excluded = [re.search(self.exclude, variable.path) is not None for variable in variables]
         self._factors = [self._rate_factor(variable.path) for variable in variables]
 
+    def moments_of(self, variable) -> tuple[keras.Variable, keras.Variable]:
+        """The running means of a variable's gradient and of its square."""
+        index = self._get_variable_index(variable)
+        return self._m[index], self._v[index]
+
     def _rate_factor(self, path: str) -> float:
         return next((factor for name, factor in self.rate_factors.items() if re.search(name, path)), 1.0)
 

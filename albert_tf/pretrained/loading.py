@@ -2,30 +2,34 @@
 
 import dataclasses
 import logging
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.optimizers import AdamW
 from albert_tf.pretrained.heads import Head, choose_task, rename_classes
 from albert_tf.pretrained.names import OPTIONAL_PARTS, as_groups
 from albert_tf.pretrained.own import is_run, read_run_vocabulary
-from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.recognition import named_files, read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
-from albert_tf.pretrained.weights import set_weights, weights_of
-from albert_tf.training.positions import ResizePositions, resized_table
-from albert_tf.training.weights import load_weights
+from albert_tf.pretrained.tf1 import read_moments
+from albert_tf.pretrained.weights import variables_by_name
+from albert_tf.training.positions import ResizePositions
+from albert_tf.training.weights import assign, load_weights
 from data_prep.errors import InputError
 from data_prep.tasks.task import Kind
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
 
-_POSITIONS = "embeddings/position_embeddings"
+_PART = re.compile(r"\b(attention|ffn)_\d+_")  # the parts of a group, or of a layer
 # May differ between a checkpoint and the model that takes its weights: they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 _WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file lies beside the vocabulary
@@ -140,8 +144,9 @@ def load_weights_into(
     source: str | Path,
     *,
     resize_positions: ResizePositions = False,
-    optimizer: keras.optimizers.Optimizer | None = None,
+    optimizer: AdamW | None = None,
     normalization: Normalization | None = None,
+    init_from_group0: bool = False,
 ) -> tuple[str, ...]:
     """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
 
@@ -151,9 +156,11 @@ def load_weights_into(
       source: as for `load_pretrained`.
       resize_positions: if the position tables differ in length, how to fill a longer one: True or "tile" repeats
         the learned rows, "fresh" keeps the model's initial values.
-      optimizer: built for the model; receives the moments and the step count, which only our runs hold.
+      optimizer: built for the model; receives the moments and the step count, which our runs and TF1 checkpoints
+        may hold.
       normalization: of the examples that the model will be trained on; refused if the source's vocabulary has
         another one.
+      init_from_group0: groups of layers that `source` does not hold become copies of its first group.
 
     Returns:
       Which of "pooler", "masked_lm" and "sentence_order" `source` does not hold; the model keeps its own.
@@ -161,26 +168,43 @@ def load_weights_into(
     Raises:
       InputError: `source` cannot be read, or holds another model or optimizer; the model is then unchanged.
     """
-    if is_run(Path(source)):
+    if is_run(Path(source)) and not init_from_group0:
         _check_same_normalization(read_run_vocabulary(Path(source)), normalization, source)
         load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
         return ()
-    if optimizer is not None:
-        raise InputError(
-            f"--init_optimizer needs a run of ours or a checkpoint in it. Received {source}, which has no moments "
-            "for this optimizer; leave the flag out."
-        )
-    stored = read(source, model.config)
+    with named_files(source) as path:
+        stored = read(path, model.config)
+        if optimizer is not None and stored.format != "tf1":
+            raise InputError(
+                "--init_optimizer needs a run of ours, a checkpoint in it or a TF1 checkpoint. Received "
+                f"{source}, which has no moments for this optimizer; leave the flag out."
+            )
+        moments = read_moments(stored.path, stored.config) if optimizer is not None else None
     is_known = stored.format not in _WITHOUT_NORMALIZATION
     if stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file)):
         _check_same_normalization(stored.vocabulary, normalization, source)
     free = {"max_position_embeddings"} if resize_positions else set()
     if stored.config.parameter_sharing == "all" and stored.config.num_hidden_groups == 1:
         free.add("num_hidden_layers")  # any number of layers has the same weights
+    if init_from_group0:
+        free |= {"num_hidden_layers", "num_hidden_groups", "parameter_sharing"}
     check_same_model(stored.config, model.config, source, free)
-    weights = dict(stored.weights)
-    weights[_POSITIONS] = resized_table(weights[_POSITIONS], weights_of(model)[_POSITIONS], resize_positions)
-    set_weights(model, weights)
+
+    def set_all(variables: Mapping[str, keras.Variable], arrays: dict[str, np.ndarray]) -> None:
+        for name, variable in variables.items():
+            array = arrays.get(name)
+            if array is None and init_from_group0:
+                array = arrays.get(_PART.sub(r"\1_0_", name))
+            if array is not None:
+                assign(variable, array, resize_positions)
+
+    variables = variables_by_name(model)
+    set_all(variables, stored.weights)
+    if optimizer is not None and moments is not None:
+        of_variables = {name: optimizer.moments_of(variable) for name, variable in variables.items()}
+        set_all({name: m for name, (m, _) in of_variables.items()}, moments.m)
+        set_all({name: v for name, (_, v) in of_variables.items()}, moments.v)
+        optimizer.iterations.assign(moments.step)
     return stored.missing
 
 

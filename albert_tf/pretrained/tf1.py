@@ -1,6 +1,7 @@
 """Google's own files: TF1 checkpoints as released, and the TF-Hub modules of the same graph."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,50 @@ def read_tf1(prefix: Path, folder: Path, otherwise: AlbertConfig | None = None) 
     head = Head(size, _kinds(size), head_weights) if size else None
     vocabulary = find_vocabulary(folder, wordpiece="*vocab*.txt")
     return StoredModel("tf1", prefix, config, weights, vocabulary, head=head)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The state of the original's AdamW or LAMB.
+
+    Attributes:
+      m: running means of the gradients, float32 arrays under our names.
+      v: running means of the squared gradients.
+      step: the number of steps that were taken.
+    """
+
+    m: dict[str, np.ndarray]
+    v: dict[str, np.ndarray]
+    step: int
+
+
+def read_moments(prefix: Path, config: AlbertConfig) -> Moments:
+    """Reads the optimizer's slots in a TF1 checkpoint.
+
+    Args:
+      prefix: the checkpoint's path without .index.
+      config: the model in it.
+
+    Raises:
+      InputError: it has no slots, or names and shapes do not fit the configuration.
+    """
+    arrays = read_arrays(prefix, lambda name: name.endswith(_OPTIMIZER))
+    m, v = (
+        {
+            name.removeprefix(_HUB_SCOPE).removesuffix(slot): array
+            for name, array in arrays.items()
+            if name.endswith(slot)
+        }
+        for slot in ("/adam_m", "/adam_v")
+    )
+    if not m:
+        raise InputError(
+            f"--init_optimizer needs a checkpoint with the moments of its optimizer. {prefix} has none, as the "
+            "released ones; leave the flag out."
+        )
+    size = _head_size(m, config, prefix)
+    (m, _), (v, _) = (read_weights(slots, config, "tf1", str(prefix), size) for slots in (m, v))
+    return Moments(m, v, int(arrays.get(_GLOBAL_STEP, 0)))
 
 
 def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray]:

@@ -144,6 +144,7 @@ class PretrainingRun:
                 resize_positions=self.settings.resize_positions,
                 optimizer=self.optimizer if self.settings.init_optimizer else None,
                 normalization=manifest.vocabulary.normalization if manifest else None,
+                init_from_group0=self.settings.init_from_group0,
             )
 
     @contextlib.contextmanager

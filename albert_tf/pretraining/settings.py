@@ -72,6 +72,7 @@ class PretrainingSettings:
       early_stopping_patience: stop after this many evaluations of the last phase in a row without a new best
         held-out loss.
       init_optimizer: also restore the optimizer's moments and step count from --init_checkpoint.
+      init_from_group0: groups of layers that --init_checkpoint does not hold start as copies of its first group.
       resize_positions: allow another length of the position table of --init_checkpoint. A shorter table has its
         first rows. A longer one, without a value or with tile, repeats them (moments too); with fresh, new rows
         start from random values.
@@ -115,6 +116,7 @@ class PretrainingSettings:
     max_rollbacks: int = 3
     early_stopping_patience: int | None = None
     init_optimizer: bool = False
+    init_from_group0: bool = False
     resize_positions: ResizePositions = False
 
     def __post_init__(self):
@@ -147,7 +149,12 @@ class PretrainingSettings:
     def _check_survival(self):
         if not self.spike_factor > 1:
             raise InputError(f"--spike_factor must be above 1. Received {self.spike_factor}.")
-        for name in ("init_optimizer", "resize_positions"):
+        if self.init_optimizer and self.init_from_group0:
+            raise InputError(
+                "--init_optimizer and --init_from_group0 exclude each other, since the moments of other groups do "
+                "not fit. Received both; leave one out."
+            )
+        for name in ("init_optimizer", "init_from_group0", "resize_positions"):
             if getattr(self, name) and not self.init_checkpoint:
                 raise InputError(f"--{name} needs --init_checkpoint. Received none; name a checkpoint.")
 

@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
+from albert_tf.pretrained.card import weights_hash
+from albert_tf.pretrained.recognition import read
 from data_prep.errors import InputError
 from data_prep.tasks.features import asked as asked_in_python
 from export.multiple_choice import asked
@@ -65,7 +67,10 @@ def test_classifier(exported):
     np.testing.assert_array_equal(served["probabilities"], outputs["probabilities"])
     assert loaded(tf.zeros([0], tf.string))["probabilities"].shape == (0, 2)
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
-    assert "labels small, big" in (folder / "README.md").read_text(encoding="utf-8")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "labels small, big" in card
+    assert "pipeline_tag: text-classification" in card
+    assert weights_hash(read(folder.parent / "text.keras")) in card  # as `albert convert` counts it
 
 
 def test_classifier_with_several_labels(exported):
@@ -218,9 +223,12 @@ def test_command_on_the_folder_of_a_run(model_file, tmp_path, capsys):
     _, file = saved("text", model_file, tmp_path)
     file.rename(run / "seed_1" / "model.keras")
     (run / "results.json").write_text('{"best_seed": 1}')
+    (run / "seed_1" / "settings.json").write_text('{"task": "sst-2"}')
+    (run / "seed_1" / "results.json").write_text('{"dev": {"accuracy": 0.75, "examples": 8}}')
     flags = ["export", "--kind=classifier", f"--model_dir={run}", f"--output={tmp_path}/saved"]
     assert cli.main(flags) == 0
     assert (tmp_path / "saved" / "saved_model.pb").is_file()
+    assert "| accuracy | 0.7500 |" in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
 
 
 def test_models_that_cannot_be_exported(model_file, tmp_path):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.config import AlbertConfig
@@ -68,3 +69,15 @@ def assert_same_weights(first: dict[str, np.ndarray], second: dict[str, np.ndarr
     for name, array in first.items():
         assert second[name].dtype == array.dtype
         np.testing.assert_array_equal(second[name], array, err_msg=name)
+
+
+def save_tf1(prefix: Path, arrays: dict[str, np.ndarray]) -> None:
+    """A checkpoint as TF1's Saver writes it."""
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    names = sorted(arrays)
+    tf.raw_ops.SaveV2(
+        prefix=str(prefix),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[arrays[name] for name in names],
+    )

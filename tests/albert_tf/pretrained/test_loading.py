@@ -1,5 +1,7 @@
+import dataclasses
 import json
 import logging
+import re
 import zipfile
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import write_tf1
-from albert_tf.pretrained.weights import weights_of
+from albert_tf.pretrained.weights import to_theirs, variables_by_name, weights_of
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -28,6 +30,7 @@ from tests.albert_tf.pretrained.random_models import (
     assert_same_weights,
     random_stored,
     random_weights,
+    save_tf1,
     spm_model,
 )
 from tests.reference.positions import tiled_rows
@@ -197,13 +200,64 @@ def test_into_a_deeper_model_with_another_length(tmp_path):
             assert_same_weights(weights_of(model), {**expected, name: rows})
 
 
-def test_moments_come_from_runs_only(tmp_path):
-    write_tf1(random_stored(CONFIG), tmp_path)
-    model = AlbertPretrainer(CONFIG)
-    optimizer = albert_tf.AdamW(0.1)
+def built(optimizer: albert_tf.AdamW, model: AlbertPretrainer) -> albert_tf.AdamW:
     optimizer.build(model.trainable_variables)
-    with pytest.raises(InputError, match="--init_optimizer needs a run of ours"):
-        load_weights_into(model, tmp_path, optimizer=optimizer)
+    return optimizer
+
+
+@pytest.mark.parametrize("kind", [albert_tf.AdamW, albert_tf.Lamb])
+def test_moments_of_a_tf1_checkpoint(tmp_path, kind):
+    """As the original saves them; the position table may be longer."""
+    m, v = random_weights(CONFIG, seed=1), random_weights(CONFIG, seed=2)
+    arrays = to_theirs(random_weights(CONFIG), CONFIG, "tf1")
+    for slot, moments in (("adam_m", m), ("adam_v", v)):
+        arrays |= {f"{name}/{slot}": array for name, array in to_theirs(moments, CONFIG, "tf1").items()}
+    prefix = tmp_path / "model.ckpt-125"
+    save_tf1(prefix, {**arrays, "global_step": np.int64(125)})
+    CONFIG.to_json_file(tmp_path / "albert_config.json")
+    longer = dataclasses.replace(CONFIG, max_position_embeddings=CONFIG.max_position_embeddings + 5)
+    model = AlbertPretrainer(longer)
+    optimizer = built(kind(0.1), model)
+    load_weights_into(model, prefix, optimizer=optimizer, resize_positions="tile")
+    assert int(optimizer.iterations) == 125
+    for name, variable in variables_by_name(model).items():
+        for found, moments in zip(optimizer.moments_of(variable), (m, v), strict=True):
+            expected = moments[name]
+            if name == "embeddings/position_embeddings":
+                expected = tiled_rows(expected, longer.max_position_embeddings)
+            np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_files_without_moments(tmp_path):
+    model = AlbertPretrainer(CONFIG)
+    write_tf1(random_stored(CONFIG), tmp_path)
+    with pytest.raises(
+        InputError, match="--init_optimizer needs a checkpoint with the moments of its optimizer"
+    ):
+        load_weights_into(model, tmp_path, optimizer=built(albert_tf.AdamW(0.1), model))
+    write_keras(random_stored(CONFIG), tmp_path)
+    with pytest.raises(InputError, match="--init_optimizer needs a run of ours, a checkpoint in it or a TF1"):
+        load_weights_into(model, tmp_path / "model.keras", optimizer=built(albert_tf.AdamW(0.1), model))
+
+
+@pytest.mark.parametrize("sharing", ["all", "ffn", "none"])
+def test_all_groups_from_the_first(tmp_path, sharing):
+    stored = random_stored(CONFIG, "pooler")
+    write_tf1(stored, tmp_path)
+    groups = {"num_hidden_groups": 3} if sharing == "all" else {"parameter_sharing": sharing}
+    model = AlbertPretrainer(dataclasses.replace(CONFIG, num_hidden_layers=3, **groups))
+    pooler = model.encoder.pooler.kernel.numpy()
+    with pytest.raises(InputError, match="not 3|not ffn|not none"):
+        load_weights_into(model, tmp_path)
+    assert load_weights_into(model, tmp_path, init_from_group0=True) == ("pooler",)
+    weights = weights_of(model)
+    np.testing.assert_array_equal(weights.pop("pooler/kernel"), pooler)
+    del weights["pooler/bias"]
+    assert len(weights) > len(stored.weights)
+    for name, array in weights.items():
+        np.testing.assert_array_equal(
+            array, stored.weights[re.sub(r"_\d+_(\d+)/", r"_0_\1/", name)], err_msg=name
+        )
 
 
 @pytest.mark.slow

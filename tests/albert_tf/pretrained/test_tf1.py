@@ -23,22 +23,11 @@ from tests.albert_tf.pretrained.random_models import (
     assert_same_weights,
     random_stored,
     random_weights,
+    save_tf1,
 )
 from tests.reference import albert_tf1
 
 HUB_MODULE = os.environ.get("ALBERT_TF1_HUB_MODULE")
-
-
-def save(prefix: Path, arrays: dict[str, np.ndarray]) -> None:
-    """A checkpoint as TF1's Saver writes it."""
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    names = sorted(arrays)
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[arrays[name] for name in names],
-    )
 
 
 @pytest.fixture
@@ -47,7 +36,7 @@ def google(tmp_path) -> Path:
     config, folder = CONFIGS["one group"], tmp_path / "albert_tiny"
     arrays = to_theirs(random_weights(config), config, "tf1")
     slots = {f"{name}/{slot}": array for name, array in arrays.items() for slot in ("adam_m", "adam_v")}
-    save(folder / "model.ckpt-best", {**arrays, **slots, "global_step": np.int64(125000)})
+    save_tf1(folder / "model.ckpt-best", {**arrays, **slots, "global_step": np.int64(125000)})
     inert = {"net_structure_type": 0, "layers_to_keep": [], "gap_size": 0, "num_memory_blocks": 0}
     values = {**config.to_dict(), **inert, "down_scale_factor": 1}
     for ours in ("parameter_sharing", "layer_norm_epsilon"):
@@ -82,7 +71,7 @@ def test_folder_prefix_and_archive(google, tmp_path):
 def test_hub_module_of_tf1(google, tmp_path):
     arrays = to_theirs(random_weights(CONFIGS["one group"], "sentence_order"), CONFIGS["one group"], "tf1")
     module = tmp_path / "module"
-    save(module / "variables" / "variables", {f"module/{name}": array for name, array in arrays.items()})
+    save_tf1(module / "variables" / "variables", {f"module/{name}": array for name, array in arrays.items()})
     (module / "saved_model.pb").write_bytes(b"a graph, which is not read")
     shutil.copytree(google, module / "assets", ignore=shutil.ignore_patterns("model.ckpt*"))
     stored = read(module)
@@ -93,7 +82,7 @@ def test_hub_module_of_tf1(google, tmp_path):
 
 def test_chinese(tmp_path):
     config = CONFIGS["relu"]
-    save(tmp_path / "model.ckpt-best", to_theirs(random_weights(config), config, "tf1"))
+    save_tf1(tmp_path / "model.ckpt-best", to_theirs(random_weights(config), config, "tf1"))
     config.to_json_file(tmp_path / "albert_config.json")
     (tmp_path / "vocab_chinese.txt").write_bytes("[PAD]\n中\n".encode())
     stored = read(tmp_path)
@@ -170,7 +159,7 @@ def test_googles_own_graph(tmp_path):
     shutil.copy(Path(HUB_MODULE, "saved_model.pb"), module)
     shutil.copytree(Path(HUB_MODULE, "assets"), module / "assets")
     weights = random_weights(config, "sentence_order", scale=config.initializer_range)
-    save(module / "variables" / "variables", to_theirs(weights, config, "tf1"))
+    save_tf1(module / "variables" / "variables", to_theirs(weights, config, "tf1"))
     batch = random_inputs(config, seed=1)
     expected = run_module(module, batch)
     loaded = load_pretrained(module, seed=0)

@@ -329,6 +329,7 @@ def refused(capfd, arguments) -> str:
         ({"spm_model_file": "nothing.model"}, "--spm_model_file must name a SentencePiece model"),
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
         ({"init_optimizer": True}, "--init_optimizer needs --init_checkpoint"),
+        ({"init_optimizer": True, "init_from_group0": True}, "exclude each other"),
         ({"spike_factor": 1}, "--spike_factor must be above 1. Received 1.0."),
         ({"early_stopping_patience": 2, "eval_file": None}, "needs evaluations of the last phase: --do_eval"),
         ({"early_stopping_patience": 0}, "--early_stopping_patience must be at least 1. Received 0."),
