@@ -18,8 +18,13 @@ from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError
-from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, assert_same_weights, random_weights
-from tests.albert_tf.pretrained.test_tf1 import save
+from tests.albert_tf.pretrained.random_models import (
+    CONFIGS,
+    VOCABULARY,
+    assert_same_weights,
+    random_weights,
+    save_tf1,
+)
 
 CONFIG, H = CONFIGS["one group"], 24
 # Names and shapes in the checkpoints of run_classifier.py, run_race.py, run_squad_v1.py and run_squad_v2.py.
@@ -85,7 +90,7 @@ def write_google(folder: Path, *sizes: HeadSize, scope: str = "", **changed) -> 
     heads = {name: array for size in sizes for name, array in google_arrays(size).items()} | changed
     arrays = {f"{scope}{name}": array for name, array in encoder.items()} | heads
     slots = {f"{name}/{slot}": array for name, array in arrays.items() for slot in ("adam_m", "adam_v")}
-    save(folder / "model.ckpt-800", {**arrays, **slots, "global_step": np.int64(800)})
+    save_tf1(folder / "model.ckpt-800", {**arrays, **slots, "global_step": np.int64(800)})
     CONFIG.to_json_file(folder / "albert_config.json")
     return heads
 
