@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
 from data_prep.files import read_bytes
@@ -50,7 +51,8 @@ class AlbertTokenizer:
     """A SentencePiece vocabulary with ALBERT's normalization and its digit-comma rule.
 
     Args:
-      spm_model_file: a SentencePiece model with the control symbols [CLS], [SEP] and [MASK].
+      spm_model_file: a SentencePiece model with the symbols [CLS], [SEP] and [MASK]. User-defined ones are read as
+        control symbols, so that text never becomes one of them.
       normalization: how the text is normalized that the vocabulary is for.
       content: the model's bytes if they are in memory; `spm_model_file` then only names them in messages.
 
@@ -176,6 +178,9 @@ def _load(content: bytes, path: Path) -> sentencepiece.SentencePieceProcessor:
         # LoadFromSerializedProto: the constructor accepts an empty model.
         model = sentencepiece.SentencePieceProcessor()
         model.LoadFromSerializedProto(content)
+        user_defined = [symbol for symbol in ("<pad>", *CONTROL_SYMBOLS) if _is_user_defined(model, symbol)]
+        if user_defined:
+            model.LoadFromSerializedProto(_with_control_symbols(content, user_defined))
         return model
     except RuntimeError:
         raise InputError(
@@ -183,12 +188,24 @@ def _load(content: bytes, path: Path) -> sentencepiece.SentencePieceProcessor:
         ) from None
 
 
+def _is_user_defined(model: sentencepiece.SentencePieceProcessor, symbol: str) -> bool:
+    i = model.piece_to_id(symbol)
+    return not (model.is_unknown(i) or model.is_control(i))
+
+
+def _with_control_symbols(content: bytes, symbols: list[str]) -> bytes:
+    """The model with these symbols as control symbols, so that text such as "[MASK]" never becomes one of them."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    for piece in model.pieces:
+        if piece.piece in symbols:
+            piece.type = piece.CONTROL
+    return model.SerializeToString()
+
+
 def _symbol(model: sentencepiece.SentencePieceProcessor, symbol: str, path: Path) -> int:
     i = model.piece_to_id(symbol)
-    # A user-defined [MASK] would match text, too.
     if not model.is_control(i):
         raise InputError(
-            f"An ALBERT vocabulary must have the control symbol {symbol}. {path} does not; "
-            "make one with `albert vocab`."
+            f"An ALBERT vocabulary must have the symbol {symbol}. {path} does not; make one with `albert vocab`."
         )
     return i

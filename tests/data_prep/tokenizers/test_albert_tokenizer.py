@@ -176,10 +176,25 @@ def test_bad_models(tmp_path):
         (tmp_path / "text.model").write_bytes(raw)
         with pytest.raises(InputError, match="not a SentencePiece model"):
             AlbertTokenizer(tmp_path / "text.model")
-    with pytest.raises(InputError, match=r"control symbol \[SEP\]"):
+    with pytest.raises(InputError, match=r"must have the symbol \[SEP\]"):
         handmade(tmp_path / "lacks.model", [("a", -1.0)], SYMBOLS[:3] + SYMBOLS[4:])
-    with pytest.raises(InputError, match=r"control symbol \[MASK\]"):
-        handmade(tmp_path / "typed.model", [("a", -1.0)], [*SYMBOLS[:4], ("[MASK]", 4)])
+
+
+def test_symbols_that_are_user_defined(model_file, tmp_path):
+    """They are control symbols all the same: text never becomes one of them."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(model_file.read_bytes())
+    for piece in model.pieces[2:5]:
+        assert piece.type == piece.CONTROL
+        piece.type = piece.USER_DEFINED
+    (tmp_path / "own.model").write_bytes(model.SerializeToString())
+    raw = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "own.model"))
+    assert raw.piece_to_id("[MASK]") in raw.encode("a [MASK] sailed")
+    usual, own = AlbertTokenizer(model_file), AlbertTokenizer(tmp_path / "own.model")
+    assert own.mask_id == usual.mask_id
+    assert own.is_special.tolist() == usual.is_special.tolist()
+    for line in (*NASTY, "a [MASK] sailed [SEP][CLS]"):
+        assert own.encode(line) == usual.encode(line)
+    assert own.serialized_model == usual.serialized_model  # what graphs and exports hold
 
 
 @pytest.mark.parametrize(
