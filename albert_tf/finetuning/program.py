@@ -40,6 +40,7 @@ from albert_tf.finetuning.task_outputs import (
 )
 from albert_tf.finetuning.trainer import Trainer
 from albert_tf.training.interruptions import Preemption, as_input_errors
+from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import make_strategy
 from data_prep.errors import InputError
@@ -282,11 +283,11 @@ class TrainingRun(FinetuningRun):
 
     def check_settings(self) -> None:
         """Raises InputError if the devices cannot share a batch evenly, or the folder holds another run."""
-        replicas, batch = self.strategy.num_replicas_in_sync, self.resolved.train_batch_size
-        if batch % replicas:
-            raise InputError(
-                f"--train_batch_size must be divisible by the number of devices. Received {batch} and {replicas}."
-            )
+        check_batch_divides(
+            self.resolved.train_batch_size,
+            self.strategy.num_replicas_in_sync,
+            self.resolved.gradient_accumulation_steps,
+        )
         for seed in self.seeds:
             SeedFolder.of(self.settings.output_dir, seed).check(dataclasses.replace(self.resolved, seed=seed))
 

@@ -14,7 +14,7 @@ def number_of_replicas() -> int:
 
 
 def sum_over_replicas(value):
-    """The sum of a float32 scalar over all replicas, the same in each; carries no gradient."""
+    """The sum of a float32 array over all replicas, the same in each; carries no gradient."""
     if number_of_replicas() == 1:
         return value
     context = tf.distribute.get_replica_context()

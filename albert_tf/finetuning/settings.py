@@ -76,6 +76,8 @@ class FinetuningSettings:
       log_steps: steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.
       early_stopping_patience: stop after this many evaluations in a row without a new best.
       strict: treat unusable rows as an error, not as a warning.
+      gradient_accumulation_steps: micro-batches into which each device cuts its share of a batch; the result is
+        the same and takes less memory.
       remat: recompute activations in the backward pass instead of keeping them. activations: only attention
         probabilities and gelu, a few percent slower. layers, or the flag without a value: everything inside each
         layer, least memory, about a third slower.
@@ -135,6 +137,7 @@ class FinetuningSettings:
     log_steps: int | None = None
     early_stopping_patience: int | None = None
     strict: bool = False
+    gradient_accumulation_steps: int = 1
     remat: Remat = False
     scan_layers: bool = False
     mixed_precision: Literal["bfloat16"] | None = None
@@ -222,6 +225,7 @@ class FinetuningSettings:
             "save_checkpoints_steps",
             "log_steps",
             "early_stopping_patience",
+            "gradient_accumulation_steps",
             "num_devices",
         )
         if self.do_train and self.optimizer == "lamb" and self.learning_rate is None:

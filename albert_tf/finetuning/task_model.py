@@ -10,6 +10,7 @@ from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.accumulation import accumulated_step
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor, TextPreprocessor
 from albert_tf.finetuning.replicas import number_of_replicas, sum_over_replicas
 from albert_tf.finetuning.string_batches import (
@@ -52,6 +53,8 @@ class TaskModel(AlbertModel):
       has_token_outputs: whether outputs are as long as the sequences.
       labels: the classes in the model's order.
       thresholds: for several labels of a text, the probability from which on it has each of them.
+      gradient_accumulation_steps: micro-batches into which `fit` cuts a batch, or a replica's share of it, to save
+        memory; the gradient is still that of the whole batch. For the model's own loss, on TensorFlow.
     """
 
     default_name: str | None = None
@@ -62,6 +65,7 @@ class TaskModel(AlbertModel):
     has_token_outputs = False
     labels: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
+    gradient_accumulation_steps = 1
 
     def __init__(
         self,
@@ -307,18 +311,31 @@ class TaskModel(AlbertModel):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The loss given to `compile`, otherwise the task's."""
-        y, sample_weight = self.labels_of(x, y, sample_weight)
         if self.loss is not None:
+            y, sample_weight = self.labels_of(x, y, sample_weight)
             return super().compute_loss(x, y, y_pred, sample_weight, training)
+        total, weight = self.loss_sums(x, y, y_pred, sample_weight)
+        # Each replica returns its share: gradients are summed over replicas.
+        loss = ops.divide_no_nan(total, sum_over_replicas(weight))
+        rows = ops.shape(keras.tree.flatten(y_pred)[0])[0]
+        return loss if number_of_replicas() == 1 else _with_value_by_rows(loss, rows)
+
+    def loss_sums(self, x, y, y_pred, sample_weight) -> tuple:
+        """The weighted sum of the task's losses, and the sum of their weights, float32 scalars."""
+        y, sample_weight = self.labels_of(x, y, sample_weight)
         losses = self.task_losses(y, y_pred)
         weights = ops.ones_like(losses)
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "float32")
             missing = len(losses.shape) - len(sample_weight.shape)  # one weight for a row of several labels
             weights = weights * ops.reshape(sample_weight, ops.shape(sample_weight) + (1,) * missing)
-        # Each replica returns its share: gradients are summed over replicas.
-        loss = ops.divide_no_nan(ops.sum(losses * weights), sum_over_replicas(ops.sum(weights)))
-        return loss if number_of_replicas() == 1 else _with_value_by_rows(loss, ops.shape(losses)[0])
+        return ops.sum(losses * weights), ops.sum(weights)
+
+    def train_step(self, *args):
+        """Keras' step, or that of `gradient_accumulation_steps`."""
+        if self.gradient_accumulation_steps == 1:
+            return super().train_step(*args)
+        return accumulated_step(self, *args)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Keras' metrics, with labels as for the loss."""

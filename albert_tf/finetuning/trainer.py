@@ -65,6 +65,7 @@ class Trainer(keras.callbacks.Callback):
                 ema_momentum=settings.ema_decay or 0.0,
             )
             self._optimizer.build(model.trainable_variables)
+            model.gradient_accumulation_steps = settings.gradient_accumulation_steps
             model.compile(optimizer=self._optimizer, jit_compile=False)
         self._checkpoints = RunCheckpoints(
             folder.path, model, self._optimizer, keep=_KEPT, content=by_position

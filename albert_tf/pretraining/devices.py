@@ -11,8 +11,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.execution import xla_is_faster
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.training.cluster import read_cluster
+from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.strategy import has_workers
-from data_prep.errors import InputError
 from data_prep.prepare.workers import available_cores
 
 # Smallest part of a batch for one core, in tokens times H. In smaller parts the matrix products do not
@@ -39,15 +39,10 @@ def iterations_per_loop(settings: PretrainingSettings, strategy: tf.distribute.S
 
 def check_batches_divide(settings: ResolvedPretrainingSettings, strategy: tf.distribute.Strategy) -> None:
     """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
-    replicas, parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
-    for batch_size in (phase.train_batch_size for phase in settings.phases):
-        if batch_size % (replicas * parts):
-            below = batch_size // (replicas * parts) * replicas * parts
-            raise InputError(
-                "--train_batch_size must be divisible by the number of devices times "
-                f"--gradient_accumulation_steps. Received {batch_size}, which is not divisible by {replicas} x "
-                f"{parts}; use for instance {below or replicas * parts}."
-            )
+    for phase in settings.phases:
+        check_batch_divides(
+            phase.train_batch_size, strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
+        )
 
 
 def choose_parallel_parts(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> int:

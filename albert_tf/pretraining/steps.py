@@ -16,6 +16,7 @@ from albert_tf.model.formulas import formulas_compiled_by
 from albert_tf.model.pretrainer import SUMS, AlbertPretrainer, pretraining_metrics, pretraining_sums
 from albert_tf.optimizers import CLIP_NORM, Lamb
 from albert_tf.pretraining.devices import formula_compiler
+from albert_tf.training.micro_batches import dropout_seed, sum_over_micro_batches
 
 # What a training step adds: `pretraining_sums`; 1 and 0 if the step was taken, 0 and 1 if it was skipped; the
 # norm of the gradient before clipping; the seconds that the step waited for its batch.
@@ -140,33 +141,14 @@ class TrainStep:
         weights = [tf.convert_to_tensor(variable) for variable in variables]
         seed = tf.convert_to_tensor(self._model.encoder.seeds.state)
         step = tf.convert_to_tensor(self._optimizer.iterations)
-        number_of_parts = self._accumulation_steps
-        first_stream = replica_id * number_of_parts
+        first_stream = replica_id * self._accumulation_steps
 
         def gradients_of(micro_batch, number):
             stream_seed = dropout_seed(seed, step, first_stream + number)
             return self._in_parallel(weights, micro_batch, counts, stream_seed)
 
-        if number_of_parts == 1:
-            return gradients_of(batch, 0)
-        cut = {
-            name: tf.reshape(values, (number_of_parts, -1, *values.shape[1:]))
-            for name, values in batch.items()
-        }
-
-        def add(number, gradients, sums):
-            more_gradients, more_sums = gradients_of({name: cut[name][number] for name in cut}, number)
-            gradients = [old + new for old, new in zip(gradients, more_gradients, strict=True)]
-            return number + 1, gradients, sums + more_sums
-
-        _, gradients, sums = tf.while_loop(
-            lambda number, *_: number < number_of_parts,
-            add,
-            (tf.constant(0), [tf.zeros_like(weight) for weight in weights], tf.zeros(len(SUMS))),
-            parallel_iterations=1,
-            maximum_iterations=number_of_parts,
-        )
-        return gradients, sums
+        zeros = ([tf.zeros_like(weight) for weight in weights], tf.zeros(len(SUMS)))
+        return sum_over_micro_batches(gradients_of, batch, self._accumulation_steps, zeros)
 
     def _in_parallel(self, weights: list, batch: dict, counts: list, seed: tf.Tensor):
         """`gradients` of a micro-batch, added over parts that are computed in parallel."""
@@ -208,23 +190,6 @@ class TrainStep:
         # Dense: the sparse gradient of an embedding lookup would be reduced and clipped differently.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return gradients, tf.stack([sums[name] for name in SUMS])
-
-
-def dropout_seed(seed: tf.Tensor, step: tf.Tensor, stream: tf.Tensor) -> tf.Tensor:
-    """The dropout state of one micro-batch: a pure function, so that a resumed run draws the same masks.
-
-    Keras' generator alone would give every replica the same masks, since each has the same copy of its state.
-
-    Args:
-      seed: int64 (2,), the model's seed.
-      step: the number of optimizer steps taken.
-      stream: the number of the micro-batch among those of all replicas.
-
-    Returns:
-      int64 (2,).
-    """
-    fold_in = tf.random.experimental.stateless_fold_in
-    return fold_in(fold_in(seed, tf.cast(step, tf.int64)), tf.cast(stream, tf.int64))
 
 
 def _not_inlined(function: Callable) -> Callable:

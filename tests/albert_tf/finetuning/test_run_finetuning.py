@@ -157,6 +157,7 @@ ADAPTED = {
     "ema_decay": 0.75,
     "class_weights": "balanced",
     "remat": "activations",
+    "gradient_accumulation_steps": 2,
 }
 
 
@@ -287,9 +288,11 @@ def test_sigterm_saves_and_the_same_command_resumes(finetuning_files, tmp_path):
 def test_two_devices_equal_one_in_a_run(finetuning_files, tmp_path, kind):
     if kind == "token-classification":
         pytest.importorskip("seqeval", reason="needs the extra seqeval")
+    """The two take every batch in micro-batches."""
     flags = {"dropout": 0, "classifier_dropout": 0, "train_batch_size": 8}
     for devices in (1, 2):
-        arguments = finetuning_files.flags(tmp_path / str(devices), kind, **flags, num_devices=devices)
+        flags |= {"num_devices": devices, "gradient_accumulation_steps": devices}
+        arguments = finetuning_files.flags(tmp_path / str(devices), kind, **flags)
         run_python(ROOT / "run_finetuning.py", *arguments[1:])
     for ours, theirs in zip(
         weights(tmp_path / "1" / "seed_0"), weights(tmp_path / "2" / "seed_0"), strict=True
@@ -476,6 +479,8 @@ def refused(capfd, arguments) -> str:
         ({"init_adapters": "nothing", "lora_rank": 2}, "There is no file nothing of adapters"),
         ({"layer_decay": 1.5}, "--layer_decay must be above 0 and at most 1. Received 1.5."),
         ({"ema_decay": 1}, "--ema_decay must be at least 0 and below 1. Received 1.0."),
+        ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be at least 1"),
+        ({"gradient_accumulation_steps": 3}, "which is not divisible by 1 x 3; use for instance 3."),
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"do_train": None}, "train with --do_train first"),
         ({"train_batchsize": 4}, "--train_batch_size"),

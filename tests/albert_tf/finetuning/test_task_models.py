@@ -296,9 +296,48 @@ def test_saved_models_predict_the_same_in_another_process(trained, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
+@PARAMETERS
+def test_micro_batches_equal_the_whole_batch(name, model_file):
+    """The parts are unequal, and so are their weights. `run_eagerly` saves the compilation."""
+    case, found = CASES[name], []
+    for micro_batches in (1, 4):
+        model = case.build(model_file, dropout=0.0)
+        model.gradient_accumulation_steps = micro_batches
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        history = model.fit(case.x, case.y, batch_size=2 * N, verbose=0).history
+        found.append([history["loss"], *model.get_weights()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_micro_batches_draw_masks_of_their_own():
+    """The same masks after the same number of steps, other ones in each step and micro-batch."""
+
+    def losses(first_step=0):
+        model = CASES["text"].build(None, dropout=0.5)
+        model.gradient_accumulation_steps = 2
+        model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+        model.optimizer.iterations.assign(first_step)
+        batch, labels = {"input_ids": np.full((2, 6), 7)}, np.zeros(2)
+        return model.fit(batch, labels, batch_size=2, epochs=3, verbose=0).history["loss"]
+
+    first = losses()
+    assert len(set(first)) == 3
+    assert losses(1)[:2] == first[1:]
+
+
+def test_micro_batches_need_the_models_own_loss():
+    for compiled in ({"metrics": ["accuracy"]}, {"loss": "sparse_categorical_crossentropy"}):
+        model = CASES["text"].build(None)
+        model.gradient_accumulation_steps = 2
+        model.compile("sgd", run_eagerly=True, **compiled)
+        with pytest.raises(ValueError, match="needs the model's own loss and no metrics"):
+            model.fit(batch_of_ids(2, 6), np.zeros(2), verbose=0)
+
+
 @pytest.mark.slow
 def test_two_devices_equal_one(model_file, tmp_path):
-    """Equal losses and weights, with batches and words that two devices cannot share evenly."""
+    """With batches and words that two devices cannot share evenly; half of the tasks take micro-batches there."""
     run_python("-m", "tests.albert_tf.finetuning.task_models", "fit", model_file, tmp_path / "two.npz")
     two = np.load(tmp_path / "two.npz")
     one = {key: array for name in CASES for key, array in fit(name, model_file).items()}
