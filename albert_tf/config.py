@@ -2,14 +2,12 @@
 
 import dataclasses
 import difflib
-import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from data_prep.errors import InputError
-from data_prep.files import write_json
+from data_prep.files import read_json_object, write_json
 
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 HiddenAct = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
@@ -157,16 +155,7 @@ class AlbertConfig:
     @classmethod
     def from_json_file(cls, path: str | os.PathLike) -> "AlbertConfig":
         """Reads an `albert_config.json`, Google's or ours."""
-        try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"There is no configuration file {path}.") from None
-        except IsADirectoryError:
-            raise InputError(f"{path} is a folder; name the albert_config.json inside it.") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not a JSON file: {error}.") from None
-        if not isinstance(values, dict):
-            raise InputError(f"{path} must hold one JSON object with the fields of a configuration.")
+        values = read_json_object(path)
         if missing := [name for name in _SHAPE if name not in values]:
             raise InputError(
                 f"{path} must give {', '.join(_SHAPE)}, since other values are another model. It lacks "

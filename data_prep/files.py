@@ -1,14 +1,25 @@
 """Reading small files with errors that name them; writing files that are either complete or absent."""
 
 import contextlib
+import errno
 import json
 import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from data_prep.errors import InputError
+
+T = TypeVar("T")
+# Numbers that can be computed with; in JSON an integer may have thousands of digits, and a float be infinite.
+Integer = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Number = Integer | Annotated[float, msgspec.Meta(ge=-1e39, le=1e39)]
+_MOST_BYTES = 1 << 30  # of a file that is read at once; a vocabulary has 2 MB, SQuAD 42 MB
+_DEEPEST = 100  # levels of JSON values; no file of ours or of Hugging Face has more than 10
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not C:/, a drive
 
@@ -22,6 +33,21 @@ def check_local(path: str | os.PathLike) -> None:
         )
 
 
+def check_file(path: str | os.PathLike, most: int = _MOST_BYTES) -> None:
+    """Raises InputError if a path is not a regular file (a pipe might never end) or has more than `most` bytes."""
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"There must be a file {path}. Received: {reason}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"There must be a file {path}. Received: {os.strerror(errno.EISDIR)}.")
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path} must be a regular file. Received a pipe or a device.")
+    if status.st_size > most:
+        raise InputError(f"{path} must have at most {most:,} bytes. It has {status.st_size:,}.")
+
+
 def read_text(path: str | os.PathLike) -> str:
     """The content of a UTF-8 text file, without a byte-order mark.
 
@@ -29,9 +55,7 @@ def read_text(path: str | os.PathLike) -> str:
       InputError: the file cannot be read or is not UTF-8.
     """
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"There must be a file {path}. Received: {error.strerror}.") from None
+        return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path} must be UTF-8 text. It is not.") from None
 
@@ -42,6 +66,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
     Raises:
       InputError: the file cannot be read.
     """
+    check_file(path)
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -52,14 +77,39 @@ def read_json(path: str | os.PathLike) -> Any:
     """The value in a JSON file.
 
     Raises:
-      InputError: the file cannot be read or is not JSON.
+      InputError: the file cannot be read, is not JSON, or is nested too deeply.
+    """
+    return parse_json(read_text(path), path)
+
+
+def parse_json(text: str, where: str | os.PathLike) -> Any:
+    """The value of a JSON text.
+
+    Args:
+      text: the text.
+      where: its place, for messages.
+
+    Raises:
+      InputError: it is not JSON, or is nested too deeply.
     """
     try:
-        return json.loads(read_text(path))
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} must be JSON. It is not: {error}.") from None
+        value = json.loads(text)
+    except RecursionError:
+        raise InputError(f"{where} must be JSON. It is not: it is nested too deeply.") from None
+    except ValueError as error:
+        raise InputError(f"{where} must be JSON. It is not: {error}.") from None
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [part for each in level for part in _parts(each)]
+    if level:
+        raise InputError(f"{where} must be JSON of at most {_DEEPEST} levels. It has more.")
+    return value
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
@@ -72,6 +122,34 @@ def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{path} must hold one JSON object. It holds a {type(values).__name__}.")
     return values
+
+
+def as_record(kind: type[T], value: Any, where: str | os.PathLike) -> T:
+    """A value of JSON as a dataclass, or another type, whose annotations it must fit; unknown names are ignored.
+
+    Args:
+      kind: the type, which may be bounded: `Annotated[int, msgspec.Meta(ge=0)]`.
+      value: from `read_json` or `parse_json`.
+      where: its place, for messages.
+
+    Raises:
+      InputError: a field is missing or has another type.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}: {error}.") from None
+    except UnicodeEncodeError:  # half a pair of surrogates
+        raise InputError(f"{where} must hold text that is valid Unicode. It does not.") from None
+
+
+def parse_json_lines(text: str, kind: type[T], where: str | os.PathLike) -> list[T]:
+    """The lines of a JSON Lines text, each as `as_record`; the message of an error names the line."""
+    lines = text.removesuffix("\n").split("\n")  # not splitlines: JSON may contain U+2028
+    places = (f"{where}, line {number}" for number in range(1, len(lines) + 1))
+    return [
+        as_record(kind, parse_json(line, place), place) for line, place in zip(lines, places, strict=True)
+    ]
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from albert_tf.evaluation.prediction_files import read_odds, write_predictions
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
-from data_prep.files import read_json, read_text, write_json, write_text
+from data_prep.files import Number, as_record, parse_json, read_json, read_text, write_json, write_text
 from data_prep.tasks.examples import shown
 from data_prep.tasks.task import Kind
 
@@ -145,18 +145,28 @@ def read_probabilities(path: Path) -> Probabilities:
     )
 
 
+@dataclass(frozen=True)
+class _Line:
+    id: str | int
+    classes: tuple[str, ...] = ()
+    probabilities: Sequence[Number | Sequence[Number]] = ()
+    score: Number | None = None
+    thresholds: tuple[Number, ...] = ()
+    label: str | int | float | Sequence[str] | None = None
+    group: str | None = None
+
+
 def _row(line: str, source: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-        classes = tuple(row.get("classes", ()))
-        value = np.array(row["probabilities"] if classes else row["score"], np.float64)
-        thresholds = tuple(map(float, row.get("thresholds", ())))
-        if not np.isfinite(value).all() or value.shape[-1:] != ((len(classes),) if classes else ()):
+        row = as_record(_Line, parse_json(line, source), source)
+        value = np.array(row.probabilities if row.classes else row.score, np.float64)
+        if not np.isfinite(value).all() or value.shape[-1:] != ((len(row.classes),) if row.classes else ()):
             raise ValueError
-        if len(thresholds) not in (0, len(classes)):
+        if len(row.thresholds) not in (0, len(row.classes)):
             raise ValueError
-        return {**row, "id": str(row["id"]), "classes": classes, "value": value, "thresholds": thresholds}
-    except (ValueError, TypeError, KeyError, AttributeError):
+        known = {"classes": row.classes, "thresholds": row.thresholds, "label": row.label, "group": row.group}
+        return {**known, "id": str(row.id), "value": value}
+    except (ValueError, TypeError):
         raise InputError(
             "A line of a run's predictions must be JSON with id, and classes and probabilities or a score. "
             f"Received {source}: {shown(line)}."
@@ -198,14 +208,7 @@ def read_n_best(run: Path, split: str) -> SquadPredictions:
       InputError: the n best answers are missing or of another form.
     """
     path = n_best_file(run, split)
-    content = read_json(path)
-    try:
-        n_best = {id_: [Answer(**answer) for answer in answers] for id_, answers in content.items()}
-    except (TypeError, AttributeError) as error:
-        raise InputError(
-            "The n best answers of an id must be a list with text, answer_start, probability, start_score and "
-            f"end_score. Received {path}: {error}."
-        ) from None
+    n_best = as_record(dict[str, list[Answer]], read_json(path), path)
     if not n_best or not all(n_best.values()):
         raise InputError(f"Every question must have an answer. Received {path}, in which some have none.")
     odds = null_odds_file(run, split)

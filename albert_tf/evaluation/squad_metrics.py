@@ -52,7 +52,7 @@ def gold_answers(data: Any, source: str = "the gold file") -> dict[str, tuple[st
     """
     try:
         questions = [
-            (question["id"], tuple(answer["text"] for answer in question["answers"]))
+            (_text(question["id"]), tuple(_text(answer["text"]) for answer in question["answers"]))
             for article in data["data"]
             for paragraph in article["paragraphs"]
             for question in paragraph["qas"]
@@ -70,6 +70,12 @@ def gold_answers(data: Any, source: str = "the gold file") -> dict[str, tuple[st
             f"Received {source} with {len(questions):,} questions and {len(answers):,} ids."
         )
     return answers
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
 
 
 def evaluate_squad1(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:

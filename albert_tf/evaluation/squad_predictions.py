@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from data_prep.files import Number
 from data_prep.tasks.examples import QuestionExample
 
 _CANDIDATES = 5  # spans of a window, times n_best: repeated texts are dropped later
@@ -47,9 +48,9 @@ class Answer:
 
     text: str
     answer_start: int
-    probability: float
-    start_score: float
-    end_score: float
+    probability: Number
+    start_score: Number
+    end_score: Number
 
 
 @dataclass(frozen=True)

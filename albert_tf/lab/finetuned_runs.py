@@ -10,7 +10,7 @@ from albert_tf.evaluation.run_predictions import probabilities_file
 from albert_tf.lab.named_paths import short_names, split_names
 from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
 from data_prep.errors import InputError
-from data_prep.files import read_json_object
+from data_prep.files import Number, as_record, read_json, read_json_object
 from data_prep.tasks.squad import squad_file
 from data_prep.tasks.task import Task, find_task
 
@@ -139,15 +139,20 @@ def _settings(folder: Path) -> dict[str, Any]:
             f"{folder}, which has no {SETTINGS_FILE}."
         )
     settings = read_json_object(folder / SETTINGS_FILE)
-    if "task" not in settings:
+    if not isinstance(settings.get("task"), str):
         raise InputError(f"{folder / SETTINGS_FILE} must belong to a fine-tuning run. It names no task.")
     return settings
+
+
+@dataclass(frozen=True)
+class _Metrics:
+    dev: Mapping[str, Number] | None = None
 
 
 def _own_metrics(run: FinetunedRun) -> Mapping[str, float]:
     """The metrics on the dev set that the run has saved."""
     path = run.folder / RESULTS_FILE
-    metrics = read_json_object(path).get("dev") if path.exists() else None
+    metrics = as_record(_Metrics, read_json(path), path).dev if path.exists() else None
     if not metrics:
         raise InputError(
             f"A run must have metrics on its dev set in {RESULTS_FILE}. Received {run.folder}, which has none; "

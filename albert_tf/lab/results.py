@@ -7,10 +7,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from data_prep.errors import InputError
-from data_prep.files import read_json_object, write_text
+import msgspec
+
+from data_prep.files import Number, as_record, read_json_object, write_text
 
 LAB_RESULTS_FILE = "results.json"
 Verdict = Literal["higher", "lower", "can't tell"]
@@ -30,7 +31,7 @@ class Column:
     name: str
     title: str
     unit: str = ""
-    decimals: int = 3
+    decimals: Annotated[int, msgspec.Meta(ge=0, le=20)] = 3
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class ResultRow:
 
     name: str
     title: str
-    paper: Mapping[str, float] = field(default_factory=dict)
-    ours: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    paper: Mapping[str, Number] = field(default_factory=dict)
+    ours: Mapping[str, Sequence[Number]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ class RowComparison:
     row: str
     than: str
     column: str
-    difference: float
-    spread: float | None
+    difference: Number
+    spread: Number | None
     verdict: Verdict
     paper: Verdict | None = None
 
@@ -143,30 +144,10 @@ class Results:
         """
         path = path / LAB_RESULTS_FILE if path.is_dir() else path
         values = read_json_object(path)
-        try:
-            for name, kind in _LISTS.items():
-                values[name] = [_from_json(kind, value) for value in values[name]]
-            return cls(**values)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InputError(
-                f"{path} must be the {LAB_RESULTS_FILE} of an experiment of `albert lab`. Received another file: "
-                f"{error}."
-            ) from None
-
-
-# The types of the lists in results.json.
-_LISTS: dict[str, type] = {
-    "columns": Column,
-    "rows": ResultRow,
-    "plots": Plot,
-    "comparisons": RowComparison,
-}
-
-
-def _from_json(kind: type, value: Mapping[str, Any]) -> Any:
-    """An object of that type; fields of earlier versions, such as a column's `higher_is_better`, are ignored."""
-    known = {each.name for each in dataclasses.fields(kind)}
-    return kind(**{name: content for name, content in value.items() if name in known})
+        where = (
+            f"{path} must be the {LAB_RESULTS_FILE} of an experiment of `albert lab`. Received another file"
+        )
+        return as_record(cls, values, where)
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:

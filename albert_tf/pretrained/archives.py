@@ -12,6 +12,7 @@ SUFFIXES = (".tar.gz", ".tgz", ".tar")
 # Weights hardly compress; an archive that grows more than this was made to fill a disk.
 _MOST_GROWTH = 50
 _ALWAYS_ALLOWED = 100 << 20  # bytes, for small archives of small models
+_MOST_MEMBERS = 10_000  # files and folders; a checkpoint has ten
 _MOST_AT_ONCE = 16 << 20  # bytes; files are copied in small portions, and names are short
 _GZIP = b"\x1f\x8b"
 
@@ -54,6 +55,11 @@ def unpack(archive: Path, folder: Path) -> Path:
                         f"{archive} unpacks to more than {_MOST_GROWTH} times its size, which no checkpoint does."
                     )
                 members.append(member)
+                if len(members) > _MOST_MEMBERS:
+                    raise InputError(
+                        f"{archive} holds more than {_MOST_MEMBERS:,} files, which no checkpoint does. "
+                        "Nothing was unpacked."
+                    )
             tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
         raise InputError(f"{archive} is not a complete tar archive: {error}.") from None

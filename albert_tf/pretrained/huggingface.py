@@ -242,7 +242,7 @@ def _config(values: dict[str, Any], path: Path) -> AlbertConfig:
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(f"{path}: ALBERT has only absolute position embeddings.")
     fields = {ours: values.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
-    if fields["hidden_act"] not in _ACTIVATIONS:
+    if not isinstance(fields["hidden_act"], str) or fields["hidden_act"] not in _ACTIVATIONS:
         raise InputError(
             f"{path}: `hidden_act` must be one of {', '.join(_ACTIVATIONS)}. Received {fields['hidden_act']!r}."
         )
@@ -268,10 +268,10 @@ def _read_arrays(folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
 
 def _shards(index: Path) -> list[Path]:
     weight_map = read_json_object(index).get("weight_map")
-    files = sorted(set(weight_map.values())) if isinstance(weight_map, dict) and weight_map else []
+    files = list(weight_map.values()) if isinstance(weight_map, dict) else []
     shards = []
-    for name in files:
-        if not isinstance(name, str) or Path(name).name != name:
+    for name in dict.fromkeys(map(str, files)):
+        if Path(name).name != name or "\0" in name:
             raise InputError(f"{index} must name files beside it. Received {name!r}.")
         if not (index.parent / name).is_file():
             raise InputError(f"{index} names {name}, which is not there.")

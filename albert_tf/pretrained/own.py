@@ -6,6 +6,7 @@ import dataclasses
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE
 from albert_tf.training.weights import check_finite, find_checkpoint, load_weights
 from data_prep.errors import InputError, first_line
 from data_prep.examples.manifest import Manifest
-from data_prep.files import write_json
+from data_prep.files import Integer, Number, as_record, write_json
 from data_prep.tokenizers.normalization import RELEASED, Normalization
-from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
 MODEL_FILE = "model.keras"
 _FACTS_FILE = "pretrained.json"  # which parts are trained, and the normalization of the vocabulary
@@ -93,8 +94,13 @@ def _run_folder(path: Path) -> Path:
 
 def best_seed_folder(run: Path) -> Path | None:
     """The folder of the best seed of a fine-tuning run; None if `run` is not one."""
-    best = read_optional_json(run / RESULTS_FILE).get("best_seed")
+    best = as_record(_Results, read_optional_json(run / RESULTS_FILE), run / RESULTS_FILE).best_seed
     return None if best is None else run / f"seed_{best}"
+
+
+@dataclass(frozen=True)
+class _Results:
+    best_seed: Integer | None = None
 
 
 def find_model_file(path: Path) -> Path | None:
@@ -113,13 +119,39 @@ def read_keras(path: Path) -> StoredModel:
     Raises:
       InputError: the file is damaged or holds another model.
     """
-    description = read_description(path)
-    name, config = description.get("registered_name"), description.get("config", {})
+    description = as_record(_Description, read_description(path), path)
+    name, config = description.registered_name, description.config
     if name == _PRETRAINER:
-        return _read_pretrainer(path, config.get("config", {}))
+        return _read_pretrainer(path, as_record(_Serialized, config, path).config)
     if name in _TASK_MODELS:
-        return _read_finetuned(path, config, *_TASK_MODELS[name])
+        return _read_finetuned(path, as_record(_TaskModelConfig, config, path), *_TASK_MODELS[name])
     raise InputError(f"{path} must hold a model of albert_tf. Received {name or 'no name of a class'}.")
+
+
+@dataclass(frozen=True)
+class _Serialized:
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Description(_Serialized):
+    registered_name: str | None = None
+
+
+@dataclass(frozen=True)
+class _TaskModelConfig:
+    encoder: _Serialized
+    labels: tuple[str, ...] = ()
+    thresholds: tuple[Number, ...] = ()
+    classifier_dropout: Number | None = None
+    answerable: bool = False
+    preprocessor: _Serialized | None = None
+
+
+@dataclass(frozen=True)
+class _VocabularyConfig:
+    kind: VocabularyKind
+    content: str
 
 
 def write_keras(stored: StoredModel, folder: Path) -> list[str]:
@@ -148,7 +180,12 @@ def read_facts(folder: Path) -> tuple[Sequence[str], Vocabulary | None]:
     facts = read_optional_json(folder / _FACTS_FILE)
     normalization = Normalization.from_dict(facts, str(folder / _FACTS_FILE))
     vocabulary = find_vocabulary(folder, otherwise=normalization)
-    return facts.get("parts", OPTIONAL_PARTS), vocabulary
+    return as_record(_Facts, facts, folder / _FACTS_FILE).parts, vocabulary
+
+
+@dataclass(frozen=True)
+class _Facts:
+    parts: Sequence[str] = OPTIONAL_PARTS
 
 
 def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
@@ -158,11 +195,11 @@ def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
     return StoredModel("keras", path, model.config, _select_parts(model, parts), vocabulary)
 
 
-def _read_finetuned(path: Path, config: dict, kind: str, part: str) -> StoredModel:
+def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) -> StoredModel:
     """The encoder, the head, and the vocabulary, which the configuration holds."""
-    model = _new_model(config.get("encoder", {}).get("config", {}), path)
+    model = _new_model(config.encoder.config, path)
     _load_weights(_TaskModelEncoder(model.encoder), path)
-    part = CONDITIONAL_SPAN_HEAD if config.get("answerable") else part
+    part = CONDITIONAL_SPAN_HEAD if config.answerable else part
     with _weights_file(path) as file:
         arrays = read_hdf5(file, lambda name: not name.startswith("encoder/"))
     size, weights = from_task_model(arrays, model.config, part, str(path))
@@ -170,19 +207,24 @@ def _read_finetuned(path: Path, config: dict, kind: str, part: str) -> StoredMod
         size,
         (kind,),
         weights,
-        tuple(config.get("labels", ())),
-        config.get("classifier_dropout"),
-        tuple(config.get("thresholds", ())),
+        config.labels,
+        config.classifier_dropout,
+        config.thresholds,
     )
-    preprocessor = (config.get("preprocessor") or {}).get("config")
-    vocabulary = None
-    if preprocessor:
-        content = base64.b64decode(preprocessor["content"])
-        normalization = Normalization.from_dict(preprocessor, str(path))
-        vocabulary = Vocabulary(preprocessor["kind"], content, normalization)
-    has_pooler = "pooler" in read_optional_json(path.parent / _FACTS_FILE).get("parts", OPTIONAL_PARTS)
+    vocabulary = _vocabulary_in(config.preprocessor.config, path) if config.preprocessor else None
+    has_pooler = "pooler" in read_facts(path.parent)[0]
     encoder = _select_parts(model, ["pooler"] if has_pooler else [])
     return StoredModel("keras", path, model.config, encoder, vocabulary, head=head)
+
+
+def _vocabulary_in(preprocessor: dict[str, Any], path: Path) -> Vocabulary:
+    """The vocabulary in the configuration of a preprocessor."""
+    stored = as_record(_VocabularyConfig, preprocessor, path)
+    try:
+        content = base64.b64decode(stored.content)
+    except ValueError as error:
+        raise InputError(f"{path} must hold its vocabulary as base64. It does not: {error}.") from None
+    return Vocabulary(stored.kind, content, Normalization.from_dict(preprocessor, str(path)))
 
 
 class _TaskModelEncoder(keras.Model):
@@ -198,7 +240,7 @@ def _new_model(shape: dict, path: Path) -> AlbertPretrainer:
     """An untrained model of the shape that a .keras file describes."""
     try:
         config = AlbertConfig.from_dict(shape.get("config", shape))
-    except InputError as error:
+    except (InputError, AttributeError) as error:
         raise InputError(f"{path}: {error}") from None
     check_size(config, path.stat().st_size, path)
     return AlbertPretrainer(config)

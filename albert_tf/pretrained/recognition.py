@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
+from google.protobuf import text_format
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained import huggingface, kerashub, own, savedmodels, tf1
@@ -67,8 +68,11 @@ def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
         raise InputError(f"There is no model in the folder {folder}. A model is {READABLE}.")
     if len(prefixes) == 1:
         return _read_checkpoint(prefixes[0].with_suffix(""), otherwise)
-    latest = tf.train.latest_checkpoint(str(folder))
-    if latest is None:
+    try:
+        latest = tf.train.latest_checkpoint(str(folder))
+    except (tf.errors.OpError, ValueError, text_format.ParseError) as error:
+        raise InputError(f"{folder / 'checkpoint'} cannot be read: {first_line(error)}") from None
+    if latest is None or Path(latest).parent != folder:  # the file may name one elsewhere
         names = ", ".join(path.stem for path in prefixes)
         raise InputError(f"{folder} holds several checkpoints: {names}. Name one.")
     return _read_checkpoint(Path(latest), otherwise)
@@ -83,7 +87,7 @@ def _read_savedmodel(folder: Path, otherwise: AlbertConfig | None) -> StoredMode
     prefix = folder / "variables" / "variables"
     try:
         names = tf.train.load_checkpoint(str(prefix)).get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: a truncated file
         raise InputError(f"The SavedModel {folder} cannot be read: {first_line(error)}") from None
     if savedmodels.OBJECT_GRAPH in names:
         return savedmodels.read_savedmodel(folder)

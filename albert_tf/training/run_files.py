@@ -3,11 +3,12 @@
 import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.files import read_json_object
+from data_prep.files import Integer, as_record, parse_json_lines, read_json, read_json_object, read_text
 
 CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
@@ -44,13 +45,25 @@ def check_same_run(settings: Any, path: Path, fixed: Sequence[str]) -> None:
 def read_best_step(run: Path) -> int | None:
     """The step of the checkpoint with the best held-out loss; None if none is recorded."""
     path = run / BEST_FILE
-    return int(read_json_object(path)["step"]) if path.exists() else None
+    return as_record(_Best, read_json(path), path).step if path.exists() else None
+
+
+@dataclass(frozen=True)
+class _Best:
+    step: int
 
 
 def read_metrics(run: Path) -> list[dict]:
-    """All complete lines of a run's metrics.jsonl, without a last line that a kill cut short."""
+    """All complete lines of a run's metrics.jsonl, without a last line that a kill cut short.
+
+    Raises:
+      InputError: a line is not a JSON object of numbers with a step.
+    """
     path = Path(run) / METRICS_FILE
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]  # after the last newline there is nothing or half a line
+    complete, _, _ = read_text(path).rpartition("\n")
+    lines = parse_json_lines(complete, dict[str, Integer | float], path) if complete else []
+    if not all("step" in line for line in lines):
+        raise InputError(f"Every line of {path} must have a `step`. There is one without.")
+    return lines

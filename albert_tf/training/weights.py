@@ -132,7 +132,7 @@ def _saved(prefix: str, part: str) -> dict[str, np.ndarray]:
             key.removeprefix(part + "/").removesuffix(_VALUE).replace("..", "."): reader.get_tensor(key)
             for key in keys
         }
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: a truncated file
         raise InputError(f"The checkpoint {prefix} cannot be read: {first_line(error)}") from None
 
 

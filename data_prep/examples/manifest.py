@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any
 
 import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.files import read_json_object, write_text
+from data_prep.files import as_record, read_json_object, write_text
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -176,7 +176,7 @@ class Manifest:
         """The manifest of new files."""
         return cls(
             ExampleCounts.of(counts),
-            _parsed(PrepareSettings, settings.output_settings),
+            as_record(PrepareSettings, settings.output_settings, "The settings"),
             VocabularyFacts.of(tokenizer),
             list(inputs),
             list(shards),
@@ -193,20 +193,14 @@ class Manifest:
         path = path / MANIFEST if path.is_dir() else path
         values = read_json_object(path)
         try:
-            return cls(
-                _parsed(ExampleCounts, values["counts"]),
-                _parsed(PrepareSettings, values["settings"]),
-                _parsed(VocabularyFacts, {**_earlier_case(values), **values["vocabulary"]}),
-                [_parsed(SourceFile, each) for each in values["inputs"]],
-                [_parsed(Shard, each) for each in values["shards"]],
-                dict(values["versions"]),
-                path,
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            stored = as_record(_Stored, values, path)
+            facts = as_record(VocabularyFacts, {**_earlier_case(values), **stored.vocabulary}, path)
+        except InputError as error:
+            reason = str(error).removeprefix(f"{path}: ").rstrip(".")
             raise InputError(
-                f"{path} is not a manifest of `albert prepare` ({type(error).__name__}: {error}). Restore it, or "
-                "prepare the data again."
+                f"{path} is not a manifest of `albert prepare` ({reason}). Restore it, or prepare the data again."
             ) from None
+        return cls(stored.counts, stored.settings, facts, stored.inputs, stored.shards, stored.versions, path)
 
     def write(self, folder: Path) -> None:
         """Writes FOLDER/manifest.json; one that describes other files there is kept as NAME.manifest.json."""
@@ -317,17 +311,16 @@ def file_sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-_Entry = TypeVar("_Entry")
+@dataclass(frozen=True)
+class _Stored:
+    """The types of the file; unknown names are ignored, for manifests of other versions."""
 
-
-def _parsed(kind: type[_Entry], values: dict[str, Any]) -> _Entry:
-    """A dataclass from its JSON object. Unknown names are ignored, for manifests of other versions."""
-    known = {each.name: each.type for each in fields(kind) if each.name in values}  # type: ignore[arg-type]
-    for name, expected in known.items():
-        simple = get_origin(expected) or expected
-        if simple in (int, str, bool, list) and not isinstance(values[name], simple):
-            raise TypeError(f"`{name}` is {values[name]!r}")
-    return kind(**{name: values[name] for name in known})
+    counts: ExampleCounts
+    settings: PrepareSettings
+    vocabulary: dict[str, Any]
+    inputs: list[SourceFile]
+    shards: list[Shard]
+    versions: dict[str, str]
 
 
 def _earlier_case(values: dict[str, Any]) -> dict[str, Any]:

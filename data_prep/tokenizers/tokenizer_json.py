@@ -9,7 +9,7 @@ from typing import Any
 from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
-from data_prep.files import read_json_object
+from data_prep.files import check_file, read_json_object
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, wordpiece_normalization
 
@@ -29,8 +29,7 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
     Raises:
       InputError: the file is damaged, or its rules are not those of an ALBERT tokenizer.
     """
-    if path.stat().st_size > _MOST_BYTES:
-        raise InputError(f"{path} must have at most {_MOST_BYTES:,} bytes. It has {path.stat().st_size:,}.")
+    check_file(path, _MOST_BYTES)
     values = read_json_object(path)
     try:
         kind = values["model"]["type"]

@@ -127,10 +127,8 @@ def test_wrong_shapes_dtypes_and_values_are_listed(arrays):
 
 
 def test_impossible_numbers_of_blocks(arrays):
-    config = AlbertConfig(**{**SIZES, "num_hidden_layers": 10**9}, num_hidden_groups=10**9)
-    with pytest.raises(
-        InputError, match="ckpt does not fit its configuration: 1000000000 blocks in 32 arrays"
-    ):
+    config = AlbertConfig(**{**SIZES, "num_hidden_layers": 1000}, num_hidden_groups=1000)
+    with pytest.raises(InputError, match="ckpt does not fit its configuration: 1000 blocks in 32 arrays"):
         to_ours(arrays, config, "tf1", "ckpt")
 
 

@@ -1,0 +1,132 @@
+"""A few cases of each reader; `python -m tests.fuzz` runs thousands. And what once gave a traceback."""
+
+import json
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.evaluation.squad_metrics import gold_answers
+from albert_tf.pretrained.archives import unpack
+from albert_tf.pretrained.loading import read_source
+from data_prep.errors import InputError
+from data_prep.files import read_json
+from tests.fuzz.campaign import run
+from tests.fuzz.readers import READERS
+
+CASES = 8
+BY_NAME = {reader.name: reader for reader in READERS}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_any_bytes_give_a_result_or_an_input_error(name):
+    outcome = run(BY_NAME[name], range(CASES), seed=0)
+    assert not outcome.failures, outcome.examples
+    assert outcome.refused + outcome.unchanged + outcome.changed == CASES
+
+
+def edited(change: Callable[[dict], object]) -> Callable[[Path], None]:
+    """Changes the object in a JSON file."""
+
+    def edit(path: Path) -> None:
+        values = json.loads(path.read_text())
+        change(values)
+        path.write_text(json.dumps(values))
+
+    return edit
+
+
+def written(content: str | bytes) -> Callable[[Path], None]:
+    """Replaces the content of a file."""
+    return lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def cut(path: Path) -> None:
+    """Removes the second half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+ONCE_FAILED = [
+    ("config", "albert_config.json", written("[" * 100_000)),
+    ("run", "best.json", written('{"step": [1]}')),
+    ("keras pretrainer", "pretrained.json", written('{"parts": [[]]}')),
+    ("fine-tuned run", "results.json", written('{"best_seed": "../elsewhere"}')),
+    ("TF1", "checkpoint", written(b"\xff\xfe model")),
+    ("Hugging Face", "config.json", edited(lambda values: values.update(hidden_act=["x"]))),
+    ("SavedModel", "variables/variables.index", cut),
+    ("tokenizer.json", "tokenizer.json", lambda path: path.unlink()),
+    (
+        "unmasked examples",
+        "manifest.json",
+        edited(lambda values: values["settings"].update(masking="\ud800")),
+    ),
+    ("examples", "manifest.json", edited(lambda values: values["shards"][0].update(bytes="many"))),
+    ("predictions", "0.jsonl", written("[" * 100_000)),
+    ("predictions", "dev_nbest_predictions.json", written('{"q1": [{"text": 1}]}')),
+    ("table 9", "squad one/results.json", written('{"dev": {"f1": "high"}}')),
+    ("lab report", "table5/results.json", edited(lambda values: values["rows"][0]["ours"].update(nsp=3))),
+    ("lab report", "table5/results.json", edited(lambda values: values["columns"][0].update(decimals=-1))),
+    ("lab report", "table5/results.json", edited(lambda values: values.update(settings=None))),
+    ("metrics.jsonl", "metrics.jsonl", written('{"masked_lm_loss": 1.5}\n')),
+    ("metrics.jsonl", "metrics.jsonl", written('{"step": 1, "masked_lm_loss": [1]}\n')),
+    ("metrics.jsonl", "metrics.jsonl", written(b"\xe4\n")),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "change"), ONCE_FAILED)
+def test_what_once_failed_is_refused(name, file, change, tmp_path):
+    reader = BY_NAME[name]
+    reader.write(tmp_path)
+    change(tmp_path / file)
+    with pytest.raises(InputError):
+        reader.read(tmp_path)
+
+
+def test_a_byte_order_mark_does_not_matter(tmp_path, tiny_config):
+    path = tmp_path / "albert_config.json"
+    tiny_config.to_json_file(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert AlbertConfig.from_json_file(path) == tiny_config
+
+
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(InputError, match="must be a regular file. Received a pipe or a device"):
+        AlbertConfig.from_json_file(tmp_path / "config.json")
+
+
+def test_sizes_are_looked_at_before_reading(tmp_path):
+    with (tmp_path / "values.json").open("wb") as file:
+        file.truncate(1 << 40)  # a sparse file
+    with pytest.raises(InputError, match="must have at most 1,073,741,824 bytes. It has 1,099,511,627,776"):
+        read_json(tmp_path / "values.json")
+
+
+def test_archives_of_many_members(tmp_path):
+    with tarfile.open(tmp_path / "many.tar", "w") as archive:
+        for number in range(10_001):
+            archive.addfile(tarfile.TarInfo(f"{number}"))
+    (tmp_path / "unpacked").mkdir()
+    with pytest.raises(InputError, match="more than 10,000 files"):
+        unpack(tmp_path / "many.tar", tmp_path / "unpacked")
+    assert not list((tmp_path / "unpacked").iterdir())
+
+
+def test_the_file_checkpoint_names_no_other_folder(tmp_path):
+    for name in ("here", "elsewhere"):
+        (tmp_path / name).mkdir()
+        BY_NAME["TF1"].write(tmp_path / name)
+    (tmp_path / "here" / "checkpoint").write_text('model_checkpoint_path: "../elsewhere/model.ckpt-2"\n')
+    with pytest.raises(
+        InputError, match="holds several checkpoints: model.ckpt-2, model.ckpt-best. Name one"
+    ):
+        read_source(tmp_path / "here")
+
+
+def test_gold_answers_that_are_no_texts():
+    question = {"id": "q1", "answers": [{"text": 7}]}
+    with pytest.raises(InputError, match="gold answers must be"):
+        gold_answers({"data": [{"paragraphs": [{"qas": [question]}]}]})
