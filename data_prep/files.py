@@ -33,8 +33,8 @@ def check_local(path: str | os.PathLike) -> None:
         )
 
 
-def check_file(path: str | os.PathLike, most: int = _MOST_BYTES) -> None:
-    """Raises InputError if a path is not a regular file (a pipe might never end) or has more than `most` bytes."""
+def check_file(path: str | os.PathLike, most: int | None = None) -> None:
+    """Raises InputError if a path is not a regular file (a pipe may never end), or has more than `most` bytes."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError) as error:  # ValueError: a null character
@@ -44,7 +44,7 @@ def check_file(path: str | os.PathLike, most: int = _MOST_BYTES) -> None:
         raise InputError(f"There must be a file {path}. Received: {os.strerror(errno.EISDIR)}.")
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path} must be a regular file. Received a pipe or a device.")
-    if status.st_size > most:
+    if most is not None and status.st_size > most:
         raise InputError(f"{path} must have at most {most:,} bytes. It has {status.st_size:,}.")
 
 
@@ -66,7 +66,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
     Raises:
       InputError: the file cannot be read.
     """
-    check_file(path)
+    check_file(path, _MOST_BYTES)
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -79,10 +79,10 @@ def read_json(path: str | os.PathLike) -> Any:
     Raises:
       InputError: the file cannot be read, is not JSON, or is nested too deeply.
     """
-    return parse_json(read_text(path), path)
+    return decode_json(read_text(path), path)
 
 
-def parse_json(text: str, where: str | os.PathLike) -> Any:
+def decode_json(text: str, where: str | os.PathLike) -> Any:
     """The value of a JSON text.
 
     Args:
@@ -129,7 +129,7 @@ def as_record(kind: type[T], value: Any, where: str | os.PathLike) -> T:
 
     Args:
       kind: the type, which may be bounded: `Annotated[int, msgspec.Meta(ge=0)]`.
-      value: from `read_json` or `parse_json`.
+      value: from `read_json` or `decode_json`.
       where: its place, for messages.
 
     Raises:
@@ -143,12 +143,12 @@ def as_record(kind: type[T], value: Any, where: str | os.PathLike) -> T:
         raise InputError(f"{where} must hold text that is valid Unicode. It does not.") from None
 
 
-def parse_json_lines(text: str, kind: type[T], where: str | os.PathLike) -> list[T]:
+def decode_json_lines(text: str, kind: type[T], where: str | os.PathLike) -> list[T]:
     """The lines of a JSON Lines text, each as `as_record`; the message of an error names the line."""
     lines = text.removesuffix("\n").split("\n")  # not splitlines: JSON may contain U+2028
     places = (f"{where}, line {number}" for number in range(1, len(lines) + 1))
     return [
-        as_record(kind, parse_json(line, place), place) for line, place in zip(lines, places, strict=True)
+        as_record(kind, decode_json(line, place), place) for line, place in zip(lines, places, strict=True)
     ]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from albert_tf.evaluation.prediction_files import read_odds, write_predictions
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
-from data_prep.files import Number, as_record, parse_json, read_json, read_text, write_json, write_text
+from data_prep.files import Number, as_record, decode_json, read_json, read_text, write_json, write_text
 from data_prep.tasks.examples import shown
 from data_prep.tasks.task import Kind
 
@@ -158,7 +158,7 @@ class _Line:
 
 def _row(line: str, source: str) -> dict[str, Any]:
     try:
-        row = as_record(_Line, parse_json(line, source), source)
+        row = as_record(_Line, decode_json(line, source), source)
         value = np.array(row.probabilities if row.classes else row.score, np.float64)
         if not np.isfinite(value).all() or value.shape[-1:] != ((len(row.classes),) if row.classes else ()):
             raise ValueError

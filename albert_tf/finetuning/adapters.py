@@ -5,6 +5,7 @@ enable_lora --> fit --> save_adapters --> load_adapters onto a model of the same
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import keras
@@ -15,7 +16,7 @@ import safetensors.numpy
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.encoder import AlbertEncoder
 from data_prep.errors import InputError, first_line
-from data_prep.files import written_aside
+from data_prep.files import Integer, Number, as_record, check_file, decode_json, written_aside
 
 ADAPTERS_FILE = "adapters.safetensors"  # in the folder of a seed
 _LORA = "lora_kernel"  # in the names of Keras' low-rank matrices
@@ -105,17 +106,28 @@ def _hash(encoder: AlbertEncoder) -> str:
     return digest.hexdigest()
 
 
+@dataclass(frozen=True)
+class _Facts:
+    rank: Integer
+    alpha: Number
+    thresholds: tuple[Number, ...] = ()
+
+
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict]:
+    if path.exists():
+        check_file(path)
     try:
         with safetensors.safe_open(str(path), "numpy") as file:
-            facts = {name: json.loads(fact) for name, fact in (file.metadata() or {}).items()}
+            facts = {name: decode_json(fact, path) for name, fact in (file.metadata() or {}).items()}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise InputError(f"There is no file {path} of adapters.") from None
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise InputError(f"{path} is not a complete file of adapters: {first_line(error)}") from None
-    ranks = {array.shape[0] for name, array in arrays.items() if name.endswith(f"{_LORA}_b")}
-    if not {"rank", "alpha", "base", "model"} <= facts.keys() or ranks != {facts["rank"]}:
+    ranks = {array.shape[:1] for name, array in arrays.items() if name.endswith(f"{_LORA}_b")}
+    if not {"rank", "alpha", "base", "model"} <= facts.keys() or ranks != {
+        (as_record(_Facts, facts, path).rank,)
+    }:
         raise InputError(
             f"{path} must be a file that `save_adapters` wrote. It names no base, or another rank."
         )

@@ -15,7 +15,7 @@ from albert_tf.finetuning.task_outputs import Predictions, predictions_of
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.own_data import examples_of_rows
-from data_prep.tasks.tables import TableRow
+from data_prep.tasks.tables import TableRow, parse_json
 from data_prep.tasks.task import Task
 from data_prep.tokenizers.token_stream import batches_of_lines, decode_lines
 
@@ -107,7 +107,7 @@ def predict_stream(
 def format_of(line: str) -> Literal["tsv", "jsonl"]:
     """The format of lines, recognized by the first: JSON objects, or texts separated by tabs."""
     try:
-        return "jsonl" if isinstance(json.loads(line), dict) else "tsv"
+        return "jsonl" if isinstance(parse_json(line), dict) else "tsv"
     except ValueError:
         return "tsv"
 
@@ -181,7 +181,7 @@ def _line(example: Any, value: Any, guess: Any, predictions: Probabilities) -> d
 
 def _object(line: str, source: str) -> Mapping[str, Any]:
     try:
-        values = json.loads(line)
+        values = parse_json(line)
     except ValueError as error:
         raise InputError(
             f"Every line must be a JSON object, as the first one is. Received {source}: {error}."

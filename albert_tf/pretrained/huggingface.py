@@ -23,7 +23,7 @@ from albert_tf.pretrained.names import (
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
-from data_prep.files import read_json_object, write_json
+from data_prep.files import check_file, read_json_object, write_json
 from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 
@@ -282,6 +282,7 @@ def _shards(index: Path) -> list[Path]:
 
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    check_file(path)
     try:
         return safetensors.numpy.load_file(str(path))
     except (safetensors.SafetensorError, TypeError, KeyError, ValueError) as error:
@@ -296,6 +297,7 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
         raise InputError(
             f"{path} needs PyTorch to be read: pip install 'albert-tf[torch]'. Files named {_SAFETENSORS} do not."
         ) from None
+    check_file(path)
     _check_zip(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)

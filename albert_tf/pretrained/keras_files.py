@@ -15,6 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained.archives import most_bytes
 from data_prep.errors import InputError
+from data_prep.files import check_file
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
 _DAMAGE = (
@@ -36,6 +37,7 @@ def read_description(path: Path) -> dict[str, Any]:
     Raises:
       InputError: the file is damaged, unpacks to many times its size, or has arrays larger than itself.
     """
+    check_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > most_bytes(path):
@@ -64,6 +66,8 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
     Raises:
       InputError: the file is absent or damaged, or an array lies in another file or is larger than this one.
     """
+    if path.exists():
+        check_file(path)
     try:
         with h5py.File(path) as file:
             arrays = _check_arrays(file, path.stat().st_size, path)

@@ -21,6 +21,7 @@ from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
+from data_prep.files import read_bytes
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 WEIGHTS = "albert_weights"  # the attribute of our exports that maps our name of each variable to the variable
@@ -97,8 +98,8 @@ def _read_garden(folder: Path, graph: TrackableObjectGraph) -> StoredModel:
 
 def _parse(path: Path) -> saved_model_pb2.SavedModel:
     try:
-        return saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    except (DecodeError, FileNotFoundError):
+        return saved_model_pb2.SavedModel.FromString(read_bytes(path))
+    except (DecodeError, InputError):
         raise InputError(f"{path} is not a complete SavedModel.") from None
 
 

@@ -13,7 +13,7 @@ from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of, set_weights
 from data_prep.errors import InputError
-from data_prep.files import read_json_object
+from data_prep.files import read_bytes, read_json_object
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind, read_normalization
 
@@ -106,7 +106,7 @@ def find_vocabulary(
             )
         if files:
             normalization = read_normalization(files[0]) or otherwise
-            return Vocabulary(kind, files[0].read_bytes(), normalization, str(files[0]))
+            return Vocabulary(kind, read_bytes(files[0]), normalization, str(files[0]))
     return None
 
 

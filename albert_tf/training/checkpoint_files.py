@@ -10,12 +10,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.files import write_text
+from data_prep.files import Integer, as_record, read_json, write_text
 
 _ASIDE = ".unfinished-"
 
@@ -66,25 +67,43 @@ def steps_in(folder: Path) -> list[int]:
 
 def is_good(prefix: str | Path) -> bool:
     """Whether training went well when an intact checkpoint was written."""
-    return json.loads(checksums_of(prefix).read_text(encoding="utf-8"))["good"]
+    return _read_checksums(prefix).good
 
 
 def damage(prefix: str | Path) -> str | None:
     """The damage to a checkpoint's files in a few words; None if it is intact."""
     prefix = Path(prefix)
     try:
-        sums = json.loads(checksums_of(prefix).read_text(encoding="utf-8"))["files"]
-        for name, expected in sums.items():
+        for name, expected in _read_checksums(prefix).files.items():
             path = prefix.with_name(name)
-            if path.stat().st_size != expected["bytes"]:
-                return f"{name} has {path.stat().st_size:,} bytes instead of {expected['bytes']:,}"
-            if _sha256(path) != expected["sha256"]:
+            if path.stat().st_size != expected.bytes:
+                return f"{name} has {path.stat().st_size:,} bytes instead of {expected.bytes:,}"
+            if _sha256(path) != expected.sha256:
                 return f"{name} does not have the checksum that it was written with"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ValueError:  # also InputError
+        if not checksums_of(prefix).exists():
+            return f"{checksums_of(prefix).name} is missing"
         return f"{checksums_of(prefix).name} is damaged"
     return None
+
+
+@dataclass(frozen=True)
+class _FileFacts:
+    bytes: Integer
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Checksums:
+    good: bool
+    files: dict[str, _FileFacts]
+
+
+def _read_checksums(prefix: str | Path) -> _Checksums:
+    path = checksums_of(prefix)
+    return as_record(_Checksums, read_json(path), path)
 
 
 def intact_checkpoints(folder: Path, say: Callable[[str], None]) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.files import Integer, as_record, parse_json_lines, read_json, read_json_object, read_text
+from data_prep.files import Integer, as_record, decode_json_lines, read_json, read_json_object, read_text
 
 CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
@@ -63,7 +63,7 @@ def read_metrics(run: Path) -> list[dict]:
     if not path.exists():
         return []
     complete, _, _ = read_text(path).rpartition("\n")
-    lines = parse_json_lines(complete, dict[str, Integer | float], path) if complete else []
+    lines = decode_json_lines(complete, dict[str, Integer | float], path) if complete else []
     if not all("step" in line for line in lines):
         raise InputError(f"Every line of {path} must have a `step`. There is one without.")
     return lines

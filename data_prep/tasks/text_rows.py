@@ -1,13 +1,12 @@
 """Rows with one or two texts and a label, as examples."""
 
-import json
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Split, TextExample, shown
-from data_prep.tasks.tables import TableRow
+from data_prep.tasks.tables import TableRow, parse_json
 
 _MOST_BETWEEN_ORDINALS = 100
 Label = str | float | tuple[str, ...]
@@ -108,7 +107,7 @@ def as_list(value: Any) -> Any:
     """The value, parsed if it is a JSON list or object in a field of a table."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
-            return json.loads(value)
+            return parse_json(value)
         except ValueError:
             return value
     return value

@@ -10,10 +10,13 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.evaluation.squad_metrics import gold_answers
+from albert_tf.finetuning.predictor import format_of
 from albert_tf.pretrained.archives import unpack
 from albert_tf.pretrained.loading import read_source
+from albert_tf.training.checkpoint_files import damage
 from data_prep.errors import InputError
 from data_prep.files import read_json
+from data_prep.tasks.text_rows import as_list
 from tests.fuzz.campaign import run
 from tests.fuzz.readers import READERS
 
@@ -92,10 +95,36 @@ def test_a_byte_order_mark_does_not_matter(tmp_path, tiny_config):
     assert AlbertConfig.from_json_file(path) == tiny_config
 
 
-def test_a_pipe_is_no_file(tmp_path):
-    os.mkfifo(tmp_path / "config.json")
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("config", "albert_config.json"),
+        ("keras pretrainer", "model.keras"),
+        ("Hugging Face", "model.safetensors"),
+        ("Hugging Face", "spiece.model"),
+        ("KerasHub", "model.weights.h5"),
+        ("adapters", "adapters.safetensors"),
+    ],
+)
+def test_a_pipe_is_no_file(name, file, tmp_path):
+    BY_NAME[name].write(tmp_path)
+    (tmp_path / file).unlink()
+    os.mkfifo(tmp_path / file)
     with pytest.raises(InputError, match="must be a regular file. Received a pipe or a device"):
-        AlbertConfig.from_json_file(tmp_path / "config.json")
+        BY_NAME[name].read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, "{}", '{"good": 1, "files": {}}', '{"good": true, "files": [1]}']
+)
+def test_damaged_checksums(content, tmp_path):
+    (tmp_path / "ckpt-1.json").write_text(content)
+    assert damage(tmp_path / "ckpt-1") == "ckpt-1.json is damaged"
+
+
+def test_deep_lines_and_fields():
+    assert format_of("[" * 100_000) == "tsv"
+    assert as_list("[" * 100_000) == "[" * 100_000
 
 
 def test_sizes_are_looked_at_before_reading(tmp_path):
