@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
+from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
@@ -175,17 +176,32 @@ def _starts_word(piece: str) -> bool:
 
 def _load(content: bytes, path: Path) -> sentencepiece.SentencePieceProcessor:
     try:
-        # LoadFromSerializedProto: the constructor accepts an empty model.
-        model = sentencepiece.SentencePieceProcessor()
-        model.LoadFromSerializedProto(content)
+        model = load_sentencepiece(content)
         user_defined = [symbol for symbol in ("<pad>", *CONTROL_SYMBOLS) if _is_user_defined(model, symbol)]
         if user_defined:
-            model.LoadFromSerializedProto(_with_control_symbols(content, user_defined))
+            model = load_sentencepiece(_with_control_symbols(content, user_defined))
         return model
     except RuntimeError:
         raise InputError(
             f"{path} is not a SentencePiece model. Name the .model file that `albert vocab` wrote."
         ) from None
+
+
+def load_sentencepiece(content: bytes) -> sentencepiece.SentencePieceProcessor:
+    """The processor of a serialized model.
+
+    Raises:
+      RuntimeError: the model is damaged.
+    """
+    try:
+        pieces = [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(content).pieces]
+    except (DecodeError, ValueError) as error:  # ValueError: text that is not UTF-8
+        raise RuntimeError(str(error)) from None
+    if any("\0" in piece for piece in pieces):  # would end the process
+        raise RuntimeError("a piece has a null character")
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(content)  # the constructor accepts an empty model
+    return processor
 
 
 def _is_user_defined(model: sentencepiece.SentencePieceProcessor, symbol: str) -> bool:

@@ -5,11 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import sentencepiece
-
 from data_prep.errors import InputError
 from data_prep.files import read_bytes, read_json_object, write_json, written_aside
-from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, load_sentencepiece
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -85,12 +83,10 @@ class Vocabulary:
         """
         if self.kind == "wordpiece":
             return len(self.content.removesuffix(b"\n").split(b"\n"))
-        model = sentencepiece.SentencePieceProcessor()
         try:
-            model.LoadFromSerializedProto(self.content)
+            return load_sentencepiece(self.content).GetPieceSize()
         except RuntimeError:
             raise InputError(f"A vocabulary must be a SentencePiece model. {self.file} is not.") from None
-        return model.GetPieceSize()
 
 
 def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) -> str:

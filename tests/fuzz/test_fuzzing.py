@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.evaluation.squad_metrics import gold_answers
@@ -17,6 +18,8 @@ from albert_tf.training.checkpoint_files import damage
 from data_prep.errors import InputError
 from data_prep.files import read_json
 from data_prep.tasks.text_rows import as_list
+from data_prep.tokenizers.vocabulary import Vocabulary
+from tests.albert_tf.pretrained.random_models import spm_model
 from tests.fuzz.campaign import run
 from tests.fuzz.readers import READERS
 
@@ -153,6 +156,17 @@ def test_the_file_checkpoint_names_no_other_folder(tmp_path):
         InputError, match="holds several checkpoints: model.ckpt-2, model.ckpt-best. Name one"
     ):
         read_source(tmp_path / "here")
+
+
+@pytest.mark.parametrize(("piece", "kind"), [("\0", 1), ("x\0y", 4), ("\0", 5)])
+def test_null_characters_in_a_vocabulary(piece, kind):
+    """SentencePiece ends the process."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(spm_model(20))
+    proto.pieces.add(piece=piece, score=0.0, type=kind)
+    vocabulary = Vocabulary("sentencepiece", proto.SerializeToString())
+    for read in (vocabulary.count_pieces, vocabulary.tokenizer):
+        with pytest.raises(InputError, match="SentencePiece model"):
+            read()
 
 
 def test_gold_answers_that_are_no_texts():
