@@ -195,10 +195,11 @@ def load_sentencepiece(content: bytes) -> sentencepiece.SentencePieceProcessor:
     """
     try:
         pieces = [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(content).pieces]
-    except (DecodeError, ValueError) as error:  # ValueError: text that is not UTF-8
+    except DecodeError as error:
         raise RuntimeError(str(error)) from None
-    if any("\0" in piece for piece in pieces):  # would end the process
-        raise RuntimeError("a piece has a null character")
+    # Bytes are what protobuf returns for text that is not UTF-8; a null character would end the process.
+    if any(isinstance(piece, bytes) or "\0" in piece for piece in pieces):
+        raise RuntimeError("a piece is not text")
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(content)  # the constructor accepts an empty model
     return processor

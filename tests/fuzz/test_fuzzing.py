@@ -169,6 +169,12 @@ def test_null_characters_in_a_vocabulary(piece, kind):
             read()
 
 
+def test_a_vocabulary_that_is_not_utf8():
+    vocabulary = Vocabulary("sentencepiece", spm_model(20).replace(b"[CLS]", b"\xffCLS]"))
+    with pytest.raises(InputError, match="SentencePiece model"):
+        vocabulary.count_pieces()
+
+
 def test_gold_answers_that_are_no_texts():
     question = {"id": "q1", "answers": [{"text": 7}]}
     with pytest.raises(InputError, match="gold answers must be"):
