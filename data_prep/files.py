@@ -19,6 +19,7 @@ T = TypeVar("T")
 Integer = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Number = Integer | Annotated[float, msgspec.Meta(ge=-1e39, le=1e39)]
 _MOST_BYTES = 1 << 30  # of a file that is read at once; a vocabulary has 2 MB, SQuAD 42 MB
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _DEEPEST = 100  # levels of JSON values; no file of ours or of Hugging Face has more than 10
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not C:/, a drive
@@ -98,12 +99,21 @@ def decode_json(text: str, where: str | os.PathLike) -> Any:
         raise InputError(f"{where} must be JSON. It is not: it is nested too deeply.") from None
     except ValueError as error:
         raise InputError(f"{where} must be JSON. It is not: {error}.") from None
+    if _ESCAPED_SURROGATE.search(text):
+        _check_encodable(value, where)
     level = [value]
     for _ in range(_DEEPEST):
         level = [part for each in level for part in _parts(each)]
     if level:
         raise InputError(f"{where} must be JSON of at most {_DEEPEST} levels. It has more.")
     return value
+
+
+def _check_encodable(value: Any, where: str | os.PathLike) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        raise InputError(f"{where} must hold valid Unicode. It has half of a surrogate pair.") from None
 
 
 def _parts(value: Any) -> Iterable[Any]:

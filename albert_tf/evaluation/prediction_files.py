@@ -226,7 +226,7 @@ class _Pairs(list):
 def _number(value: Any, source: str) -> float:
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise InputError(f"A finite number is needed. Received {shown(value)} for {source}.")

@@ -211,5 +211,8 @@ def read_n_best(run: Path, split: str) -> SquadPredictions:
     n_best = as_record(dict[str, list[Answer]], read_json(path), path)
     if not n_best or not all(n_best.values()):
         raise InputError(f"Every question must have an answer. Received {path}, in which some have none.")
-    odds = null_odds_file(run, split)
-    return SquadPredictions(n_best, read_odds(odds) if odds.exists() else None)
+    file = null_odds_file(run, split)
+    odds = read_odds(file) if file.exists() else None
+    if odds is not None and odds.keys() != n_best.keys():
+        raise InputError(f"Every question must have null odds. Received {file} with other ids than {path}.")
+    return SquadPredictions(n_best, odds)

@@ -162,7 +162,7 @@ def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Itera
         given = _value(row, identity)
         try:
             answers, starts = _answers(_value(row, answer), _value(row, start))
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
             split.problems.add("answer that is neither a text nor a list of texts", row.source, str(error))
             continue
         example = QuestionExample(

@@ -91,7 +91,7 @@ def _paragraph_questions(paragraph: dict, source: str, problems: Problems) -> It
                 answer_starts=tuple(int(answer["answer_start"]) for answer in answers),
                 is_impossible=bool(question.get("is_impossible", False)),
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             problems.add("question that is not in SQuAD's form", f"{source}, question {q}", reason)
 

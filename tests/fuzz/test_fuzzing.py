@@ -17,6 +17,9 @@ from albert_tf.pretrained.loading import read_source
 from albert_tf.training.checkpoint_files import damage
 from data_prep.errors import InputError
 from data_prep.files import read_json
+from data_prep.tasks.examples import Problems
+from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import find_task
 from data_prep.tasks.text_rows import as_list
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.random_models import spm_model
@@ -72,10 +75,13 @@ ONCE_FAILED = [
     ("examples", "manifest.json", edited(lambda values: values["shards"][0].update(bytes="many"))),
     ("predictions", "0.jsonl", written("[" * 100_000)),
     ("predictions", "dev_nbest_predictions.json", written('{"q1": [{"text": 1}]}')),
+    ("predictions", "dev_null_odds.json", written('{"q1": -1.0}')),
+    ("predictions", "dev_null_odds.json", written('{"q1": -1.0, "q2": 1' + "0" * 400 + "}")),
     ("table 9", "squad one/results.json", written('{"dev": {"f1": "high"}}')),
     ("lab report", "table5/results.json", edited(lambda values: values["rows"][0]["ours"].update(nsp=3))),
     ("lab report", "table5/results.json", edited(lambda values: values["columns"][0].update(decimals=-1))),
     ("lab report", "table5/results.json", edited(lambda values: values.update(settings=None))),
+    ("lab report", "table5/results.json", edited(lambda values: values["settings"].update(files="\ud800"))),
     ("metrics.jsonl", "metrics.jsonl", written('{"masked_lm_loss": 1.5}\n')),
     ("metrics.jsonl", "metrics.jsonl", written('{"step": 1, "masked_lm_loss": [1]}\n')),
     ("metrics.jsonl", "metrics.jsonl", written(b"\xe4\n")),
@@ -173,6 +179,15 @@ def test_a_vocabulary_that_is_not_utf8():
     vocabulary = Vocabulary("sentencepiece", spm_model(20).replace(b"[CLS]", b"\xffCLS]"))
     with pytest.raises(InputError, match="SentencePiece model"):
         vocabulary.count_pieces()
+
+
+@pytest.mark.parametrize("start", [float("inf"), "nan", [1], None])
+def test_answers_at_impossible_places(start, tmp_path):
+    question = {"id": "q1", "question": "who ?", "answers": [{"text": "a", "answer_start": start}]}
+    content = {"data": [{"paragraphs": [{"context": "a b", "qas": [question]}]}]}
+    (tmp_path / "train.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="1 row: question that is not in SQuAD's form, left out"):
+        read_examples(find_task("squad2.0"), tmp_path / "train.json", "train", Problems())
 
 
 def test_gold_answers_that_are_no_texts():
