@@ -3,8 +3,9 @@
     python -m experiments.tokenizer_agreement --text='de=novel.txt' --text='hi=news.txt' --lines=2000
 
 For each language a vocabulary with accents is trained on its text. Lines are the text's, spread evenly. The class
-is the reference. transformers runs if it is installed (the extra [peers]); it is known to tokenize three kinds of
-lines differently, which are counted apart (docs/fidelity.md). Prints one JSON object.
+is the reference. transformers runs if it is installed (the extra [peers]), with the tokenizer.json that
+`albert convert` writes, and with spiece.model alone, from which it is known to tokenize three kinds of lines
+differently (docs/fidelity.md). Prints one JSON object.
 """
 
 import json
@@ -23,7 +24,7 @@ from albert_tf.conversion import peers
 from data_prep.errors import InputError
 from data_prep.files import read_text
 from data_prep.text.sources import expand_files
-from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 from data_prep.tokenizers.vocabulary_training import USER_SYMBOLS, VocabularySettings, train_vocabulary
 
 # What transformers is known to do differently, in this order.
@@ -95,6 +96,7 @@ def compare(vocabulary: Vocabulary, lines: Sequence[str], folder: Path) -> dict[
     from albert_tf.pretrained.stored import StoredModel
     from albert_tf.pretrained.weights import weights_of
     from data_prep.in_graph import make_graph_tokenizer
+    from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON
 
     tokenizer = vocabulary.tokenizer()
     expected = [ids.tolist() for ids in tokenizer.encode_batch(lines)]
@@ -118,8 +120,13 @@ def compare(vocabulary: Vocabulary, lines: Sequence[str], folder: Path) -> dict[
     for name, found in others.items():
         result[name] = sum(a != b for a, b in zip(found, expected, strict=True))
     if peers.is_installed("huggingface"):
-        found = _ids_of_transformers(folder / "hf", lines)
-        result["transformers"] = differences_by_rule(lines, found, expected)
+        result["transformers"] = differences_by_rule(
+            lines, _ids_of_transformers(folder / "hf", lines), expected
+        )
+        (folder / "hf" / TOKENIZER_JSON).unlink()
+        (folder / "hf" / TOKENIZER_CONFIG).unlink()
+        found = _ids_of_transformers(folder / "hf", lines, keep_accents=True)
+        result["transformers, spiece.model alone"] = differences_by_rule(lines, found, expected)
     return result
 
 
@@ -133,10 +140,10 @@ def _ids_of_export(folder: Path, lines: Sequence[str]) -> list[list[int]]:
     return preprocessor.tokenize(tf.constant(lines)).to_list()
 
 
-def _ids_of_transformers(folder: Path, lines: Sequence[str]) -> list[list[int]]:
+def _ids_of_transformers(folder: Path, lines: Sequence[str], **options) -> list[list[int]]:
     import transformers
 
-    tokenizer = transformers.AlbertTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options)
     return tokenizer(list(lines), add_special_tokens=False)["input_ids"]
 
 

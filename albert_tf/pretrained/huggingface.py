@@ -24,7 +24,7 @@ from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
 from data_prep.files import check_file, read_json_object, write_json
-from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json
+from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json, write_tokenizer_json
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 
 _CONFIG_FILE = "config.json"
@@ -158,7 +158,7 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
     notes = [] if dtype == "float32" else [f"the weights are rounded to {dtype}"]
     if stored.vocabulary:
         _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
-        if stored.vocabulary.kind == "sentencepiece":
+        if stored.vocabulary.kind == "sentencepiece" and not (folder / TOKENIZER_JSON).exists():
             notes.append(_OTHER_IDS)
     return notes
 
@@ -233,6 +233,10 @@ def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None
         symbols |= {"tokenizer_class": "AlbertTokenizer", "unk_token": "<unk>", "pad_token": "<pad>"}
         symbols |= {"bos_token": "[CLS]", "eos_token": "[SEP]"}
         values |= dataclasses.asdict(vocabulary.normalization)
+        if write_tokenizer_json(vocabulary, folder / TOKENIZER_JSON):
+            # Another class would make a tokenizer of its own from the pieces.
+            symbols["tokenizer_class"] = "PreTrainedTokenizerFast"
+            values["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     write_json(folder / TOKENIZER_CONFIG, dict(sorted({**symbols, **values}.items())))
 
 

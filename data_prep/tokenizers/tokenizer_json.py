@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizer.json to a vocabulary: Unigram to a SentencePiece model, WordPiece to a vocab.txt."""
+"""Hugging Face's tokenizer.json from and to a vocabulary: Unigram for SentencePiece, WordPiece for vocab.txt."""
 
 import base64
 import binascii
@@ -6,10 +6,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
-from data_prep.files import check_file, read_json_object
+from data_prep.files import check_file, read_json_object, write_json
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.digit_comma import SPACE
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, wordpiece_normalization
 
@@ -43,6 +46,77 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path} is not a complete tokenizer of transformers ({reason}).") from None
     raise InputError(f"{path} must have a model of the type Unigram or WordPiece. Received {kind!r}.")
+
+
+def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
+    """Writes a SentencePiece vocabulary as a tokenizer.json, by which transformers has our ids.
+
+    transformers' own conversion of spiece.model makes "-", "." and other symbols added tokens, which end a word
+    and swallow the space before them; here they are pieces as all others. A piece such as "300,", which ALBERT
+    always splits, gets a name that no text has. Two segmentations of equal score may still differ.
+
+    Returns:
+      Whether it was written: a model whose rules for white space are not ALBERT's has no such file.
+    """
+    tokenizer = AlbertTokenizer(vocabulary.file, vocabulary.normalization, vocabulary.content)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialized_model)
+    spec, rules = proto.normalizer_spec, vocabulary.normalization
+    usual = (
+        spec.add_dummy_prefix,
+        spec.remove_extra_whitespaces,
+        spec.escape_whitespaces,
+        rules.remove_space,
+    )
+    if not all(usual) or proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
+        return False
+    specials = {"<pad>": tokenizer.pad_id, "<unk>": tokenizer.unk_id, "[CLS]": tokenizer.cls_id}
+    specials |= {"[SEP]": tokenizer.sep_id, "[MASK]": tokenizer.mask_id}
+    best = max(piece.score for piece in proto.pieces if piece.type == _PIECE.NORMAL)
+    is_split = np.diff(tokenizer.digit_comma.splits) > 1
+    pieces = []
+    for piece, never in zip(proto.pieces, is_split, strict=True):
+        # SentencePiece's score of user-defined pieces.
+        score = best * len(piece.piece) - 0.1 if piece.type == _PIECE.USER_DEFINED else piece.score
+        pieces.append((f"\0{piece.piece}" if never else piece.piece, score))
+    steps: list[dict[str, Any]] = []
+    if not rules.keep_accents:
+        steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
+    if rules.do_lower_case:
+        steps.append({"type": "Lowercase"})
+    if spec.precompiled_charsmap:
+        charsmap = base64.b64encode(spec.precompiled_charsmap).decode("ascii")
+        steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+    first, second = (
+        [{"Sequence": {"id": name, "type_id": i}}, {"SpecialToken": {"id": "[SEP]", "type_id": i}}]
+        for i, name in enumerate("AB")
+    )
+    cls = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
+    names = {name: {"id": name, "ids": [specials[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    write_json(
+        path,
+        {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": [
+                {"id": i, "content": name, **flags, "special": True}
+                for name, i in sorted(specials.items(), key=lambda item: item[1])
+            ],
+            "normalizer": {"type": "Sequence", "normalizers": steps},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [cls, *first],
+                "pair": [cls, *first, *second],
+                "special_tokens": names,
+            },
+            "decoder": metaspace,
+            "model": {"type": "Unigram", "unk_id": tokenizer.unk_id, "vocab": pieces, "byte_fallback": False},
+        },
+    )
+    return True
 
 
 def _unigram(values: dict[str, Any], path: Path) -> Vocabulary:

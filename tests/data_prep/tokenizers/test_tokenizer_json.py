@@ -9,7 +9,7 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import Normalization
-from data_prep.tokenizers.tokenizer_json import read_tokenizer_json
+from data_prep.tokenizers.tokenizer_json import read_tokenizer_json, write_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from tests.data_prep.nasty import LINES, texts
@@ -57,6 +57,27 @@ def wordpiece(pieces, **normalizer) -> dict:
 def read(folder, values) -> Vocabulary:
     (folder / "tokenizer.json").write_text(json.dumps(values))
     return read_tokenizer_json(folder / "tokenizer.json")
+
+
+@pytest.mark.parametrize(
+    "normalization", [Normalization(), Normalization(keep_accents=True), Normalization(do_lower_case=False)]
+)
+def test_written_and_read(model_file, tmp_path, normalization):
+    """Also text with digits and commas, whose pieces the file hides."""
+    vocabulary = Vocabulary("sentencepiece", model_file.read_bytes(), normalization)
+    assert write_tokenizer_json(vocabulary, tmp_path / "tokenizer.json")
+    found = read_tokenizer_json(tmp_path / "tokenizer.json")
+    assert found.normalization == normalization
+    for line in LINES:
+        assert found.tokenizer().encode(line) == vocabulary.tokenizer().encode(line)
+
+
+def test_unusual_rules_for_spaces_are_not_written(model_file, tmp_path):
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model_file.read_bytes())
+    proto.normalizer_spec.add_dummy_prefix = False
+    vocabulary = Vocabulary("sentencepiece", proto.SerializeToString(), Normalization())
+    assert not write_tokenizer_json(vocabulary, tmp_path / "tokenizer.json")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")
