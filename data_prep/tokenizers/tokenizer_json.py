@@ -77,7 +77,7 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
     for piece, never in zip(proto.pieces, is_split, strict=True):
         # SentencePiece's score of user-defined pieces.
         score = best * len(piece.piece) - 0.1 if piece.type == _PIECE.USER_DEFINED else piece.score
-        pieces.append((f"\0{piece.piece}" if never else piece.piece, score))
+        pieces.append((f"\x01{piece.piece}" if never else piece.piece, score))
     steps: list[dict[str, Any]] = []
     if not rules.keep_accents:
         steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
