@@ -149,7 +149,7 @@ def change(values, path: str, value):
         ("model/vocab/9", ["a"], "is not a complete tokenizer"),
         ("model/vocab/20", ["a", float("nan")], "a piece must be a string with a number"),
         ("model/vocab/20", ["a", 10**400], "is not a complete tokenizer"),
-        ("model/vocab/20", ["\ud800", 0.0], "is not a complete tokenizer"),
+        ("model/vocab/20", ["\ud800", 0.0], "must hold valid Unicode"),
         (
             "model/vocab/0",
             ["[PAD]", 0.0],
