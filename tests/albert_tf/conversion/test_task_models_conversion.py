@@ -23,7 +23,7 @@ from data_prep.errors import InputError
 from tests.albert_tf.finetuning.task_models import CASES, outputs
 from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import assert_same_weights
-from tests.albert_tf.pretrained.test_heads import write_google
+from tests.albert_tf.pretrained.test_stored_heads import write_google
 from tests.data_prep.conftest import model_file, story
 
 __all__ = ["model_file", "story"]

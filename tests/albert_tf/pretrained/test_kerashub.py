@@ -22,7 +22,7 @@ from tests.albert_tf.pretrained.random_models import (
     random_stored,
     random_weights,
 )
-from tests.albert_tf.pretrained.test_heads import random_head, stored_with
+from tests.albert_tf.pretrained.test_stored_heads import random_head, stored_with
 
 CONFIG, HEAD_CONFIG = CONFIGS["two blocks"], CONFIGS["one group"]
 
