@@ -284,7 +284,8 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     error = refused(capfd, flags(tmp_path / "run", phases))
     assert "All phases must have one vocabulary." in error
 
-    settings = PrepareSettings(text, output, str(pretraining_files.spm_model_file), max_seq_length=SHORT)
+    vocabulary = str(pretraining_files.spm_model_file)
+    settings = PrepareSettings(text, output, vocabulary, max_seq_length=SHORT, overwrite=True)
     prepare(settings, show_progress=False)
     manifest = tmp_path / "manifest.json"
     facts = json.loads(manifest.read_text("utf-8"))
