@@ -504,7 +504,7 @@ def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
         "".join(f"{piece}\n" for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *range(200)))
     )
     error = refused(capfd, finetuning_files.flags(tmp_path / "other", **flags, vocab_file=large))
-    assert f"where the checkpoint has {CONFIG.vocab_size} embeddings" in error
+    assert f"where the model has {CONFIG.vocab_size} embeddings" in error
 
 
 def test_another_run_in_the_folder(finished, finetuning_files, capfd):
