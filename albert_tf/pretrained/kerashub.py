@@ -4,6 +4,7 @@ config.json and model.weights.h5; of a task model also task.json and task.weight
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from albert_tf.pretrained.names import KERASHUB_TASK, SEQUENCE_HEAD, as_groups
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError
-from data_prep.files import read_json_object, write_json
+from data_prep.files import Number, as_record, read_json_object, write_json
 
 _CONFIG_FILE = "config.json"
 _WEIGHTS_FILE = "model.weights.h5"
@@ -71,12 +72,22 @@ def read_kerashub(folder: Path) -> StoredModel:
     weights, head_weights = read_weights(arrays, config, "kerashub", str(path), size)
     head = None
     if size:
-        dropout = (task.get("config") or {}).get("dropout")
+        dropout = as_record(_Task, task, folder / _TASK_CONFIG_FILE).config.dropout
         head = Head(size, (_KINDS[size.outputs == 1],), head_weights, dropout=dropout)
     if name == _MASKED_LM:
         notes.append(_EPSILON_NOTE)
     vocabulary = find_vocabulary(folder / _TOKENIZER, ["*.spm"], "*vocab*.txt")
     return StoredModel("kerashub", folder, config, weights, vocabulary, tuple(notes), head)
+
+
+@dataclass(frozen=True)
+class _TaskFields:
+    dropout: Number | None = None
+
+
+@dataclass(frozen=True)
+class _Task:
+    config: _TaskFields = _TaskFields()
 
 
 def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from data_prep.errors import InputError
 from data_prep.examples.segments import SegmentPair
 
 
@@ -44,6 +45,9 @@ class MaskingVocabulary:
         return cls(tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.starts_word, replacements)
 
 
+_LONGEST_SPAN = 512  # words
+
+
 @dataclass(frozen=True)
 class MaskingSettings:
     """How many tokens are masked, and in which spans.
@@ -65,6 +69,8 @@ class MaskingSettings:
     cumulative: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
+        if not 1 <= self.ngram <= _LONGEST_SPAN:  # of a manifest: the table would use up all memory
+            raise InputError(f"--ngram must be from 1 to {_LONGEST_SPAN}. Received {self.ngram}.")
         table = _cumulative_ngram_probabilities(self.ngram, self.favor_shorter_ngram)
         object.__setattr__(self, "cumulative", table)
 

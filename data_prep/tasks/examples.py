@@ -181,5 +181,8 @@ class Split:
 
 def shown(value: Any) -> str:
     """A value as messages show it: its `repr`, truncated."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} that is nested too deeply"
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 4] + " ..."
