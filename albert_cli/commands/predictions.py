@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 from data_prep.tasks.task import Kind
 
@@ -213,7 +214,8 @@ def submission(*runs: str, output: str) -> None:
       albert submission cola=runs/cola mnli=runs/mnli ax=runs/mnli --output=glue.zip
 
     Args:
-      runs: TASK=FOLDER for each task; the run must have predicted its test set.
+      runs: TASK=FOLDER for each task; the run must have predicted its test set. Of several seeds, the best on the
+        dev set is taken.
       output: the zip to write.
     """
     from albert_tf.evaluation.submission import write_glue_zip
@@ -221,7 +223,27 @@ def submission(*runs: str, output: str) -> None:
     pairs = [run.partition("=") for run in runs]
     if not pairs or not all(folder for _, _, folder in pairs):
         raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
-    missing = write_glue_zip(Path(output), {task: Path(folder) for task, _, folder in pairs})
+    folders = {task: _predicted_folder(task, Path(folder)) for task, _, folder in pairs}
+    print_notes([f"{task} from {folder}" for task, folder in folders.items()])
+    missing = write_glue_zip(Path(output), folders)
     if missing:
         print_notes([f"GLUE's server requires all tasks; {output} lacks {', '.join(missing)}."])
     print(output)
+
+
+def _predicted_folder(task: str, run: Path) -> Path:
+    """The folder of a run's predictions: a seed's.
+
+    Raises:
+      InputError: the run was trained on another task.
+    """
+    from albert_tf.training.run_files import SETTINGS_FILE, best_seed_folder
+
+    folder = best_seed_folder(run) or run
+    settings = read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).exists() else {}
+    trained_on = settings.get("task", task)
+    if trained_on not in (task, "mnli" if task == "ax" else task):
+        raise InputError(
+            f"Predictions must come from a run of their task. Received {task}={run}, a run of {trained_on}."
+        )
+    return folder

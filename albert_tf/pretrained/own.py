@@ -27,11 +27,17 @@ from albert_tf.pretrained.names import (
 )
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import weights_of
-from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, MANIFEST_FILE, RESULTS_FILE, read_best_step
+from albert_tf.training.run_files import (
+    CHECKPOINTS,
+    CONFIG_FILE,
+    MANIFEST_FILE,
+    best_seed_folder,
+    read_best_step,
+)
 from albert_tf.training.weights import check_finite, find_checkpoint, load_weights
 from data_prep.errors import InputError, first_line
 from data_prep.examples.manifest import Manifest
-from data_prep.files import Integer, Number, as_record, write_json
+from data_prep.files import Number, as_record, write_json
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
@@ -90,17 +96,6 @@ def read_run_vocabulary(path: Path) -> Vocabulary | None:
 
 def _run_folder(path: Path) -> Path:
     return path if path.is_dir() else path.parent.parent
-
-
-def best_seed_folder(run: Path) -> Path | None:
-    """The folder of the best seed of a fine-tuning run; None if `run` is not one."""
-    best = as_record(_Results, read_optional_json(run / RESULTS_FILE), run / RESULTS_FILE).best_seed
-    return None if best is None else run / f"seed_{best}"
-
-
-@dataclass(frozen=True)
-class _Results:
-    best_seed: Integer | None = None
 
 
 def find_model_file(path: Path) -> Path | None:

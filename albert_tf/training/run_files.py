@@ -67,3 +67,15 @@ def read_metrics(run: Path) -> list[dict]:
     if not all("step" in line for line in lines):
         raise InputError(f"Every line of {path} must have a `step`. There is one without.")
     return lines
+
+
+@dataclass(frozen=True)
+class _Results:
+    best_seed: Integer | None = None
+
+
+def best_seed_folder(run: Path) -> Path | None:
+    """The folder of the best seed of a fine-tuning run; None if `run` is not one."""
+    path = run / RESULTS_FILE
+    best = as_record(_Results, read_json_object(path), path).best_seed if path.exists() else None
+    return None if best is None else run / f"seed_{best}"

@@ -50,6 +50,20 @@ def test_all_of_glue_in_one_zip(runs, tmp_path):
     assert path.read_bytes() == first
 
 
+def test_the_best_seed_of_a_run(runs, tmp_path, capfd):
+    run = runs["rte"]
+    (run / "seed_1").mkdir()
+    for file in run.glob("*.jsonl"):
+        file.rename(run / "seed_1" / file.name)
+    (run / "results.json").write_text('{"best_seed": 1}')
+    (run / "seed_1" / "settings.json").write_text('{"task": "rte"}')
+    flags = [f"ax={runs['mnli']}", f"--output={tmp_path}/glue.zip"]
+    assert cli.main(["submission", f"rte={run}", *flags]) == 0
+    assert f"rte from {run}/seed_1" in capfd.readouterr().err
+    assert cli.main(["submission", f"mrpc={run}", *flags]) == 2
+    assert f"Received mrpc={run}, a run of rte." in capfd.readouterr().err
+
+
 def test_missing_files_are_reported(runs, tmp_path, capfd):
     path = tmp_path / "glue.zip"
     assert cli.main(["submission", f"rte={runs['rte']}", f"mnli={runs['mnli']}", f"--output={path}"]) == 0
