@@ -194,6 +194,9 @@ def ensemble(
 
         return finetuned.predict_member(member, found_task, split, data_dir, flags)
 
+    for run in runs:
+        for folder in (Path(run), *Path(run).glob("seed_*")):
+            _check_task(folder, found_task.name)
     report = report_runs(
         found_task,
         runs,
@@ -237,13 +240,20 @@ def _predicted_folder(task: str, run: Path) -> Path:
     Raises:
       InputError: the run was trained on another task.
     """
-    from albert_tf.training.run_files import SETTINGS_FILE, best_seed_folder
+    from albert_tf.training.run_files import best_seed_folder
 
     folder = best_seed_folder(run) or run
-    settings = read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).exists() else {}
-    trained_on = settings.get("task", task)
-    if trained_on not in (task, "mnli" if task == "ax" else task):
-        raise InputError(
-            f"Predictions must come from a run of their task. Received {task}={run}, a run of {trained_on}."
-        )
+    _check_task(folder, task)
     return folder
+
+
+def _check_task(folder: Path, task: str) -> None:
+    """Raises InputError if a folder's settings name another task; runs of MNLI also predict AX."""
+    from albert_tf.training.run_files import SETTINGS_FILE
+
+    settings = read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).exists() else {}
+    if settings.get("task", task) not in (task, "mnli" if task == "ax" else task):
+        raise InputError(
+            f"Predictions must come from a run of their task. Received {task} and {folder}, a run of "
+            f"{settings['task']}."
+        )

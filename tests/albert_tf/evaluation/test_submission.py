@@ -61,7 +61,9 @@ def test_the_best_seed_of_a_run(runs, tmp_path, capfd):
     assert cli.main(["submission", f"rte={run}", *flags]) == 0
     assert f"rte from {run}/seed_1" in capfd.readouterr().err
     assert cli.main(["submission", f"mrpc={run}", *flags]) == 2
-    assert f"Received mrpc={run}, a run of rte." in capfd.readouterr().err
+    assert f"Received mrpc and {run}/seed_1, a run of rte." in capfd.readouterr().err
+    assert cli.main(["ensemble", f"{run}", "--task=mrpc"]) == 2
+    assert f"Received mrpc and {run}/seed_1, a run of rte." in capfd.readouterr().err
 
 
 def test_missing_files_are_reported(runs, tmp_path, capfd):
