@@ -101,7 +101,8 @@ def read_in_process(hub: Hub, address: str) -> dict:
 def test_downloads_needed_files_once(hub):
     expected = {"missing": [], "layers": 4, "vocabulary": len(VOCABULARY.content)}
     assert expected.items() <= read_in_process(hub, "hf://owner/tiny").items()
-    needed = ["config.json", "model.safetensors", "spiece.model", "tokenizer_config.json"]
+    tokenizer = ["spiece.model", "tokenizer.json", "tokenizer_config.json"]
+    needed = ["config.json", "model.safetensors", *tokenizer]
     assert sorted(hub.served) == needed
     assert expected.items() <= read_in_process(hub, f"hf://owner/tiny@{COMMIT}").items()
     assert sorted(hub.served) == needed  # the rest came from the cache
