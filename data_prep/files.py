@@ -101,11 +101,11 @@ def decode_json(text: str, where: str | os.PathLike) -> Any:
         raise InputError(f"{where} must be JSON. It is not: {error}.") from None
     if _ESCAPED_SURROGATE.search(text):
         _check_encodable(value, where)
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [part for each in level for part in _parts(each)]
-    if level:
-        raise InputError(f"{where} must be JSON of at most {_DEEPEST} levels. It has more.")
+    level, depth = [value], 0
+    while level:
+        if depth == _DEEPEST:
+            raise InputError(f"{where} must be JSON of at most {_DEEPEST} levels. It has more.")
+        level, depth = [part for each in level for part in _parts(each)], depth + 1
     return value
 
 
