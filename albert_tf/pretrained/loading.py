@@ -190,22 +190,29 @@ def load_weights_into(
         free |= {"num_hidden_layers", "num_hidden_groups", "parameter_sharing"}
     check_same_model(stored.config, model.config, source, free)
 
-    def set_all(variables: Mapping[str, keras.Variable], arrays: dict[str, np.ndarray]) -> None:
-        for name, variable in variables.items():
-            array = arrays.get(name)
-            if array is None and init_from_group0:
-                array = arrays.get(_PART.sub(r"\1_0_", name))
-            if array is not None:
-                assign(variable, array, resize_positions)
-
     variables = variables_by_name(model)
-    set_all(variables, stored.weights)
+    _assign_all(variables, stored.weights, resize_positions, init_from_group0)
     if optimizer is not None and moments is not None:
-        of_variables = {name: optimizer.moments_of(variable) for name, variable in variables.items()}
-        set_all({name: m for name, (m, _) in of_variables.items()}, moments.m)
-        set_all({name: v for name, (_, v) in of_variables.items()}, moments.v)
+        slots = {name: optimizer.moments_of(variable) for name, variable in variables.items()}
+        for i, arrays in enumerate((moments.m, moments.v)):
+            slot = {name: pair[i] for name, pair in slots.items()}
+            _assign_all(slot, arrays, resize_positions, init_from_group0)
         optimizer.iterations.assign(moments.step)
     return stored.missing
+
+
+def _assign_all(
+    variables: Mapping[str, keras.Variable],
+    arrays: Mapping[str, np.ndarray],
+    resize_positions: ResizePositions,
+    init_from_group0: bool,
+) -> None:
+    for name, variable in variables.items():
+        array = arrays.get(name)
+        if array is None and init_from_group0:
+            array = arrays.get(_PART.sub(r"\1_0_", name))
+        if array is not None:
+            assign(variable, array, resize_positions)
 
 
 def _check_same_normalization(
