@@ -78,21 +78,7 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
         # SentencePiece's score of user-defined pieces.
         score = best * len(piece.piece) - 0.1 if piece.type == _PIECE.USER_DEFINED else piece.score
         pieces.append((f"\x01{piece.piece}" if never else piece.piece, score))
-    steps: list[dict[str, Any]] = []
-    if not rules.keep_accents:
-        steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
-    if rules.do_lower_case:
-        steps.append({"type": "Lowercase"})
-    if spec.precompiled_charsmap:
-        charsmap = base64.b64encode(spec.precompiled_charsmap).decode("ascii")
-        steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
-    first, second = (
-        [{"Sequence": {"id": name, "type_id": i}}, {"SpecialToken": {"id": "[SEP]", "type_id": i}}]
-        for i, name in enumerate("AB")
-    )
-    cls = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
-    names = {name: {"id": name, "ids": [specials[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     write_json(
         path,
@@ -104,19 +90,45 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
                 {"id": i, "content": name, **flags, "special": True}
                 for name, i in sorted(specials.items(), key=lambda item: item[1])
             ],
-            "normalizer": {"type": "Sequence", "normalizers": steps},
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": [cls, *first],
-                "pair": [cls, *first, *second],
-                "special_tokens": names,
+            "normalizer": {
+                "type": "Sequence",
+                "normalizers": _normalizer_steps(rules, spec.precompiled_charsmap),
             },
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+            "post_processor": _post_processor(specials),
             "decoder": metaspace,
             "model": {"type": "Unigram", "unk_id": tokenizer.unk_id, "vocab": pieces, "byte_fallback": False},
         },
     )
     return True
+
+
+def _normalizer_steps(rules: Normalization, charsmap: bytes) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = []
+    if not rules.keep_accents:
+        steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
+    if rules.do_lower_case:
+        steps.append({"type": "Lowercase"})
+    if charsmap:
+        content = base64.b64encode(charsmap).decode("ascii")
+        steps.append({"type": "Precompiled", "precompiled_charsmap": content})
+    return steps
+
+
+def _post_processor(specials: dict[str, int]) -> dict[str, Any]:
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP]."""
+    first, second = (
+        [{"Sequence": {"id": name, "type_id": i}}, {"SpecialToken": {"id": "[SEP]", "type_id": i}}]
+        for i, name in enumerate("AB")
+    )
+    cls = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
+    names = {name: {"id": name, "ids": [specials[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    return {
+        "type": "TemplateProcessing",
+        "single": [cls, *first],
+        "pair": [cls, *first, *second],
+        "special_tokens": names,
+    }
 
 
 def _unigram(values: dict[str, Any], path: Path) -> Vocabulary:
