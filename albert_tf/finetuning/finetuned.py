@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.finetuning.inference import Inference, by_row, mean_loss
+from albert_tf.finetuning.inference import Inference, by_row
 from albert_tf.finetuning.preprocessor import Preprocessor
 from albert_tf.finetuning.run_folder import SeedFolder, load_task_model
 from albert_tf.finetuning.task_data import Split, as_split, numpy_batches
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS, task_of
-from albert_tf.finetuning.task_outputs import EVEN_ODDS, Predictions, metrics_of, predictions_of
+from albert_tf.finetuning.task_outputs import EVEN_ODDS, Predictions, metrics_with_loss, predictions_of
 from albert_tf.pretrained.heads import choose_task, default_names
 from albert_tf.pretrained.loading import read_source
 from albert_tf.pretrained.own import MODEL_FILE, find_model_file, read_keras
@@ -249,11 +249,7 @@ def predict_task(
         predictions.append(predictions_of(task, split, outputs, model, max_answer_length))
         splits.append(split)
         rows += outputs
-    metrics = metrics_of(task, splits, predictions)
-    if metrics and all("loss" in row for row in rows):
-        count = sum(len(split.examples) for split in splits)
-        metrics = {"loss": mean_loss(rows), **metrics, "examples": count}
-    return TaskPredictions(splits, predictions, metrics, problems)
+    return TaskPredictions(splits, predictions, metrics_with_loss(task, splits, predictions, rows), problems)
 
 
 def predict_member(

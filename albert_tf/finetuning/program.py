@@ -17,7 +17,7 @@ from albert_tf.finetuning.construction import (
     make_preprocessor,
     read_initial_model,
 )
-from albert_tf.finetuning.inference import Inference, by_row, mean_loss
+from albert_tf.finetuning.inference import Inference, by_row
 from albert_tf.finetuning.preprocessor import Preprocessor
 from albert_tf.finetuning.recipes import choose_length, resolve
 from albert_tf.finetuning.run_folder import SeedFolder, results_table, write_run_results
@@ -34,7 +34,7 @@ from albert_tf.finetuning.task_outputs import (
     EVEN_ODDS,
     Predictions,
     main_metric_of,
-    metrics_of,
+    metrics_with_loss,
     predictions_of,
     with_best_thresholds,
 )
@@ -240,11 +240,7 @@ class FinetuningRun:
             )
         if choose_thresholds and inference.model.thresholds:
             predictions, inference.model.thresholds = with_best_thresholds(predictions)
-        metrics = metrics_of(self.task, self.splits[role], predictions)
-        if metrics and all("loss" in row for row in rows):
-            examples = sum(len(split.examples) for split in self.splits[role])
-            metrics = {"loss": mean_loss(rows), **metrics, "examples": examples}
-        return metrics, predictions
+        return metrics_with_loss(self.task, self.splits[role], predictions, rows), predictions
 
     @property
     def pad_to(self) -> int | None:

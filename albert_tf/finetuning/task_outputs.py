@@ -12,6 +12,7 @@ from albert_tf.evaluation.classification_metrics import best_thresholds, probabi
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
+from albert_tf.finetuning.inference import mean_loss
 from albert_tf.finetuning.task_data import Split
 from albert_tf.finetuning.task_model import TaskModel
 from data_prep.tasks.examples import QuestionExample, WordsExample
@@ -82,6 +83,20 @@ def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predic
     if task.kind == "question_answering":
         return _squad_metrics(task, splits, predictions)  # type: ignore[arg-type]
     return probabilities_metrics(task, predictions)  # type: ignore[arg-type]
+
+
+def metrics_with_loss(
+    task: Task,
+    splits: Sequence[Split],
+    predictions: Sequence[Predictions],
+    rows: list[dict[str, np.ndarray]],
+) -> dict[str, float]:
+    """`metrics_of`, and if labels are known the loss and the number of examples; `rows` are a model's outputs."""
+    metrics = metrics_of(task, splits, predictions)
+    if metrics and all("loss" in row for row in rows):
+        examples = sum(len(split.examples) for split in splits)
+        metrics = {"loss": mean_loss(rows), **metrics, "examples": examples}
+    return metrics
 
 
 def _squad_metrics(
