@@ -1,10 +1,8 @@
 """A command line as a program: the style of its flags, and an exit status for each way that it can end."""
 
-import contextlib
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from types import FrameType
 from typing import Annotated, Any
@@ -16,6 +14,7 @@ from rich.console import Console
 from albert_cli.mistakes import describe_mistake
 from data_prep.errors import InputError, Preempted, system_fault
 from data_prep.files import check_local
+from data_prep.signals import signal_handler
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
@@ -41,7 +40,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         console.print(f"albert: {line}", style=style, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        with _sigterm_raises():
+        with signal_handler(_terminate, signal.SIGTERM):
             _check_local(words)
             program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
@@ -66,21 +65,9 @@ class _Terminated(BaseException):
     """The process received SIGTERM in a command that saves no state."""
 
 
-@contextlib.contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Inside this context SIGTERM raises, so that commands remove what they have not finished."""
-
-    def terminate(number: int, frame: FrameType | None) -> None:
-        raise _Terminated("received SIGTERM")
-
-    if threading.current_thread() is not threading.main_thread():  # only it may handle signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """Raises, so that commands remove what they have not finished."""
+    raise _Terminated("received SIGTERM")
 
 
 def run_with_settings(

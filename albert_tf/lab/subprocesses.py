@@ -10,13 +10,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 
 from data_prep.errors import InputError, Preempted
+from data_prep.signals import signal_handler
 
 _LONGEST_LINE = 300
 
@@ -34,13 +34,12 @@ class ProgramRunner:
         self._console = Console(stderr=True)
 
     def __enter__(self):
-        if threading.current_thread() is threading.main_thread():  # only it may set signal handlers
-            self._before = signal.signal(signal.SIGTERM, self._terminate)
+        self._handled = signal_handler(self._terminate, signal.SIGTERM)
+        self._handled.__enter__()
         return self
 
-    def __exit__(self, *_):
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._before)
+    def __exit__(self, *exception):
+        self._handled.__exit__(*exception)
 
     def log(self, line: str) -> None:
         """Prints a line to standard error."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.run_files import CHECKPOINTS
 from albert_tf.training.strategy import WORKER_LOST, has_workers
 from data_prep.errors import InputError, Preempted, disk_full, first_line
+from data_prep.signals import signal_handler
 
 
 class Preemption:
@@ -29,13 +29,12 @@ class Preemption:
         self._count = _counter(strategy)
 
     def __enter__(self):
-        if threading.current_thread() is threading.main_thread():  # only it may handle signals
-            self._before = signal.signal(signal.SIGTERM, self._remember)
+        self._handled = signal_handler(self._remember, signal.SIGTERM)
+        self._handled.__enter__()
         return self
 
-    def __exit__(self, *_):
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._before)
+    def __exit__(self, *exception):
+        self._handled.__exit__(*exception)
 
     def agreed(self) -> bool:
         """Whether any worker received SIGTERM. All workers must call this together."""

@@ -6,7 +6,6 @@ import io
 import os
 import re
 import signal
-import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import sentencepiece
 
 from data_prep.errors import InputError
 from data_prep.files import new_folder, read_json_object, write_json, written_aside
+from data_prep.signals import signal_handler
 from data_prep.text.documents import InputFormat, read_documents
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
@@ -185,7 +185,8 @@ def _is_held_out(sentence: str, seed: int) -> bool:
 def _train(sample: list[str], settings: VocabularySettings) -> bytes:
     model = io.BytesIO()
     try:
-        with _ended_by_signals():
+        # Python's handlers would wait for minutes, until the trainer returns. Nothing has been written yet.
+        with signal_handler(signal.SIG_DFL, signal.SIGINT, signal.SIGTERM):
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(sample),
                 model_writer=model,
@@ -212,22 +213,6 @@ def _train(sample: list[str], settings: VocabularySettings) -> bytes:
             raise InputError(explained) from None
         raise
     return model.getvalue()
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Inside this context Ctrl-C and SIGTERM end the process at once.
-
-    Python's handlers would wait until the trainer returns, which takes minutes. Nothing has been written yet.
-    """
-    is_main = threading.current_thread() is threading.main_thread()  # only it may handle signals
-    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _vocab_listing(model: bytes) -> str:
