@@ -8,7 +8,7 @@ from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from albert_tf.pretrained.names import FileDtype, Writable
-from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
+from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.tasks.task import Kind
 from export.settings import ExportSettings
 
@@ -115,17 +115,12 @@ def publish(
     import_tensorflow()
     from albert_tf.conversion.publication import publish as publish_folder
 
-    languages = _names(language)
+    languages = names_in(language)
     print(
         publish_folder(
-            folder, address, license=license, languages=languages, tags=_names(tags), private=private
+            folder, address, license=license, languages=languages, tags=names_in(tags), private=private
         )
     )
-
-
-def _names(flag: str) -> list[str]:
-    """The names in a flag, separated by commas."""
-    return [name.strip() for name in flag.split(",") if name.strip()]
 
 
 def models() -> None:

@@ -44,7 +44,12 @@ class SourceFlags:
     @property
     def label_names(self) -> tuple[str, ...]:
         """`labels` as a tuple."""
-        return tuple(name.strip() for name in self.labels.split(",") if name.strip())
+        return names_in(self.labels)
+
+
+def names_in(flag: str) -> tuple[str, ...]:
+    """The names in a flag, separated by commas."""
+    return tuple(name.strip() for name in flag.split(",") if name.strip())
 
 
 NO_FLAGS = SourceFlags()
