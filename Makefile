@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-data test-model test-training test-tasks test-lab test-formats test-export-run \
+.PHONY: demo test wheel test-data test-model test-training test-tasks test-lab test-formats test-export-run \
 	test-encoder-exports test-exports test-rest lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
@@ -59,6 +59,10 @@ test-exports: $(VENV)/.installed-dev
 test-rest: $(VENV)/.installed-dev
 	$(PYTEST) tests $(call ALL_BUT,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(LAB) $(FORMATS) tests/export)
 
+# dist/albert_tf-VERSION-py3-none-any.whl
+wheel:
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir=dist .
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,7 +70,7 @@ lint: $(VENV)/.installed-dev
 
 $(VENV)/.installed: pyproject.toml requirements.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt --editable .
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -74,4 +78,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(DEMO)
+	rm -rf $(VENV) $(DEMO) build dist

@@ -7,6 +7,7 @@ import sys
 
 from cyclopts import App
 
+import albert_tf
 from albert_cli import program
 from albert_cli.commands import data, formats, lab, predictions, training
 
@@ -16,6 +17,7 @@ app = App(
     "predict, evaluate, ensemble, submission, plot, convert, publish, models, export, lab.",
     default_parameter=program.FLAGS,
     help_format="plaintext",
+    version=albert_tf.__version__,
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )

@@ -1,23 +1,29 @@
-"""ALBERT in TensorFlow and Keras 3. Names are imported on first use, which keeps `albert --help` fast."""
+"""ALBERT in TensorFlow and Keras 3.
 
+The public names are those that `__init__.pyi` imports. Each is imported on first use, which keeps `albert --help`
+fast.
+"""
+
+import ast
 import importlib
+from pathlib import Path
+
+__version__ = "0.1.0"
 
 _HOME = {
-    "AlbertConfig": "albert_tf.config",
-    "InputError": "data_prep.errors",
-    "AlbertEncoder": "albert_tf.model.encoder",
-    "MaskedLMHead": "albert_tf.model.heads",
-    "SentenceOrderHead": "albert_tf.model.heads",
-    "AlbertPretrainer": "albert_tf.model.pretrainer",
-    "AdamW": "albert_tf.optimizers",
-    "Lamb": "albert_tf.optimizers",
-    "WarmupPolynomialDecay": "albert_tf.optimizers",
-    "load_pretrained": "albert_tf.pretrained.loading",
+    name.name: statement.module
+    for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    if isinstance(statement, ast.ImportFrom) and statement.module
+    for name in statement.names
 }
-__all__ = list(_HOME)
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str):
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,7 +1,9 @@
 """Errors that are not defects of this library, and helpers for their messages."""
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from typing import Any
 
 # Faults of disks and limits of the system, which are no defects of this library either.
@@ -19,6 +21,27 @@ class InputError(ValueError):
 
 class Preempted(Exception):  # noqa: N818 - not an error
     """The process received SIGTERM and has saved its state; programs exit with status 143."""
+
+
+@contextlib.contextmanager
+def needs_extra(what: str, package: str, extra: str) -> Iterator[None]:
+    """Imports inside this context are those of an optional package.
+
+    Args:
+      what: what needs the package, as the first words of the message.
+      package: its name in the package index.
+      extra: the extra of this library that installs it.
+
+    Raises:
+      InputError: an import failed.
+    """
+    try:
+        yield
+    except ImportError:
+        raise InputError(
+            f"{what} needs the package {package}, which is not installed. "
+            f"Run `pip install 'albert-tf[{extra}]'`."
+        ) from None
 
 
 def first_line(error: BaseException) -> str:

@@ -30,7 +30,7 @@ from albert_tf.flops import TPU_TFLOPS, training_flops
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.steps import TrainStep
-from data_prep.errors import InputError
+from data_prep.errors import InputError, needs_extra
 from data_prep.files import write_json
 
 PAPER_BATCH, PAPER_STEPS = 4096, 125_000
@@ -195,13 +195,9 @@ def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | Non
 
 def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
     """The training step of pretraining as StableHLO text: forward, backward, clipping, LAMB."""
-    try:
+    with needs_extra("Compiling for TPUs", "jax", "tpu-compile"):
         from jax._src.lib import xla_client
         from jaxlib import _jax
-    except ImportError:
-        raise InputError(
-            "Compiling for TPUs needs jax and libtpu. Install them with `pip install 'albert-tf[tpu-compile]'`."
-        ) from None
 
     config = preset_config(settings.preset)
     dtype = "mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"

@@ -117,8 +117,8 @@ class Runtime(NamedTuple):
         missing = [name.replace("_", "-") for name in self.packages if importlib.util.find_spec(name) is None]
         if missing:
             raise InputError(
-                f"--format={self.extra} needs {' and '.join(missing)}. Install with "
-                f"`pip install 'albert-tf[{self.extra}]'`."
+                f"--format={self.extra} needs {' and '.join(missing)}. "
+                f"Run `pip install 'albert-tf[{self.extra}]'`."
             )
 
 

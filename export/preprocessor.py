@@ -5,10 +5,9 @@ texts --tokenize--> pieces --trim--> [CLS] a [SEP] b [SEP] --pad--> input_word_i
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from albert_tf.pretrained.loading import Pretrained
-from data_prep.errors import InputError
+from data_prep.errors import InputError, needs_extra
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export
@@ -108,6 +107,9 @@ def _pack_segments(segments, tokenizer: Tokenizer, seq_length) -> dict[str, tf.T
     Returns:
       `input_word_ids`, `input_mask` and `input_type_ids`, int32 (B, seq_length).
     """
+    with needs_extra("Packing segments in the graph", "tensorflow-text", "text"):
+        import tensorflow_text as tf_text
+
     flat = [tf.cast(s.merge_dims(1, -1) if s.ragged_rank > 1 else s, tf.int32) for s in segments]
     room = seq_length - (len(flat) + 1)
     trimmed = tf_text.RoundRobinTrimmer(room).trim(flat)

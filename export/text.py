@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
+from data_prep.errors import needs_extra
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.checks import checked_lengths
 from export.savedmodel import Export
@@ -97,6 +97,9 @@ def joined_batch(
     Returns:
       `input_ids`, `input_mask` and `token_type_ids`, int32 (B, T).
     """
+    with needs_extra("Packing segments in the graph", "tensorflow-text", "text"):
+        import tensorflow_text as tf_text
+
     room = max_seq_length - 1 - len(segments)
     trimmed = tf_text.RoundRobinTrimmer(room).trim(segments)
     ids, types = tf_text.combine_segments(trimmed, tokenizer.cls_id, tokenizer.sep_id)

@@ -1,4 +1,4 @@
-"""The metrics of tasks with classes, numbers, options and labelled words, by scikit-learn, scipy and seqeval."""
+"""The metrics of tasks with classes, numbers, options and labelled words, by scikit-learn and scipy."""
 
 import functools
 import warnings
@@ -7,14 +7,16 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from scipy import stats
-from sklearn import metrics
-from sklearn.preprocessing import MultiLabelBinarizer
 
 from albert_tf.evaluation.run_predictions import Probabilities
-from data_prep.errors import InputError
+from data_prep.errors import needs_extra
 from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import as_ordinals
+
+with needs_extra("Computing metrics", "scikit-learn", "metrics"):
+    from scipy import stats
+    from sklearn import metrics
+    from sklearn.preprocessing import MultiLabelBinarizer
 
 
 def probabilities_metrics(task: Task, parts: Sequence[Probabilities]) -> dict[str, float]:
@@ -46,9 +48,6 @@ def task_metrics(
       The task's metrics, and accuracy except in regression. Ordinal classification adds the mean absolute error,
       token classification precision and recall. Accuracy in multi-label classification is the share of examples
       all of whose labels are right.
-
-    Raises:
-      InputError: seqeval is needed and not installed.
     """
     if len(predictions) != len(labels) or not len(labels):
         raise ValueError(
@@ -140,52 +139,51 @@ def words_metrics(predictions: Sequence[Sequence[str]], labels: Sequence[Sequenc
 
     Labels without B- and I- (such as parts of speech) mark no entities. Precision, recall and F1 are then
     scikit-learn's macro averages over labels.
-
-    Raises:
-      InputError: there are entities, and seqeval is not installed.
     """
     expected = [label for sentence in labels for label in sentence]
     predicted = [label for sentence in predictions for label in sentence]
     result = {"accuracy": _accuracy(predicted, expected)}
-    names = ("precision", "recall", "f1")
-    if not has_entities(expected):
+    if not _has_entities(expected):
         precision, recall, _, _ = metrics.precision_recall_fscore_support(
             expected, predicted, average="macro", zero_division=0
         )
-        return result | dict(
-            zip(names, (float(precision), float(recall), _macro_f1(predicted, expected)), strict=True)
-        )
-    seqeval = import_seqeval()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*seems not to be NE tag", category=UserWarning)
-        precision, recall, f1, _ = seqeval.precision_recall_fscore_support(
-            [list(sentence) for sentence in labels],
-            [list(sentence) for sentence in predictions],
-            average="micro",
-            zero_division=0,
-        )
-    return result | dict(zip(names, (float(precision), float(recall), float(f1)), strict=True))
+        scores = {"precision": precision, "recall": recall, "f1": _macro_f1(predicted, expected)}
+        return result | {name: float(score) for name, score in scores.items()}
+    pairs = [(_entities(p), _entities(e)) for p, e in zip(predictions, labels, strict=True)]
+    common = sum(len(ours & gold) for ours, gold in pairs)
+    ours, gold = (sum(map(len, side)) for side in zip(*pairs, strict=True))
+    return result | {
+        "precision": common / max(1, ours),
+        "recall": common / max(1, gold),
+        "f1": 2 * common / max(1, ours + gold),
+    }
 
 
-def has_entities(labels: Sequence[str]) -> bool:
+def _has_entities(labels: Sequence[str]) -> bool:
     """Whether labels have the form B-PER, I-PER (or E-, S-, L-, U-) and O."""
     return any(label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") for label in labels)
 
 
-def import_seqeval() -> Any:
-    """seqeval's metrics.
+def _entities(labels: Sequence[str]) -> set[tuple[str, int, int]]:
+    """The entities of a sentence as (kind, begin, end), by conlleval's rules for IOB1, IOB2, IOBES and BILOU.
 
-    Raises:
-      InputError: it is not installed.
+    A word continues the entity of the word before it if both have the same kind, the word before may be continued
+    (B-, I-) and this one may continue (I-, E-, L-). Any other word with a kind begins an entity.
+
+    >>> sorted(_entities(["B-PER", "I-PER", "I-LOC", "O", "I-LOC"]))
+    [('LOC', 2, 3), ('LOC', 4, 5), ('PER', 0, 2)]
     """
-    try:
-        from seqeval.metrics import sequence_labeling
-    except ImportError:
-        raise InputError(
-            "The F1 of entities needs the package seqeval, which is not installed. "
-            "Run pip install 'albert-tf[seqeval]'."
-        ) from None
-    return sequence_labeling
+    entities, begin, mark_before, kind_before = set(), 0, "O", ""
+    for i, label in enumerate([*labels, "O"]):
+        mark, kind = (label[0], label.partition("-")[2]) if label[1:2] == "-" else ("I", label)
+        kind = "" if label == "O" else kind
+        if kind == kind_before and mark_before in "BI" and mark in "IEL":
+            mark_before = mark
+            continue
+        if kind_before:
+            entities.add((kind_before, begin, i))
+        begin, mark_before, kind_before = i, mark, kind
+    return entities
 
 
 def _accuracy(predicted: list[str], expected: list[str]) -> float:

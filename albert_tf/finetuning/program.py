@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 from rich.console import Console
 
-from albert_tf.evaluation.classification_metrics import has_entities, import_seqeval
 from albert_tf.evaluation.run_predictions import keep_predictions
 from albert_tf.finetuning.construction import (
     build_task_model,
@@ -269,8 +268,8 @@ class TrainingRun(FinetuningRun):
         """Reads the splits, and the classes from the training split."""
         ((name, examples),) = read_split(self.task, self.settings, "train", self.problems)
         self.labels = classes_of(self.task, examples)
-        if self.settings.do_eval and self.task.kind == "token_classification" and has_entities(self.labels):
-            import_seqeval()  # raises InputError before training, not after it
+        if self.settings.do_eval and self.task.kind != "question_answering":
+            import albert_tf.evaluation.classification_metrics  # noqa: F401  if scikit-learn is missing: now
         split = self.as_split(name, examples)
         if weights := self.settings.class_weights:
             split = with_class_weights(split, self.task, weights, self.labels)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from sklearn.utils.class_weight import compute_class_weight
 
 from albert_tf.finetuning.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
@@ -188,9 +187,9 @@ def with_class_weights(split: Split, task: Task, class_weights: str, labels: Seq
 def _class_weights(given: str, labels: Sequence[str], numbers: np.ndarray) -> np.ndarray:
     """The weight of each class, float32 (C,)."""
     if given == "balanced":
-        present = np.unique(numbers)
+        present, counts = np.unique(numbers, return_counts=True)
         weights = np.ones(len(labels), np.float32)
-        weights[present] = compute_class_weight("balanced", classes=present, y=numbers)
+        weights[present] = len(numbers) / (len(present) * counts)
         return weights
     pairs = {
         name.strip(): as_number(weight) for name, _, weight in (p.rpartition(":") for p in given.split(","))

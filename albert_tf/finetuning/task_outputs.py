@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
 
-from albert_tf.evaluation.classification_metrics import best_thresholds, probabilities_metrics
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
@@ -58,9 +56,9 @@ def predictions_of(
         )
         return Probabilities(ids, labels, values, _known(example.labels for example in examples))
     if task.kind == "multi_label_classification":
-        values, right = tuple(map(expit, outputs)), _known(example.label for example in examples)
+        values, right = tuple(map(_sigmoid, outputs)), _known(example.label for example in examples)
         return Probabilities(ids, labels, values, right, thresholds=model.thresholds)
-    values = tuple(softmax(output) for output in outputs)
+    values = tuple(map(_softmax, outputs))
     if task.kind == "multiple_choice":
         letters = tuple(string.ascii_uppercase[: max(len(example.options) for example in examples)])
         right = _known(None if example.label is None else letters[example.label] for example in examples)
@@ -71,8 +69,21 @@ def predictions_of(
     return Probabilities(ids, labels, values, _known(example.label for example in examples), groups)
 
 
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of classes (..., C)."""
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def _sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of labels (C,), without overflow."""
+    return np.exp(-np.logaddexp(0, -logits))
+
+
 def with_best_thresholds(parts: Sequence[Predictions]) -> tuple[list[Predictions], tuple[float, ...]]:
     """Predictions of several labels with the thresholds that are best for them, and these thresholds."""
+    from albert_tf.evaluation.classification_metrics import best_thresholds
+
     labelled = [part for part in parts if isinstance(part, Probabilities)]
     thresholds = best_thresholds(labelled)
     return [dataclasses.replace(part, thresholds=thresholds) for part in labelled], thresholds
@@ -82,6 +93,8 @@ def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predic
     """The task's metrics over all splits of a role, such as both dev sets of MNLI; empty if labels are unknown."""
     if task.kind == "question_answering":
         return _squad_metrics(task, splits, predictions)  # type: ignore[arg-type]
+    from albert_tf.evaluation.classification_metrics import probabilities_metrics  # predicting needs none
+
     return probabilities_metrics(task, predictions)  # type: ignore[arg-type]
 
 
@@ -127,7 +140,7 @@ def _of_words(
     values = np.zeros((len(example.words), len(labels)))
     values[:, outside] = 1.0
     places = np.flatnonzero(word_index >= 0)
-    values[word_index[places]] = softmax(logits[places], axis=-1)
+    values[word_index[places]] = _softmax(logits[places])
     return values
 
 

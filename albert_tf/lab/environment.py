@@ -6,10 +6,14 @@ import os
 import platform
 from pathlib import Path
 
+import albert_tf
+
 
 def describe_environment() -> dict[str, str | int]:
     """Versions, machine and date, for results.json; imports neither TensorFlow nor Keras."""
-    versions = {name.replace("-", "_"): _version(name) for name in ("tensorflow", "keras", "albert-tf")}
+    versions = {name: _version(name) for name in ("tensorflow", "keras")} | {
+        "albert_tf": albert_tf.__version__
+    }
     processor = _processor_fields().get("model name") or platform.processor() or "unknown processor"
     return {
         "python": platform.python_version(),
@@ -30,7 +34,7 @@ def describe_processor() -> dict[str, str | list[str]]:
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout, or with tensorflow-tpu instead
+    except importlib.metadata.PackageNotFoundError:  # tensorflow-tpu instead
         return "unknown"
 
 

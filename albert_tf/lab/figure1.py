@@ -8,10 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from albert_tf.lab.checkpoints import Checkpoint, describe_checkpoints, read_checkpoints, sharing_of
 from albert_tf.lab.environment import describe_environment
@@ -21,11 +18,16 @@ from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowCompariso
 from albert_tf.lab.settings import Figure1Settings
 from albert_tf.lab.tables import write_results
 from albert_tf.training.plot import dress
-from data_prep.errors import InputError
+from data_prep.errors import InputError, needs_extra
 from data_prep.files import written_aside
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
+
+with needs_extra("Drawing", "matplotlib", "plot"):
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
 NAME = "figure1"
 PLOT_FILE = "figure1.png"

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter
-
 from albert_tf.lab.results import Results, mean_and_spread
 from albert_tf.training.plot import dress
+from data_prep.errors import needs_extra
 from data_prep.files import written_aside
+
+with needs_extra("Drawing", "matplotlib", "plot"):
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import EngFormatter
 
 CURVES_FILE, SCORES_FILE = "curves.png", "scores.png"
 _PANELS = {

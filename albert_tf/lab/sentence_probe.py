@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from data_prep.errors import needs_extra
 from data_prep.files import write_json
 
 _BATCH = 64
@@ -63,10 +64,11 @@ def probe(
     Returns:
       `accuracy`; `chance`, the share of the more frequent label; `train_examples` and `test_examples`, the counts.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.neural_network import MLPClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    with needs_extra("The probe of sentence order", "scikit-learn", "metrics"):
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.neural_network import MLPClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
 
     examples, width = train[0].shape
     head = MLPClassifier(

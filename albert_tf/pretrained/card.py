@@ -1,12 +1,12 @@
 """The README.md that a conversion or an export writes: a model card, with metadata for the Hugging Face Hub."""
 
 import hashlib
-import importlib.metadata
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import albert_tf
 from albert_tf.pretrained.stored import Format, StoredModel, read_optional_json
 from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE, RESULTS_FILE, SETTINGS_FILE
 from data_prep.files import visible_files
@@ -67,7 +67,7 @@ def write_card(
     scores = _dev_scores(stored)
     sections = [
         _metadata(stored, usage.library, scores),
-        f"# ALBERT: {usage.title}\n\n{written_by(usage.command)} of albert_tf {_library_version()}.",
+        f"# ALBERT: {usage.title}\n\n{written_by(usage.command)} of albert_tf {albert_tf.__version__}.",
         f"## Model\n\n{_model_summary(stored)}"
         + "".join(f"\n- {note}" for note in notes)
         + f"\n\n{markdown_table(('field', 'value'), stored.config.to_dict().items())}",
@@ -171,13 +171,6 @@ def _model_summary(stored: StoredModel) -> str:
     case = "lower-cased" if normalization.do_lower_case else "cased"
     case += ", with accents" if normalization.keep_accents else ""
     return f"{summary} Vocabulary: {kinds[stored.vocabulary.kind]} of {count:,} pieces, {case}."
-
-
-def _library_version() -> str:
-    try:
-        return importlib.metadata.version("albert-tf")
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout that was never installed
-        return "(not installed)"
 
 
 def _revision(stored: StoredModel) -> str:

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from albert_tf.pretrained import archives
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError, first_line, needs_extra
 
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
 _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*"]
@@ -109,10 +109,8 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
 
 def _download_from_kaggle(address: str, handle: str) -> Path:
     """KAGGLEHUB_CACHE, KAGGLE_USERNAME and KAGGLE_KEY mean what they mean to kagglehub."""
-    try:
+    with needs_extra(address, "kagglehub", "kaggle"):
         import kagglehub
-    except ImportError:
-        raise InputError(f"{address} needs kagglehub: pip install 'albert-tf[kaggle]'.") from None
     try:
         return Path(kagglehub.model_download(handle))
     except Exception as error:  # kagglehub has no common class

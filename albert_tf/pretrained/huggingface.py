@@ -22,7 +22,7 @@ from albert_tf.pretrained.names import (
 )
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError, first_line, needs_extra
 from data_prep.files import check_file, read_json_object, write_json
 from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json, write_tokenizer_json
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
@@ -295,12 +295,8 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
 
 def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
     """Tensors only: `weights_only` refuses a pickle that would run code."""
-    try:
+    with needs_extra(f"Reading {path} (other than {_SAFETENSORS})", "torch", "torch"):
         import torch
-    except ImportError:
-        raise InputError(
-            f"{path} needs PyTorch to be read: pip install 'albert-tf[torch]'. Files named {_SAFETENSORS} do not."
-        ) from None
     check_file(path)
     _check_zip(path)
     try:

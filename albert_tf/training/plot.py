@@ -4,14 +4,15 @@ import itertools
 from collections import Counter
 from pathlib import Path
 
-import matplotlib
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import LogFormatter, MaxNLocator
-
 from albert_tf.training.run_files import METRICS_FILE, read_metrics
-from data_prep.errors import InputError
+from data_prep.errors import InputError, needs_extra
 from data_prep.files import written_aside
+
+with needs_extra("Drawing", "matplotlib", "plot"):
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogFormatter, MaxNLocator
 
 # Name in metrics.jsonl -> title, unit of the vertical axis.
 PANELS = {

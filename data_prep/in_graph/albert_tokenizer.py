@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
+from data_prep.errors import needs_extra
 from data_prep.in_graph.character_ops import (
     TEXTS,
     RaggedEncoding,
@@ -62,6 +62,8 @@ class GraphAlbertTokenizer(tf.Module):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
+        with needs_extra("A tokenizer in the graph", "tensorflow-text", "text"):
+            import tensorflow_text as tf_text
         table = tokenizer.folding
         self._normalization = tokenizer.normalization
         self._folding_rows = tf.constant(table.rows)

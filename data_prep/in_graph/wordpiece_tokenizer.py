@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, needs_extra
 from data_prep.in_graph.character_ops import (
     TEXTS,
     RaggedEncoding,
@@ -71,6 +70,8 @@ class GraphWordPieceTokenizer(tf.Module):
 
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
+        with needs_extra("A tokenizer in the graph", "tensorflow-text", "text"):
+            import tensorflow_text as tf_text
         longest = max(tokenizer.pieces, key=lambda piece: len(piece.encode()))
         if len(longest.encode()) > _LONGEST_PIECE:
             raise InputError(

@@ -16,19 +16,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, needs_extra
 from data_prep.files import new_folder
 
 try:
     logging.getLogger().setLevel(logging.ERROR)  # notes on missing cloud packages
-    import apache_beam as beam
-    from apache_beam.io.filesystems import FileSystems
-    from apache_beam.options.pipeline_options import PipelineOptions
-except ImportError:
-    raise InputError(
-        'Runners other than "local" need the package apache-beam. '
-        "Install it with `pip install 'albert-tf[beam]'`."
-    ) from None
+    with needs_extra('A --runner other than "local"', "apache-beam", "beam"):
+        import apache_beam as beam
+        from apache_beam.io.filesystems import FileSystems
+        from apache_beam.options.pipeline_options import PipelineOptions
 finally:
     logging.getLogger().setLevel(logging.WARNING)
 

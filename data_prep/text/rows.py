@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError, first_line, needs_extra
 from data_prep.text.sources import COMPRESSIONS, InputFile, check_input
 from data_prep.text.tfds_rows import is_tfds, read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
@@ -119,14 +119,9 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
-    try:
+    with needs_extra("Reading .parquet files", "pyarrow", "parquet"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError:
-        raise InputError(
-            "Reading .parquet files needs the package pyarrow. "
-            "Install it with `pip install 'albert-tf[parquet]'`."
-        ) from None
     return pyarrow, parquet
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, needs_extra
 from data_prep.files import check_local
 from data_prep.text.tfds_rows import is_tfds
 
@@ -164,13 +164,8 @@ def _zstd() -> ModuleType:
     try:
         from compression import zstd  # Python 3.14
     except ImportError:
-        try:
+        with needs_extra("Reading .zst files", "backports.zstd", "zstd"):
             from backports import zstd
-        except ImportError:
-            raise InputError(
-                "Reading .zst files needs the package backports.zstd. "
-                "Install it with `pip install 'albert-tf[zstd]'`, or unpack the files with `zstd -d`."
-            ) from None
     return zstd
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError, first_line, needs_extra
 
 # The version in NAME/CONFIG:1.0.0 begins with a digit, and no split does.
 _NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?):(?P<split>[^\d:].*)")
@@ -62,13 +62,8 @@ def open_tfds(dataset: str) -> tuple[Any, Any]:
     Raises:
       InputError: the package is missing, or the dataset is unknown or cannot be downloaded.
     """
-    try:
+    with needs_extra(f"tfds:{dataset}", "tensorflow-datasets", "tfds"):
         import tensorflow_datasets as tfds
-    except ImportError:
-        raise InputError(
-            "Reading tfds: inputs needs the package tensorflow-datasets. "
-            "Install it with `pip install tensorflow-datasets`."
-        ) from None
     return tfds, _builder(tfds, dataset)
 
 

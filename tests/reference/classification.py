@@ -1,4 +1,4 @@
-"""Metrics of classification, regression and entities by their definitions, in plain NumPy."""
+"""Metrics of classification and regression by their definitions, in plain NumPy."""
 
 import numpy as np
 
@@ -33,24 +33,3 @@ def ranks(x):
 
 def spearman(x, y):
     return pearson(ranks(x), ranks(y))
-
-
-def entities(labels):
-    """{(kind, begin, end)} of labels B-, I- and O; as in conlleval, an I- without predecessor starts an entity."""
-    found, begin, kind = set(), 0, None
-    for i, label in enumerate([*labels, "O"]):
-        here = label[2:] if label != "O" else None
-        if kind is not None and (here != kind or label.startswith("B-")):
-            found.add((kind, begin, i))
-            kind = None
-        if kind is None and here is not None:
-            begin, kind = i, here
-    return found
-
-
-def entity_scores(predictions, labels):
-    """Precision, recall and F1 over all sentences; 0 if undefined."""
-    common = sum(len(entities(p) & entities(label)) for p, label in zip(predictions, labels, strict=True))
-    predicted = sum(len(entities(p)) for p in predictions)
-    expected = sum(len(entities(label)) for label in labels)
-    return common / max(1, predicted), common / max(1, expected), 2 * common / max(1, predicted + expected)

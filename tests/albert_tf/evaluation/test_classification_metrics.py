@@ -1,7 +1,6 @@
 """Metrics equal their definitions and the libraries'."""
 
 import math
-import sys
 
 import hypothesis
 import numpy as np
@@ -122,35 +121,38 @@ def test_groups():
     assert received == {"accuracy": 0.75, "accuracy_middle": 1.0, "accuracy_high": 0.5}
 
 
-LABELS = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+LABELS = st.sampled_from(["O", *(f"{mark}-{kind}" for mark in "BIES" for kind in ("PER", "LOC"))])
+WORDS = st.lists(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=8), min_size=1, max_size=5)
 
 
-@hypothesis.given(
-    st.lists(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=8), min_size=1, max_size=5)
-)
-def test_entities(sentences):
-    pytest.importorskip("seqeval", reason="the extra seqeval is not installed")
-    predictions = [[row[0] for row in sentence] for sentence in sentences]
+@hypothesis.given(WORDS)
+def test_entities_equal_seqeval(sentences):
+    sequence_labeling = pytest.importorskip("seqeval.metrics.sequence_labeling", reason="needs seqeval")
+    predictions = [["O"], *[[row[0] for row in sentence] for sentence in sentences]]
     labels = [["B-PER"], *[[row[1] for row in sentence] for sentence in sentences]]
-    predictions = [["O"], *predictions]
-    received = metrics_of("token-classification", predictions, labels)
-    precision, recall, f1 = classification.entity_scores(predictions, labels)
+    scores = sequence_labeling.precision_recall_fscore_support(
+        labels, predictions, average="micro", zero_division=0
+    )
     flat = [
         p == label for a, b in zip(predictions, labels, strict=True) for p, label in zip(a, b, strict=True)
     ]
-    expected = {"accuracy": sum(flat) / len(flat), "precision": precision, "recall": recall, "f1": f1}
+    expected = dict(zip(("precision", "recall", "f1"), scores, strict=False)) | {"accuracy": np.mean(flat)}
+    received = metrics_of("token-classification", predictions, labels)
     assert received == pytest.approx(expected, abs=1e-9)
+
+
+def test_entities_of_bilou_equal_those_of_iobes():
+    iobes = [["B-PER", "E-PER", "S-PER", "S-PER", "O"], ["S-LOC", "B-LOC", "I-LOC", "E-LOC"]]
+    bilou = [[label.replace("E-", "L-").replace("S-", "U-") for label in sentence] for sentence in iobes]
+    for labels in (iobes, bilou):
+        mistaken = [["O", *labels[0][1:]], labels[1]]  # one of five, and another one in its place
+        received = metrics_of("token-classification", mistaken, labels)
+        assert received["f1"] == pytest.approx(0.8)
 
 
 def test_parts_of_speech_are_not_entities():
     received = metrics_of("token-classification", [["NOUN", "VERB"], ["NOUN"]], [["NOUN", "NOUN"], ["NOUN"]])
     assert received == pytest.approx({"accuracy": 2 / 3, "precision": 0.5, "recall": 1 / 3, "f1": 0.4})
-
-
-def test_without_seqeval(monkeypatch):
-    monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
-    with pytest.raises(InputError, match=r"pip install 'albert-tf\[seqeval\]'"):
-        metrics_of("token-classification", [["B-PER"]], [["B-PER"]])
 
 
 def test_main_metric_is_one_of_the_metrics():

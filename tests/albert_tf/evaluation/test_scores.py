@@ -222,7 +222,6 @@ def test_own_data(capfd, tmp_path):
 
 
 def test_words(capfd, tmp_path):
-    pytest.importorskip("seqeval", reason="the extra seqeval is not installed")
     gold, as_json, as_columns = (
         tmp_path / "dev.conll",
         tmp_path / "predictions.json",

@@ -164,7 +164,6 @@ def test_questions_with_different_numbers_of_options(finetuning_files, tmp_path,
 
 @pytest.mark.slow
 def test_words_and_scores(finetuning_files, tmp_path, capfd, monkeypatch):
-    pytest.importorskip("seqeval", reason="needs the extra seqeval")
     run = run_of(finetuning_files, tmp_path / "words", "token-classification")
     (answer,) = answered(capfd, monkeypatch, "the captain sailed\n", f"--model_dir={run}")
     assert answer["words"] == ["the", "captain", "sailed"]

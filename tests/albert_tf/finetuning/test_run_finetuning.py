@@ -286,8 +286,6 @@ def test_sigterm_saves_and_the_same_command_resumes(finetuning_files, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "token-classification"])
 def test_two_devices_equal_one_in_a_run(finetuning_files, tmp_path, kind):
-    if kind == "token-classification":
-        pytest.importorskip("seqeval", reason="needs the extra seqeval")
     """The two take every batch in micro-batches."""
     flags = {"dropout": 0, "classifier_dropout": 0, "train_batch_size": 8}
     for devices in (1, 2):
@@ -375,8 +373,6 @@ OF_ONE_KIND = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
-    if kind == "token-classification":
-        pytest.importorskip("seqeval", reason="needs the extra seqeval")
     metrics, file = KINDS[kind]
     flags = OF_ONE_KIND.get(kind, {})
     assert cli.main(finetuning_files.flags(tmp_path / "run", kind, do_predict=True, **flags)) == 0
