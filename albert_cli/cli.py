@@ -1,47 +1,61 @@
 """The `albert` command: its subcommands are the functions in `albert_cli/commands`.
 
-Commands import TensorFlow only when they run, so that `albert --help` and a mistyped flag respond at once.
+A module of commands is imported when one of them runs, and commands import TensorFlow only then, so that
+`albert --help` and a mistyped flag respond at once.
 """
 
+import ast
 import sys
+from pathlib import Path
 
 from cyclopts import App
 
 import albert_tf
 from albert_cli import program
-from albert_cli.commands import data, formats, lab, predictions, training
+from albert_cli.help_page import HelpPage
+
+# The modules of albert_cli/commands and their commands.
+COMMANDS = {
+    "data": ("vocab", "tokenize", "prepare", "inspect"),
+    "training": ("pretrain", "finetune", "plot", "params"),
+    "predictions": ("predict", "evaluate", "ensemble", "submission"),
+    "formats": ("export", "convert", "publish", "models"),
+}
+
+LAB_HELP = """Reproduce the paper's tables and figures with your text, your model sizes and your budget.
+
+For example:
+
+  albert lab list
+
+  albert lab table5 --output=lab --input_file='books/*.txt'
+"""
 
 app = App(
     name="albert",
-    help="ALBERT from raw text to a SavedModel: vocab, tokenize, prepare, inspect, pretrain, finetune, "
-    "predict, evaluate, ensemble, submission, plot, convert, publish, models, export, lab.",
+    help="ALBERT from raw text to a SavedModel. `albert COMMAND --help` explains a command.",
     default_parameter=program.FLAGS,
     help_format="plaintext",
+    help_formatter=HelpPage(),
     version=albert_tf.__version__,
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
-COMMANDS = (
-    data.vocab,
-    data.tokenize,
-    data.prepare,
-    data.inspect,
-    training.pretrain,
-    training.finetune,
-    predictions.predict,
-    training.plot,
-    formats.export,
-    formats.convert,
-    formats.publish,
-    formats.models,
-    predictions.evaluate,
-    predictions.ensemble,
-    predictions.submission,
-    training.params,
-)
-for command in COMMANDS:
-    app.command(command)
-app.command(lab.app)
+
+
+def _descriptions(module: str) -> dict[str, str]:
+    """The docstrings of a module's functions, without arguments; the module is read and not imported."""
+    source = Path(__file__).parent.joinpath("commands", f"{module}.py").read_text(encoding="utf-8")
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    return {one.name: (ast.get_docstring(one) or "").partition("\n\nArgs:")[0] for one in functions}
+
+
+for _module, _names in COMMANDS.items():
+    _help = _descriptions(_module)
+    for _name in _names:
+        app.command(f"albert_cli.commands.{_module}:{_name}", name=_name, help=_help[_name])
+app.command("albert_cli.commands.lab:app", name="lab", help=LAB_HELP)
+app.register_install_completion_command(help="Let the shell complete commands and flags (bash, zsh, fish).")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -27,7 +27,6 @@ from data_prep.reading.dataset import pretraining_dataset as pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles as ExampleFiles
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer as AlbertTokenizer
 from data_prep.tokenizers.vocabulary import Vocabulary as Vocabulary
-from data_prep.tokenizers.vocabulary import load_tokenizer as load_tokenizer
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer as WordPieceTokenizer
 from export.run import export_for_runtime as export_for_runtime
 from export.run import export_model as export_model

@@ -74,6 +74,10 @@ class AlbertConfig:
 
     Raises:
       InputError: a value is out of range, or two values contradict each other.
+
+    >>> config = AlbertConfig.from_preset("albert_base_v2")
+    >>> config.hidden_size, config.num_hidden_layers
+    (768, 12)
     """
 
     vocab_size: int = 30000

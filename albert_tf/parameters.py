@@ -26,7 +26,11 @@ class ParameterCount:
 
 
 def count_parameters(config: AlbertConfig) -> ParameterCount:
-    """Counts a model's parameters without building it."""
+    """Counts a model's parameters without building it.
+
+    >>> f"{count_parameters(AlbertConfig.from_preset('albert_base_v2')).encoder:,}"
+    '11,683,584'
+    """
     V, E, H, F = config.vocab_size, config.embedding_size, config.hidden_size, config.intermediate_size
     norm = 2 * H
     attention = 4 * _dense_parameters(H, H) + norm

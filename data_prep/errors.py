@@ -16,6 +16,12 @@ class InputError(ValueError):
 
     The message is one or two sentences: the rule, what was received, what to do. Programs print it and
     exit with status 2; all other exceptions are defects of this library and show a traceback.
+
+    >>> try:
+    ...     AlbertConfig(hidden_size=770)
+    ... except InputError as error:
+    ...     print(error)
+    `hidden_size` must be divisible by `num_attention_heads`. Received 770 and 12.
     """
 
 

@@ -100,6 +100,10 @@ def export_model(
       InputError: the source cannot be read or lacks what the kind needs, an option does not belong to the kind,
         `output` holds something other than an export, or the source itself, or the SavedModel does not compute
         what the model does; nothing is written then.
+
+    >>> exported = export_model("runs/base", "fill_mask", kind="fill-mask")
+    >>> exported.comparison.is_equal
+    True
     """
     check_options(kind, options)
     output = Path(output)
@@ -146,6 +150,9 @@ def export_for_runtime(
       InputError: the kind has no such file, `source` or `eval_file` cannot be read or do not fit each other, a
         package is missing, `output` holds something other than an export, or the source itself, or the file does
         not compute what the model does; nothing is written then.
+
+    >>> export_for_runtime("runs/base", "onnx", "onnx").notes  # doctest: +SKIP
+    ()
     """
     runtime, build = _RUNTIMES[format], KINDS[kind].portable
     if build is None:

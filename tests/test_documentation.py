@@ -1,5 +1,6 @@
-"""The examples of the README and of the pages about tasks work, and their links lead to files."""
+"""The examples of the README, of the pages about tasks and of public docstrings work; links lead to files."""
 
+import doctest
 import itertools
 import re
 import shlex
@@ -10,7 +11,9 @@ import keras
 import numpy as np
 import pytest
 
+import albert_tf
 from albert_cli import cli
+from tests.data_prep.wordpieces import vocab_file  # noqa: F401  a fixture
 from tests.test_floors import FOLDERS
 
 ROOT = Path(__file__).parents[1]
@@ -31,10 +34,17 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def folder(pretraining_files, tmp_path_factory):
-    """A folder with runs/base and its exports, as after the earlier pages."""
+def run_folder(pretraining_files, tmp_path_factory):
+    """A folder with a run, runs/base."""
     folder = tmp_path_factory.mktemp("readme")
     assert cli.main(pretraining_files.flags(folder / "runs" / "base", num_train_steps=1)) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(run_folder):
+    """A folder with runs/base and its exports, as after the earlier pages."""
+    folder = run_folder
     export = ["export", f"--model_dir={folder}/runs/base", f"--output={folder}/saved_model"]
     assert cli.main(export) == 0
     assert cli.main([*export[:2], "--kind=fill-mask", f"--output={folder}/models/albert/1"]) == 0
@@ -58,6 +68,29 @@ def test_python(snippet, folder, monkeypatch):
         loaded = keras.saving.load_model(folder / "model.keras")
         expected = model.predict(texts, verbose=0)
         np.testing.assert_allclose(loaded.predict(texts, verbose=0), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", albert_tf.__all__)
+def test_public_docstrings(name, run_folder, pretraining_files, vocab_file, monkeypatch, tmp_path):  # noqa: F811
+    """Every public name has an example, which runs beside a run, held-out examples and a vocab.txt."""
+    monkeypatch.chdir(tmp_path)
+    Path("runs").symlink_to(run_folder / "runs")
+    shutil.copy(vocab_file, "vocab.txt")
+    for file in Path(pretraining_files.heldout).parent.glob("*.*"):
+        shutil.copy(file, file.name)
+    names = {public: getattr(albert_tf, public) for public in albert_tf.__all__} | {"np": np, "Path": Path}
+    examples = doctest.DocTestParser().get_doctest(names[name].__doc__, names, name, None, None)
+    assert examples.examples
+    said: list[str] = []
+    assert not doctest.DocTestRunner().run(examples, out=said.append).failed, "".join(said)
+
+
+def test_summary_prints_the_count_of_the_paper():
+    lines: list[str] = []
+    albert_tf.AlbertEncoder(albert_tf.AlbertConfig.from_preset("albert_base_v2")).summary(
+        print_fn=lines.append
+    )
+    assert "11,683,584" in "".join(lines)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))

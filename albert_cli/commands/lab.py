@@ -18,14 +18,6 @@ from albert_tf.lab.variants import with_starts
 
 _SETTINGS = Parameter(name="*")
 _REPEATED = Parameter(negative="")  # no --empty-model
-_HELP = """Reproduce the paper's tables and figures with your text, your model sizes and your budget.
-
-For example:
-
-  albert lab list
-
-  albert lab table5 --output=lab --input_file='books/*.txt'
-"""
 # Commands that read checkpoints and runs: name, place in the paper, question.
 _READERS = (
     ("figure1", "Figure 1", "How far does each layer of a checkpoint move its input?"),
@@ -33,7 +25,7 @@ _READERS = (
     ("table10", "Table 10", "How good are fine-tuned runs and their ensemble on SQuAD and RACE?"),
 )
 
-app = App(name="lab", help=_HELP, help_format="plaintext")
+app = App(name="lab", help_format="plaintext")
 
 
 @app.command(name="list")

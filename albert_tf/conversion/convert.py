@@ -167,6 +167,10 @@ def convert(
     Raises:
       InputError: the source cannot be read, the format cannot hold the model, outputs differ, or `destination`
         holds something; nothing is written then.
+
+    >>> conversion = convert("runs/base", "albert_hf", "huggingface")
+    >>> load_pretrained("albert_hf").missing
+    ()
     """
     destination = Path(destination)
     _check_destination(destination)

@@ -27,6 +27,10 @@ def save_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
 
     Raises:
       ValueError: the model has no LoRA.
+
+    >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
+    >>> model.enable_lora(4)
+    >>> save_adapters(model, "adapters.safetensors")
     """
     encoder = _encoder_of(model)
     if encoder.lora_rank is None:
@@ -51,6 +55,12 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
 
     Raises:
       InputError: the file is damaged, or belongs to another model or another rank.
+
+    >>> tuned = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
+    >>> tuned.enable_lora(4)
+    >>> save_adapters(tuned, "adapters.safetensors")
+    >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
+    >>> load_adapters(model, "adapters.safetensors")
     """
     path, encoder = Path(path), _encoder_of(model)
     arrays, facts = _read(path)

@@ -38,6 +38,11 @@ class QuestionAnswering(TaskModel):
       `start_top_log_probs` (B, K), `end_top_log_probs` (B, K*J), and int32 `start_top_index` and `end_top_index`
       of the same shapes; and if the dict has `start_positions`, for the loss, `start_logits` and `end_logits`
       (B, T), the latter given these starts.
+
+    >>> model = QuestionAnswering.from_pretrained("runs/base")
+    >>> answers = model.answer(["Who sailed?"], ["The captain sailed past the lighthouse."])
+    >>> len(answers)
+    1
     """
 
     default_name, kind, head_name = "question_answering", "question_answering", "span"

@@ -145,6 +145,8 @@ class TaskModel(AlbertModel):
             **{"hidden_dropout": hidden_dropout, "preprocessor": preprocessor, "seed": seed, **kwargs},
         )
 
+    from_preset = from_pretrained  # KerasHub's name
+
     @classmethod
     def new_preprocessor(
         cls, vocabulary: Vocabulary, length: int | None, config: AlbertConfig

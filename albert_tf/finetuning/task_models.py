@@ -96,6 +96,12 @@ class TextClassifier(LinearTaskModel):
 
     Returns:
       float32 logits (B, C). Labels are integers (B,), `label` in the dict.
+
+    >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
+    >>> model.compile(AdamW(2e-5), metrics=["accuracy"])
+    >>> history = model.fit(["What a film!", "Two hours wasted."], ["good", "bad"], verbose=0)
+    >>> model.predict(["Well worth two hours."], verbose=0).shape
+    (1, 2)
     """
 
     default_name, kind = "text_classifier", "classification"
@@ -121,6 +127,10 @@ class OrdinalClassifier(TextClassifier):
 
     Returns:
       As `TextClassifier`.
+
+    >>> model = OrdinalClassifier.from_pretrained("runs/base", labels=("1", "2", "3"))
+    >>> model.predict(["Well worth two hours."], verbose=0).shape
+    (1, 3)
     """
 
     default_name, kind = "ordinal_classifier", "ordinal_classification"
@@ -154,6 +164,10 @@ class MultiLabelClassifier(TextClassifier):
 
     Returns:
       float32 logits (B, C). Labels are 0 or 1 (B, C), `label_set` in the dict.
+
+    >>> model = MultiLabelClassifier.from_pretrained("runs/base", labels=("drama", "comedy"))
+    >>> model.compile(AdamW(2e-5))
+    >>> history = model.fit(["What a film!", "Two hours wasted."], [["drama", "comedy"], []], verbose=0)
     """
 
     default_name, kind, label_key = "multi_label_classifier", "multi_label_classification", LABEL_SET
@@ -200,6 +214,10 @@ class TextRegressor(LinearTaskModel):
 
     Returns:
       float32 (B,). Labels are floats (B,), `label` in the dict.
+
+    >>> model = TextRegressor.from_pretrained("runs/base")
+    >>> model.predict((["A man sails."], ["A captain sails."]), verbose=0).shape
+    (1,)
     """
 
     default_name, kind, head_name, has_labels = "text_regressor", "regression", "regressor", False
@@ -225,6 +243,10 @@ class MultipleChoice(LinearTaskModel):
 
     Returns:
       float32 logits (B, C). Labels are integers (B,), `label` in the dict.
+
+    >>> model = MultipleChoice.from_pretrained("runs/base")
+    >>> model.predict((["The captain sailed."], ["Who sailed?"], [["the cook", "the captain"]]), verbose=0).shape
+    (1, 2)
     """
 
     default_name, kind, head_name, has_labels = "multiple_choice", "multiple_choice", "scorer", False
@@ -255,6 +277,10 @@ class TokenClassifier(LinearTaskModel):
     Returns:
       float32 logits (B, T, C). Labels are integers (B, T), negative for tokens that do not count; or `label` in
       the dict, with `label_weights` (B, T).
+
+    >>> model = TokenClassifier.from_pretrained("runs/base", labels=("O", "B-PER", "I-PER"))
+    >>> model.predict([["Captain", "Lee", "sailed"]], verbose=0).shape[-1]
+    3
     """
 
     default_name, kind = "token_classifier", "token_classification"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from albert_tf.lab.scales import Scale
 from data_prep.errors import InputError, check_at_least
-from data_prep.text.documents import InputFormat
+from data_prep.text.sources import InputFormat
 
 
 @dataclass(frozen=True)

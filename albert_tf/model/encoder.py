@@ -1,10 +1,12 @@
 """The encoder: factorized embeddings, layers that share parameters, pooler (paper, section 3.1)."""
 
 import itertools
+from pathlib import Path
 
 import keras
 from keras import ops
 
+import albert_tf
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
 from albert_tf.model.keras_model import AlbertModel
@@ -42,6 +44,12 @@ class AlbertEncoder(AlbertModel):
       A dict: `sequence_output` (B, T, H), or (B, P, H) with `positions`; `pooled_output` (B, H), a tanh layer
       on the first token; and with `intermediates` also `embedding_output` (B, T, H), the input of the first
       layer, and `encoder_outputs`, a list of L arrays (B, T, H).
+
+    >>> config = AlbertConfig(vocab_size=50, embedding_size=8, hidden_size=16, num_hidden_layers=2,
+    ...                       num_attention_heads=2, intermediate_size=32)
+    >>> outputs = AlbertEncoder(config)({"input_ids": np.array([[2, 7, 9, 3]])})
+    >>> tuple(outputs["sequence_output"].shape), tuple(outputs["pooled_output"].shape)
+    ((1, 4, 16), (1, 16))
     """
 
     def __init__(
@@ -76,6 +84,13 @@ class AlbertEncoder(AlbertModel):
         ]
         self.pooler = dense(config.hidden_size, config, seeds, name="pooler", dtype=dtype, activation="tanh")
         self.build()
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path) -> "AlbertEncoder":
+        """The encoder of `albert_tf.load_pretrained`, which also gives the tokenizer."""
+        return albert_tf.load_pretrained(source).encoder
+
+    from_preset = from_pretrained  # KerasHub's name
 
     def build(self, input_shape=None):
         self.embeddings.build()

@@ -19,6 +19,11 @@ class MaskedLMHead(keras.layers.Layer):
 
     Returns:
       Logits (B, P, V) in the compute dtype.
+
+    >>> model = load_pretrained("runs/base").model
+    >>> hidden = model.encoder({"input_ids": np.array([[2, 4, 9, 3]])})["sequence_output"]
+    >>> tuple(model.masked_lm(hidden, np.array([[1]]), model.encoder.embeddings.word_embeddings).shape)
+    (1, 1, 100)
     """
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
@@ -54,7 +59,12 @@ class MaskedLMHead(keras.layers.Layer):
 
 
 class SentenceOrderHead(keras.layers.Layer):
-    """Logits (B, 2) from `pooled_output` (B, H): 0 if the segments are in order, 1 if they are swapped."""
+    """Logits (B, 2) from `pooled_output` (B, H): 0 if the segments are in order, 1 if they are swapped.
+
+    >>> model = load_pretrained("runs/base").model
+    >>> tuple(model.sentence_order(model.encoder({"input_ids": np.array([[2, 4, 9, 3]])})["pooled_output"]).shape)
+    (1, 2)
+    """
 
     def __init__(self, config: AlbertConfig, seeds, **kwargs):
         super().__init__(**{"name": "sentence_order", **kwargs})

@@ -1,9 +1,11 @@
 """The pretraining model and its loss."""
 
+from pathlib import Path
+
 import keras
 from keras import ops
 
-import albert_tf.optimizers  # noqa: F401  registers the optimizers that a saved model may have been compiled with
+import albert_tf.optimizers  # registers the optimizers that a saved model may have been compiled with
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.execution import remat_level
@@ -27,6 +29,13 @@ class AlbertPretrainer(AlbertModel):
 
     Returns:
       A dict: `masked_lm_logits` (B, P, V) and `sentence_order_logits` (B, 2), in the compute dtype.
+
+    >>> config = AlbertConfig(vocab_size=50, embedding_size=8, hidden_size=16, num_hidden_layers=2,
+    ...                       num_attention_heads=2, intermediate_size=32)
+    >>> batch = {"input_ids": np.array([[2, 4, 9, 3]]), "masked_lm_positions": np.array([[1]])}
+    >>> outputs = AlbertPretrainer(config)(batch)
+    >>> tuple(outputs["masked_lm_logits"].shape), tuple(outputs["sentence_order_logits"].shape)
+    ((1, 1, 50), (1, 2))
     """
 
     input_names = (*AlbertModel.input_names, "masked_lm_positions")
@@ -51,6 +60,13 @@ class AlbertPretrainer(AlbertModel):
         self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.build()
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path) -> "AlbertPretrainer":
+        """The model of `albert_tf.load_pretrained`, which also gives the tokenizer."""
+        return albert_tf.load_pretrained(source).model
+
+    from_preset = from_pretrained  # KerasHub's name
 
     def build(self, input_shape=None):
         self.masked_lm.build()

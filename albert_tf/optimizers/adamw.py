@@ -47,6 +47,9 @@ class AdamW(keras.optimizers.Optimizer):
       rate_factors: regular expressions, searched in variable paths, and the factors of the learning rate of the
         variables that they match; 1 for the others.
       kwargs: for `keras.optimizers.Optimizer`, for instance `global_clipnorm=1.0`.
+
+    >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
+    >>> model.compile(AdamW(2e-5, global_clipnorm=1.0), metrics=["accuracy"])
     """
 
     def __init__(

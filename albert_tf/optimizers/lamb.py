@@ -31,6 +31,9 @@ class Lamb(AdamW):
     """`lamb_update` as a Keras optimizer; excluded parameters take `adamw_update` without decay.
 
     It differs from `keras.optimizers.Lamb`, which corrects bias, decays outside the ratio and excludes nothing.
+
+    >>> schedule = WarmupPolynomialDecay(0.00176, num_train_steps=125_000, num_warmup_steps=3_125)
+    >>> optimizer = Lamb(schedule, global_clipnorm=1.0)
     """
 
     def __init__(self, learning_rate=0.00176, *, name: str = "lamb", **kwargs):

@@ -18,6 +18,10 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
       num_warmup_steps: length of the warm-up; 0 means none.
       power: of the decay; 1 is linear.
       start_warmup_step: the step at which the warm-up begins, as for a run that continues with a new optimizer.
+
+    >>> schedule = WarmupPolynomialDecay(0.1, num_train_steps=100, num_warmup_steps=10)
+    >>> [round(float(schedule(step)), 3) for step in (0, 5, 10, 50, 100)]
+    [0.0, 0.05, 0.09, 0.05, 0.0]
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from albert_tf.training.weights import assign, load_weights
 from data_prep.errors import InputError
 from data_prep.tasks.task import Kind
 from data_prep.tokenizers.normalization import Normalization
-from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
+from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
 _PART = re.compile(r"\b(attention|ffn)_\d+_")  # the parts of a group, or of a layer
 # May differ between a checkpoint and the model that takes its weights: they only matter in training.
@@ -46,6 +46,10 @@ class Pretrained:
       vocabulary: the vocabulary, if the files include one.
       head: the head of a fine-tuned model, which is not part of `model`; `TextClassifier.from_pretrained` and its
         siblings take it.
+
+    >>> loaded = load_pretrained("runs/base")
+    >>> loaded.missing, loaded.encoder.name, loaded.vocabulary.count_pieces()
+    ((), 'albert_encoder', 100)
     """
 
     model: AlbertPretrainer
@@ -57,6 +61,11 @@ class Pretrained:
     def parts(self) -> tuple[str, ...]:
         """Which of "pooler", "masked_lm" and "sentence_order" the files hold."""
         return tuple(part for part in OPTIONAL_PARTS if part not in self.missing)
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The vocabulary's tokenizer; None without a vocabulary."""
+        return self.vocabulary.tokenizer() if self.vocabulary else None
 
     @property
     def encoder(self) -> AlbertEncoder:
@@ -88,6 +97,11 @@ def load_pretrained(
 
     Raises:
       InputError: `source` is none of these, or its files are damaged or do not fit each other.
+
+    >>> loaded = load_pretrained("runs/base")  # or "albert_base_v2", or a path or an address
+    >>> ids = [loaded.tokenizer.cls_id, *loaded.tokenizer.encode("the captain"), loaded.tokenizer.sep_id]
+    >>> loaded.encoder({"input_ids": np.array([ids])})["pooled_output"].shape[-1] == loaded.config.hidden_size
+    True
     """
     stored = read_with_config(source, config)
     if stored.missing:

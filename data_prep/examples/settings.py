@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from data_prep.errors import InputError, check_at_least
 from data_prep.examples.masking import MaskingSettings
-from data_prep.text.documents import InputFormat
+from data_prep.text.sources import InputFormat
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
 from data_prep.tokenizers.vocabulary import vocabulary_from_flags
 

@@ -56,7 +56,8 @@ class GraphAlbertTokenizer(tf.Module):
     Args:
       tokenizer: the tokenizer whose results the graph reproduces.
 
-    >>> GraphAlbertTokenizer(tokenizer).tokenize(["In 2019, albert", ""])
+    >>> in_graph = GraphAlbertTokenizer(tokenizer)  # keep it: its functions do not
+    >>> in_graph.tokenize(["In 2019, albert", ""])
     <tf.RaggedTensor [[19, 10114, 15, 2953], []]>
     """
 

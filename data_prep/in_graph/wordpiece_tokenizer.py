@@ -64,7 +64,8 @@ class GraphWordPieceTokenizer(tf.Module):
     Raises:
       InputError: a piece of the vocabulary is longer than TensorFlow's op allows.
 
-    >>> GraphWordPieceTokenizer(tokenizer).tokenize(["我喜欢Transformers!", ""])
+    >>> in_graph = GraphWordPieceTokenizer(tokenizer)  # keep it: its functions do not
+    >>> in_graph.tokenize(["我喜欢Transformers!", ""])
     <tf.RaggedTensor [[7, 8, 9, 120, 31, 15], []]>
     """
 

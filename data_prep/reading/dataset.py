@@ -53,6 +53,11 @@ def pretraining_dataset(
 
     Raises:
       InputError: there are fewer examples than hosts.
+
+    >>> files = ExampleFiles.read([Path("heldout.tfrecord")])
+    >>> batch = next(iter(pretraining_dataset(files, batch_size=8)))
+    >>> tuple(batch["input_ids"].shape)
+    (8, 32)
     """
     share = _share_of(files, input_context or tf.distribute.InputContext())
     records = share.records(start_example, repeat, shuffle_seed, shuffle_window)

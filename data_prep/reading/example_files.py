@@ -113,6 +113,10 @@ class ExampleFiles:
       max_predictions_per_seq: P of the batches.
       manifest: the manifest that lists the first file, also under an earlier name, if there is one.
       masking: how the reader masks unmasked examples and chunks; None for masked ones.
+
+    >>> files = ExampleFiles.read([Path("heldout.tfrecord")])
+    >>> files.max_seq_length
+    32
     """
 
     paths: Sequence[Path]

@@ -20,13 +20,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from data_prep.errors import InputError
 from data_prep.text.rows import rows_reader
-from data_prep.text.sources import InputFile
-
-InputFormat = Literal["lines", "prose"]
+from data_prep.text.sources import InputFile, InputFormat
 
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`

@@ -13,12 +13,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import check_local
 from data_prep.text.tfds_rows import is_tfds
 
+InputFormat = Literal["lines", "prose"]  # how text is divided into documents and sentences
 STANDARD_INPUT = Path("-")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _BLOCK = 1 << 17  # bytes

@@ -68,9 +68,9 @@ class AlbertTokenizer:
     Raises:
       InputError: the file is missing, is not a SentencePiece model, or lacks a symbol.
 
-    >>> tokenizer = AlbertTokenizer("30k-clean.model")
-    >>> tokenizer.encode("In 2019, albert")  # ▁in ▁2019 , ▁albert
-    [19, 10114, 15, 2953]
+    >>> tokenizer = AlbertTokenizer("runs/base/spm.model")
+    >>> tokenizer.decode(tokenizer.encode("The  Captain"))
+    'the captain'
     """
 
     def __init__(

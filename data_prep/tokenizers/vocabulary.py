@@ -28,6 +28,10 @@ class Vocabulary:
       content: the file's bytes.
       normalization: how the tokenizer normalizes text.
       file: the file's path, or a description for error messages; does not take part in comparisons.
+
+    >>> vocabulary = Vocabulary.read("runs/base/spm.model")
+    >>> vocabulary.kind, vocabulary.tokenizer().vocab_size
+    ('sentencepiece', 100)
     """
 
     kind: VocabularyKind

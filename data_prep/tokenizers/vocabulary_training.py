@@ -18,8 +18,8 @@ import sentencepiece
 from data_prep.errors import InputError
 from data_prep.files import new_folder, read_json_object, write_json, written_aside
 from data_prep.signals import signal_handler
-from data_prep.text.documents import InputFormat, read_documents
-from data_prep.text.sources import expand_files
+from data_prep.text.documents import read_documents
+from data_prep.text.sources import InputFormat, expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
 from data_prep.tokenizers.normalization import Normalization, normalize
 from data_prep.tokenizers.vocabulary import write_normalization

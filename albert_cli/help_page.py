@@ -1,0 +1,68 @@
+"""How --help looks: the flags of a long command in groups, the common ones first."""
+
+from collections.abc import Iterator, Mapping
+
+from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel, InlineText
+from rich.console import Console, ConsoleOptions
+
+_FEW = 16  # as many flags need no groups
+_OTHER = "Other"
+# A flag means the same in every command, so one table groups them all. Within a group, this is the order.
+_GROUPS: Mapping[str, str] = {
+    "Common": "task scale input_file output_file output_prefix data_dir train_file dev_file test_file "
+    "albert_config_file init_checkpoint model_dir output_dir output do_train do_eval do_predict eval_file "
+    "heldout_file spm_model_file",
+    "Data": "phase input_format language text_field column_names label_separator vocab_file do_lower_case "
+    "vocab_size max_seq_length max_predictions_per_seq masking sentence_objective dupe_factor masked_lm_prob "
+    "ngram favor_shorter_ngram do_whole_word_mask short_seq_prob num_shards random_seed overwrite strict glue_dir "
+    "squad_dir race_dir doc_stride max_query_length max_qa_length high_only middle_only pad_to_max_length "
+    "cache_dir",
+    "Model": "dropout classifier_dropout freeze_encoder lora_rank init_adapters init_optimizer "
+    "init_from_group0 resize_positions",
+    "Optimization": "num_train_steps num_train_epochs train_batch_size learning_rate num_warmup_steps "
+    "start_warmup_step optimizer poly_power layer_decay ema_decay class_weights seed seeds "
+    "early_stopping_patience spike_factor spike_intervals max_rollbacks",
+    "Evaluation": "eval_batch_size max_eval_steps max_answer_length n_best_size start_n_top end_n_top "
+    "speed_sizes",
+    "Devices and memory": "mixed_precision gradient_accumulation_steps remat num_devices strategy tpu "
+    "jit_compile scan_layers workers runner pipeline_options",
+    "Logging and checkpoints": "log_steps save_checkpoints_steps keep_checkpoint_max iterations_per_loop",
+}
+_PLACES = {
+    name: (title, place) for title, names in _GROUPS.items() for place, name in enumerate(names.split())
+}
+
+
+class HelpPage(DefaultFormatter):
+    """Prints the panels of a command's --help."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        if panel.format == "command":
+            super().__call__(console, options, panel)
+            return
+        entries = [_tidy(entry) for entry in panel.entries]
+        for title, members in _grouped(entries) if len(entries) > _FEW else [(str(panel.title), entries)]:
+            super().__call__(console, options, panel.copy(title=title, entries=members))
+
+
+def _grouped(entries: list[HelpEntry]) -> Iterator[tuple[str, list[HelpEntry]]]:
+    """Titles and flags of the groups that are not empty."""
+    place = {id(entry): _PLACES.get(_name(entry), (_OTHER, 0)) for entry in entries}
+    for title in (*_GROUPS, _OTHER):
+        members = [entry for entry in entries if place[id(entry)][0] == title]
+        if members:
+            yield title, sorted(members, key=lambda entry: place[id(entry)][1])
+
+
+def _name(entry: HelpEntry) -> str:
+    return (entry.names or ("",))[0].removeprefix("--")
+
+
+def _tidy(entry: HelpEntry) -> HelpEntry:
+    """A flag without the line breaks of its docstring, and without a default that says nothing."""
+    text = str(getattr(entry.description, "primary_renderable", None) or entry.description or "")
+    return entry.copy(
+        description=InlineText.from_format(" ".join(text.split()), format="plaintext"),
+        negative_names=tuple(name for name in entry.negative_names if not name.startswith("--empty-")),
+        default=None if entry.default in ("False", "()", '""') else entry.default,
+    )
