@@ -4,6 +4,11 @@ docs/fidelity.md lists them with their reasons; all others are the same.
 """
 
 _TPU = "--tpu names a TPU or its grpc:// address"
+_TPU_FLAGS = {
+    "use_tpu": "--tpu alone is enough",
+    **dict.fromkeys(("tpu_name", "tpu_zone", "gcp_project", "master"), _TPU),
+    "num_tpu_cores": "leave it out: all cores are used",
+}
 _CACHE = "--cache_dir keeps what is computed from the files"
 _BEST_IS_KEPT = "the model with the best result on the dev set is kept"
 
@@ -16,12 +21,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "pretrain": {
         "masked_lm_budget": "use albert prepare --masking=dynamic, whose masks are drawn during training",
-        "use_tpu": "--tpu alone is enough",
-        "tpu_name": _TPU,
-        "tpu_zone": _TPU,
-        "gcp_project": _TPU,
-        "master": _TPU,
-        "num_tpu_cores": "leave it out: all cores are used",
+        **_TPU_FLAGS,
     },
     "finetune": {
         "task_name": "use --task",
@@ -40,14 +40,10 @@ INSTEAD: dict[str, dict[str, str]] = {
         "warmup_proportion": "use --num_warmup_steps",
         "keep_checkpoint_max": f"leave it out: {_BEST_IS_KEPT}",
         "num_keep_checkpoint": f"leave it out: {_BEST_IS_KEPT}",
-        "iterations_per_loop": "leave it out: the host takes part in every step",
         "use_einsum": "leave it out: it changes nothing in what is computed",
         "export_dir": "use albert export",
         "threshold_to_export": "use albert export, once --do_eval shows that the model is good enough",
-        **dict.fromkeys(
-            ("use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
-            "leave it out: fine-tuning runs on CPUs and GPUs",
-        ),
+        **_TPU_FLAGS,
     },
     "export": {
         "albert_directory": "use --model_dir",

@@ -81,18 +81,17 @@ Train = Callable[[int, int], tuple[float, list[tuple[int, int]]]]
 
 
 def albert_tf(setup: Setup, pad: bool = False) -> Train:
-    """This library as `albert finetune` trains: its model, optimizer and batches, through Keras' `fit`."""
+    """This library: the model, optimizer and batches of `albert finetune`, through Keras' `fit`."""
     import keras
 
-    from albert_tf import AlbertEncoder, WarmupPolynomialDecay
+    from albert_tf import AdamW, AlbertEncoder, WarmupPolynomialDecay
     from albert_tf.finetuning import TextClassifier
-    from albert_tf.finetuning.replicas import ClippedAdamW
     from albert_tf.finetuning.task_data import Split, split_batches
 
     policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
     encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)
     model = TextClassifier(encoder, ("0", "1"), seed=SEED)
-    optimizer = ClippedAdamW(WarmupPolynomialDecay(RATE, STEPS, WARMUP))
+    optimizer = AdamW(WarmupPolynomialDecay(RATE, STEPS, WARMUP), global_clipnorm=1.0)
     optimizer.build(model.trainable_variables)
     model.compile(optimizer=optimizer, jit_compile=False)
 

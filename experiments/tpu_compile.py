@@ -6,6 +6,7 @@
 TensorFlow lowers the step to HLO; libtpu contains the compiler and compiles it for a described topology, without
 hardware. Each chip processes `batch_size` / chips examples. The all-reduce of the gradients is not included; it
 moves as many bytes as the parameters have, once per step. `--largest` finds the largest batch that fits on a chip.
+`--task=classification` compiles the step of fine-tuning.
 """
 
 import json
@@ -15,6 +16,7 @@ import re
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # this machine has no TPU to describe
 os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
@@ -26,10 +28,14 @@ import tensorflow as tf
 
 from albert_cli import program
 from albert_tf.config import PRESETS, AlbertConfig, Remat
+from albert_tf.finetuning import TextClassifier
+from albert_tf.finetuning.objective import TaskObjective
 from albert_tf.flops import TPU_TFLOPS, training_flops
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.optimizers import Lamb, WarmupPolynomialDecay
+from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.steps import TrainStep
+from albert_tf.training.steps import OptimizerStep
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import write_json
 
@@ -44,6 +50,7 @@ class CompileSettings:
     """The flags.
 
     Attributes:
+      task: the step of pretraining, or of fine-tuning for a classification of texts in two classes.
       preset: the model, a preset of `AlbertConfig`; without a version, version 2.
       topology: generation and shape of the TPU, such as v5e:4x4.
       batch_size: examples in a step, over all chips.
@@ -58,6 +65,7 @@ class CompileSettings:
       output: a JSON file.
     """
 
+    task: Literal["pretraining", "classification"] = "pretraining"
     preset: str = "albert_base_v2"
     topology: str = "v5e:2x2"
     batch_size: int = 64
@@ -113,7 +121,6 @@ def main(settings: CompileSettings) -> dict:
             preset_config(settings.preset), settings.max_seq_length, predictions(settings)
         )
         flops = an_example * compiled.batch_a_chip
-        of_the_paper = an_example * PAPER_BATCH * PAPER_STEPS
         report = {
             "fits": True,
             **asdict(compiled),
@@ -121,8 +128,11 @@ def main(settings: CompileSettings) -> dict:
             "of_the_chips_memory": round(compiled.memory / memory, 3),
             "flops": flops,
             "step_at_peak_s": flops / peak,
-            "the_papers_run_at_half_of_peak_days": round(of_the_paper / (chips * peak / 2) / 86400, 2),
         }
+        if settings.task == "pretraining":
+            of_the_paper = an_example * PAPER_BATCH * PAPER_STEPS
+            days = of_the_paper / (chips * peak / 2) / 86400
+            report["the_papers_run_at_half_of_peak_days"] = round(days, 2)
     report = {"settings": {**asdict(settings), "output": None}, "chips": chips, **report}
     print(json.dumps(report, indent=2))
     if settings.output:
@@ -177,7 +187,7 @@ def largest(settings: CompileSettings, most: int) -> Compiled | None:
 def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:
     """Compiles the step for one chip; returns None if it does not fit into the chip's memory."""
     began = time.monotonic()
-    module = with_updates_in_place(stable_hlo(settings, batch_a_chip))
+    module = with_updates_in_place(*stable_hlo(settings, batch_a_chip))
     check_for_tpu(module)
     executable = compile_for(settings.topology, module)
     if executable is None:
@@ -193,31 +203,55 @@ def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | Non
     )
 
 
-def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
-    """The training step of pretraining as StableHLO text: forward, backward, clipping, LAMB."""
+def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> tuple[str, int]:
+    """The training step as StableHLO text: forward, backward, clipping, update; the number of a batch's arrays."""
     with needs_extra("Compiling for TPUs", "jax", "tpu-compile"):
         from jax._src.lib import xla_client
         from jaxlib import _jax
 
-    config = preset_config(settings.preset)
-    dtype = "mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"
-    model = AlbertPretrainer(
-        config, seed=1, dtype=dtype, remat=settings.remat, scan_layers=settings.scan_layers
-    )
-    optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
-    optimizer.build(model.trainable_variables)
-    train_step = TrainStep(
-        model,
-        optimizer,
-        tf.distribute.get_strategy(),
-        accumulation_steps=settings.gradient_accumulation_steps,
-    )
+    make_step = pretraining if settings.task == "pretraining" else classification
+    train_step, batch = make_step(settings, batch_a_chip)
     step = tf.function(train_step.replica_step, jit_compile=True)
-    batch = zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
     hlo = step.experimental_get_compiler_ir(batch)(stage="hlo_serialized", platform_name="CPU")
     text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
     # The TPU compiler does not know mhlo.copy; a reshape to the same shape is equivalent.
-    return re.sub(r"= mhlo\.copy (%\S+) : (tensor<[^>]*>)", r"= stablehlo.reshape \1 : (\2) -> \2", text)
+    text = re.sub(r"= mhlo\.copy (%\S+) : (tensor<[^>]*>)", r"= stablehlo.reshape \1 : (\2) -> \2", text)
+    return text, len(batch)
+
+
+def pretraining(settings: CompileSettings, batch_a_chip: int) -> tuple[OptimizerStep, dict]:
+    """The step of pretraining, with LAMB, and a batch."""
+    model = AlbertPretrainer(preset_config(settings.preset), **model_options(settings))
+    optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
+    optimizer.build(model.trainable_variables)
+    step = TrainStep(model, optimizer, tf.distribute.get_strategy(), **step_options(settings))
+    return step, zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
+
+
+def classification(settings: CompileSettings, batch_a_chip: int) -> tuple[OptimizerStep, dict]:
+    """The step of fine-tuning a `TextClassifier`, with AdamW, and a batch."""
+    model = TextClassifier(AlbertEncoder(preset_config(settings.preset), **model_options(settings)), "01")
+    optimizer = AdamW(WarmupPolynomialDecay(3e-5, 10_000, 1_000))
+    optimizer.build(model.trainable_variables)
+    objective, strategy = TaskObjective(model), tf.distribute.get_strategy()
+    B, T = batch_a_chip, settings.max_seq_length
+    batch = {
+        **{name: tf.zeros((B, T), tf.int32) for name in ("input_ids", "input_mask", "token_type_ids")},
+        "label": tf.zeros((B,), tf.int32),
+        "sample_weight": tf.zeros((B,)),
+    }
+    return OptimizerStep(objective, optimizer, strategy, **step_options(settings)), batch
+
+
+def model_options(settings: CompileSettings) -> dict:
+    """How the model computes."""
+    dtype = "mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"
+    return {"seed": 1, "dtype": dtype, "remat": settings.remat, "scan_layers": settings.scan_layers}
+
+
+def step_options(settings: CompileSettings) -> dict:
+    """How the step computes."""
+    return {"accumulation_steps": settings.gradient_accumulation_steps}
 
 
 def preset_config(preset: str) -> AlbertConfig:
@@ -226,7 +260,9 @@ def preset_config(preset: str) -> AlbertConfig:
 
 
 def predictions(settings: CompileSettings) -> int:
-    """P: --max_predictions_per_seq, or 15% of T."""
+    """P: --max_predictions_per_seq, or 15% of T; none in fine-tuning."""
+    if settings.task == "classification":
+        return 0
     return settings.max_predictions_per_seq or -(-settings.max_seq_length * 15 // 100)
 
 
@@ -241,7 +277,7 @@ def zero_batch(B: int, T: int, P: int) -> dict[str, tf.Tensor]:
     }
 
 
-def with_updates_in_place(text: str) -> str:
+def with_updates_in_place(text: str, arrays_in_batch: int) -> str:
     """Marks which results are the new values of which arguments, as TPUStrategy does for variables.
 
     The results are the sums, followed by the variables that changed, in the order of the arguments.
@@ -253,7 +289,7 @@ def with_updates_in_place(text: str) -> str:
     aliases: dict[int, int] = {}
     result = 1
     for number, kind in enumerate(arguments):
-        is_batch = number < BATCH_ARGUMENTS
+        is_batch = number < arrays_in_batch
         if not is_batch and result < len(results) and results[result] == kind:
             aliases[number] = result
             result += 1
@@ -264,9 +300,6 @@ def with_updates_in_place(text: str) -> str:
         return match[1] if alias is None else f"{match[1]} {{tf.aliasing_output = {alias} : i32}}"
 
     return text.replace(signature[1], re.sub(r"(%arg(\d+): tensor<[^>]*>)", donated, signature[1]), 1)
-
-
-BATCH_ARGUMENTS = len(zero_batch(1, 8, 2))
 
 
 def check_for_tpu(text: str) -> None:

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.training.strategy import divide_batches
+
 
 class Inference:
     """Runs a model forward, without dropout; builds its graph only once.
@@ -23,31 +25,35 @@ class Inference:
 
         @tf.function(autograph=False)
         def step(iterator):
-            return self._strategy.run(self._outputs, args=(next(iterator),))
+            outputs = self._strategy.run(self._outputs, args=(next(iterator),))
+            if self._strategy.num_replicas_in_sync == 1:
+                return outputs
+            return {name: self._strategy.gather(value, axis=0) for name, value in outputs.items()}
 
         self._step = step
 
     def __call__(self, batches: tf.data.Dataset) -> Iterator[dict[str, np.ndarray]]:
-        """The outputs of each replica's part of each batch.
+        """The outputs of each batch, the same in all workers.
 
         Args:
-          batches: from `bucketed_batches`.
+          batches: from `bucketed_batches`; of several replicas, of equal sizes
+            that they can share.
 
         Yields:
           A dict of arrays (B, ...): the model's outputs, a single array as "output"; "index", the examples' row
           numbers; and if there are labels "loss" and "loss_weight", summed over each row.
         """
-        iterator = iter(self._strategy.experimental_distribute_dataset(batches))
+        if self._strategy.num_replicas_in_sync > 1:
+            batch_size = batches.element_spec["index"].shape[0]
+            iterator = iter(divide_batches(self._strategy, lambda: batches, batch_size))
+        else:
+            iterator = iter(batches)
         while True:
             try:
                 outputs = self._step(iterator)
             except (StopIteration, tf.errors.OutOfRangeError):
                 return
-            parts = {
-                name: self._strategy.experimental_local_results(value) for name, value in outputs.items()
-            }
-            for part in range(self._strategy.num_replicas_in_sync):
-                yield {name: values[part].numpy() for name, values in parts.items()}
+            yield {name: value.numpy() for name, value in outputs.items()}
 
     def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of a single batch, on one device."""

@@ -1,6 +1,8 @@
 """Fine-tuning, as a story in order: devices, checkpoint, data, recipe, each seed, table."""
 
+import contextlib
 import dataclasses
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from albert_tf.finetuning.construction import (
 from albert_tf.finetuning.inference import Inference, by_row
 from albert_tf.finetuning.preprocessor import Preprocessor
 from albert_tf.finetuning.recipes import choose_length, resolve
-from albert_tf.finetuning.run_folder import SeedFolder, results_table, write_run_results
+from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import (
     Split,
@@ -37,12 +39,14 @@ from albert_tf.finetuning.task_outputs import (
     predictions_of,
     with_best_thresholds,
 )
-from albert_tf.finetuning.trainer import Trainer
+from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.micro_batches import check_batch_divides
+from albert_tf.training.run_files import RESULTS_FILE
 from albert_tf.training.run_lock import locked_folder
-from albert_tf.training.strategy import make_strategy
+from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from data_prep.errors import InputError
+from data_prep.files import write_json
 from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import report_unreachable
@@ -52,7 +56,7 @@ def finetune(settings: FinetuningSettings) -> dict[str, Any]:
     """Trains, evaluates and predicts one task with one or several seeds; an interrupted run resumes.
 
     Returns:
-      The content of OUTPUT_DIR/results.json (`write_run_results`).
+      The content of OUTPUT_DIR/results.json (`run_results`).
 
     Raises:
       InputError: flags, files and checkpoint do not fit each other; then nothing has been written.
@@ -60,12 +64,15 @@ def finetune(settings: FinetuningSettings) -> dict[str, Any]:
     """
     task = find_trainable_task(settings.task)
     settings = dataclasses.replace(settings, task=task.name)
-    strategy = make_devices(settings)
-    with Preemption(strategy) as preemption, locked_folder(Path(settings.output_dir)):
+    strategy = make_strategy(settings)
+    alone = locked_folder(Path(settings.output_dir)) if is_chief(strategy) else contextlib.nullcontext()
+    with Preemption(strategy) as preemption, alone:
         open_run = TrainingRun if settings.do_train else TrainedRun
         run = open_run(task, settings, strategy, preemption)
         seeds = [run.run_seed(seed) for seed in run.seeds]
-        results = write_run_results(settings.output_dir, task.name, main_metric_of(task), seeds)
+        results = run_results(task.name, main_metric_of(task), seeds)
+        if run.writes:
+            write_json(Path(settings.output_dir) / RESULTS_FILE, results)
     if table := results_table(results):
         run.console.print(table)
     return results
@@ -86,28 +93,16 @@ def find_trainable_task(name: str) -> Task:
     return task
 
 
-def make_devices(settings: FinetuningSettings) -> tf.distribute.Strategy:
-    """The strategy that the flags ask for.
-
-    Raises:
-      InputError: there are no such devices, or TF_CONFIG names several machines.
-    """
-    strategy = make_strategy(settings)
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        raise InputError(
-            "Fine-tuning runs on one machine, with all its GPUs. TF_CONFIG names several; unset it, and give each "
-            "machine a --seed of its own."
-        )
-    return strategy
-
-
 class FinetuningRun:
     """What all seeds of a run share, and what is done with each of them.
+
+    All workers do the same; the chief alone writes.
 
     Attributes:
       task: the task.
       settings: the flags.
       strategy: the devices.
+      writes: whether this process writes the run's folder.
       preemption: whether a SIGTERM has arrived.
       preprocessor: from strings to the model's arrays.
       labels: the classes in the model's order.
@@ -127,10 +122,16 @@ class FinetuningRun:
         preemption: Preemption,
     ):
         self.task, self.settings, self.strategy, self.preemption = task, settings, strategy, preemption
+        self.writes = is_chief(strategy)
         self.splits: dict[str, list[Split]] = {}
         self.problems = Problems()
         self.console = Console(stderr=True)
         self.prepare()
+        check_agreement(
+            strategy,
+            zlib.crc32(repr((self.settings, self.splits.keys())).encode()),
+            "All workers must be started with the same flags. Those of another worker differ.",
+        )
 
     def prepare(self) -> None:
         """Chooses preprocessor and labels, reads the splits, and checks everything before the first seed."""
@@ -200,11 +201,13 @@ class FinetuningRun:
             metrics, predictions = self.evaluate(role, inference, results.get("steps", 0))
             if role == "dev":
                 threshold = metrics.get("best_f1_thresh", threshold)
-            for split, of_split in zip(self.splits[role], predictions, strict=True):
-                keep_predictions(folder.path, split.name, self.task.kind, of_split, threshold)
+            if self.writes:
+                for split, of_split in zip(self.splits[role], predictions, strict=True):
+                    keep_predictions(folder.path, split.name, self.task.kind, of_split, threshold)
             if metrics:
                 results[role] = metrics
-        folder.write_results(results)
+        if self.writes:
+            folder.write_results(results)
         return results
 
     def evaluate(
@@ -222,9 +225,11 @@ class FinetuningRun:
           Preempted: after a SIGTERM.
         """
         settings, rows = self.settings, list[dict[str, np.ndarray]]()
+        replicas = self.strategy.num_replicas_in_sync
+        batch_size = -(-settings.eval_batch_size // replicas) * replicas
         predictions: list[Predictions] = []
         for split in self.splits[role]:
-            batches = split_batches(split, settings.eval_batch_size, self.pad_to)
+            batches = split_batches(split, batch_size, self.pad_to)
             outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
             rows += outputs
             predictions.append(
@@ -243,8 +248,9 @@ class FinetuningRun:
 
     @property
     def pad_to(self) -> int | None:
-        """The length of all batches; None for batches of similar lengths."""
-        return self.preprocessor.max_seq_length if self.settings.pad_to_max_length else None
+        """The length of all batches; None for batches of similar lengths, each of which a TPU would compile."""
+        pads = self.settings.pad_to_max_length or self.settings.tpu
+        return self.preprocessor.max_seq_length if pads else None
 
 
 class TrainingRun(FinetuningRun):
@@ -288,13 +294,16 @@ class TrainingRun(FinetuningRun):
 
     def train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed to its end, resuming if it was interrupted."""
-        if folder.is_trained:
+        is_trained = folder.is_trained
+        check_agreement(self.strategy, int(is_trained), NOT_SHARED.format(folder.path))
+        if is_trained:
             self.say(f"{folder.path} is trained already")
             return
         settings = dataclasses.replace(self.resolved, seed=seed)
         with self.strategy.scope():
             model = build_task_model(self.task, self.pretrained, self.labels, self.preprocessor, settings)
-        folder.create(settings, self.preprocessor.vocabulary)
+        if self.writes:
+            folder.create(settings, self.preprocessor.vocabulary)
         inference = Inference(model)
 
         def evaluate(step: int) -> dict[str, float]:
@@ -306,15 +315,11 @@ class TrainingRun(FinetuningRun):
             model, settings, folder, self.preemption, metric, evaluate if "dev" in self.splits else None
         )
         (split,) = self.splits["train"]
-        batches = split_batches(
-            split,
-            settings.train_batch_size,
-            self.pad_to,
-            seed=seed,
-            num_epochs=None,
-            skip_batches=trainer.step,
-        )
-        folder.finish_training({"seed": seed, **trainer.train(batches)})
+        options = {"seed": seed, "num_epochs": None, "skip_batches": trainer.step}
+        facts = trainer.train(lambda: split_batches(split, settings.train_batch_size, self.pad_to, **options))
+        if self.writes:
+            folder.finish_training({"seed": seed, **facts})
+        check_agreement(self.strategy, facts["steps"], NOT_SHARED.format(folder.path))  # waits for the chief
 
 
 class TrainedRun(FinetuningRun):

@@ -1,9 +1,14 @@
-"""What the replicas of a batch share: sums over all of them, and optimizers that clip the summed gradient."""
+"""The replicas that share a batch of Keras `fit`: sums over all of them, and dropout masks of their own."""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
 
-from albert_tf.optimizers import CLIP_NORM, AdamW, Lamb
+from albert_tf.training.micro_batches import dropout_seed
+from albert_tf.training.steps import dropout_states
 
 
 def number_of_replicas() -> int:
@@ -21,39 +26,36 @@ def sum_over_replicas(value):
     return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if context else value
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
-class ClippedAdamW(AdamW):
-    """`AdamW` that clips the gradient to the global norm 1 after it is summed over all replicas.
+def replica_number():
+    """The number of the replica that computes a step."""
+    return tf.distribute.get_replica_context().replica_id_in_sync_group
 
-    Keras' own `global_clipnorm` clips each replica's part before the sum, so that training on several devices
-    differs from training on one.
 
-    Attributes:
-      gradient_norm: a metric, the mean norm before clipping since the last reset.
+_states: contextvars.ContextVar[tuple] = contextvars.ContextVar("dropout states of the replica", default=())
+
+
+@contextlib.contextmanager
+def masks_of_replica(model) -> Iterator[None]:
+    """Within this context, `replica_states` are those of this replica and step, unless there is one replica.
+
+    Keras' generators have the same state on every replica, so all would draw the same masks.
     """
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
-
-    def apply(self, grads, trainable_variables=None):
-        pairs = [
-            (tf.convert_to_tensor(gradient), variable)  # dense, so that all devices take the same path
-            for gradient, variable in zip(
-                grads, trainable_variables or self._trainable_variables, strict=True
-            )
-            if gradient is not None  # parts that the task does not use, such as the pooler, have none
-        ]
-        gradients, variables = map(list, zip(*pairs, strict=True))
-        replicas = tf.distribute.get_replica_context()
-        count = replicas.num_replicas_in_sync
-        if count > 1:
-            gradients = replicas.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
-        self.gradient_norm.update_state(norm)
-        super().apply([gradient / count for gradient in gradients], variables)  # sums them again
+    states: tuple = ()
+    if number_of_replicas() > 1:
+        generators = dropout_states(model)
+        step, first = tf.convert_to_tensor(model.optimizer.iterations), replica_number() * len(generators)
+        states = tuple(
+            (state, dropout_seed(tf.convert_to_tensor(state), step, first + i))
+            for i, state in enumerate(generators)
+        )
+    token = _states.set(states)
+    try:
+        yield
+    finally:
+        _states.reset(token)
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
-class ClippedLamb(ClippedAdamW, Lamb):
-    """The same with the update of `Lamb`."""
+def replica_states() -> contextlib.AbstractContextManager:
+    """A context in which a model draws the masks of `masks_of_replica`."""
+    states = _states.get()
+    return keras.StatelessScope(list(states)) if states else contextlib.nullcontext()

@@ -93,7 +93,7 @@ class SeedFolder:
         write_json(self.path / RESULTS_FILE, results)
 
     def save_model(self, model: TaskModel) -> None:
-        """Writes model.keras, without the optimizer, and adapters of LoRA; an earlier file stays if that fails."""
+        """Writes model.keras, and adapters of LoRA; an earlier file stays if that fails."""
         aside = self.path / ".unfinished-model"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
@@ -172,32 +172,20 @@ def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
 
 @contextlib.contextmanager
 def _only_the_model(model: TaskModel) -> Iterator[None]:
-    """Leaves out of a saved model what is only for training: the optimizer, `remat` and `scan_layers`.
-
-    Keras would also write the moments, three times the size, and then require them for loading.
-    """
+    """Leaves out of a saved model what is only for training: `remat` and `scan_layers`."""
     encoder = model.encoder
-    optimizer, compiled, remat, scan_layers = (
-        model.optimizer,
-        model.compiled,
-        encoder.remat,
-        encoder.scan_layers,
-    )
-    model.optimizer, model.compiled, encoder.remat, encoder.scan_layers = None, False, False, False
+    remat, scan_layers = encoder.remat, encoder.scan_layers
+    encoder.remat, encoder.scan_layers = False, False
     try:
         yield
     finally:
-        model.optimizer, model.compiled = optimizer, compiled
         encoder.remat, encoder.scan_layers = remat, scan_layers
 
 
-def write_run_results(
-    output_dir: str | Path, task: str, metric: str, seeds: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Writes OUTPUT_DIR/results.json and returns its content.
+def run_results(task: str, metric: str, seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The content of OUTPUT_DIR/results.json.
 
     Args:
-      output_dir: the run's folder.
       task: the task's name.
       metric: the name of the dev metric by which the best weights and the best seed are chosen.
       seeds: for each seed "seed", "best_step", and the metrics by role: "dev", "test".
@@ -212,7 +200,6 @@ def write_run_results(
     for role in ("dev", "test"):
         if all(role in seed for seed in seeds):
             content[role] = _spread([seed[role] for seed in seeds])
-    write_json(Path(output_dir) / RESULTS_FILE, content)
     return content
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.config import Remat
-from albert_tf.training.cluster import other_than_one_machine
+from albert_tf.training.cluster import check_devices
 from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
@@ -84,8 +84,13 @@ class FinetuningSettings:
       scan_layers: compute layers that share their parameters as a loop. The graph is smaller, so training starts
         sooner.
       mixed_precision: bfloat16 computes in bfloat16; weights, losses and optimizer stay in float32.
-      strategy: one device, or all GPUs of this machine (mirrored). auto uses what is there.
-      num_devices: number of GPUs or, without GPUs, of logical devices to split the CPU into.
+      tpu: a TPU's name, its grpc:// address, or "local"; batches are then padded to --max_seq_length.
+      strategy: one device; all GPUs of this machine (mirrored); or one process on each of several machines,
+        which TF_CONFIG lists and which share --output_dir (multi_worker). auto uses what is available.
+      num_devices: number of GPUs to use, or without GPUs the number of devices to divide the CPU into. Default:
+        all GPUs, or one.
+      iterations_per_loop: steps between checks for signals and updates of the progress bar. Default: as many as
+        take about 2 seconds; 10 with several workers.
     """
 
     task: str
@@ -141,12 +146,10 @@ class FinetuningSettings:
     remat: Remat = False
     scan_layers: bool = False
     mixed_precision: Literal["bfloat16"] | None = None
-    strategy: Literal["auto", "one", "mirrored"] = "auto"
+    tpu: str | None = None
+    strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
     num_devices: int | None = None
-
-    @property
-    def tpu(self) -> None:
-        """No TPU: Keras `fit` does not work under TPUStrategy."""
+    iterations_per_loop: int | None = None
 
     @property
     def columns(self) -> Columns:
@@ -185,8 +188,7 @@ class FinetuningSettings:
             raise InputError("--init_adapters needs --lora_rank, the rank that they have. Received none.")
         if self.early_stopping_patience is not None and not self.do_eval:
             raise InputError("--early_stopping_patience needs --do_eval. Received it without; add --do_eval.")
-        if self.num_devices and self.strategy == "one":
-            raise other_than_one_machine(self.num_devices, "--strategy=one")
+        check_devices(self)
 
     def _check_data(self):
         assert self.columns  # raises InputError
@@ -227,6 +229,7 @@ class FinetuningSettings:
             "early_stopping_patience",
             "gradient_accumulation_steps",
             "num_devices",
+            "iterations_per_loop",
         )
         if self.do_train and self.optimizer == "lamb" and self.learning_rate is None:
             raise InputError(

@@ -10,9 +10,14 @@ from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.accumulation import accumulated_step
+from albert_tf.finetuning.objective import accumulated_step
 from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor, TextPreprocessor
-from albert_tf.finetuning.replicas import number_of_replicas, sum_over_replicas
+from albert_tf.finetuning.replicas import (
+    masks_of_replica,
+    number_of_replicas,
+    replica_states,
+    sum_over_replicas,
+)
 from albert_tf.finetuning.string_batches import (
     are_strings,
     evaluate_batches,
@@ -23,7 +28,7 @@ from albert_tf.finetuning.string_batches import (
 )
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.keras_model import AlbertModel
-from albert_tf.pretrained.heads import Head, set_head
+from albert_tf.pretrained.heads import Head, name_of_kind, set_head
 from albert_tf.pretrained.loading import as_pretrained
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
@@ -135,7 +140,7 @@ class TaskModel(AlbertModel):
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
         new = (
             *(set(stored.missing) & {"pooler"}),
-            *([] if head else [f"head for {cls.kind.replace('_', ' ')}"]),
+            *([] if head else [f"head for {name_of_kind(cls.kind)}"]),
         )
         if new:
             logging.getLogger(__name__).warning("%s holds no %s: using fresh weights", source, ", ".join(new))
@@ -333,11 +338,23 @@ class TaskModel(AlbertModel):
             weights = weights * ops.reshape(sample_weight, ops.shape(sample_weight) + (1,) * missing)
         return ops.sum(losses * weights), ops.sum(weights)
 
+    def loss_weight(self, x, y, sample_weight):
+        """The sum of the weights alone, for which no outputs are needed."""
+        y, sample_weight = self.labels_of(x, y, sample_weight)
+        if sample_weight is None:
+            return ops.cast(ops.shape(keras.tree.flatten(y)[0])[0], "float32")
+        return ops.sum(ops.cast(sample_weight, "float32"))
+
     def train_step(self, *args):
         """Keras' step, or that of `gradient_accumulation_steps`."""
-        if self.gradient_accumulation_steps == 1:
+        if self.gradient_accumulation_steps > 1:
+            return accumulated_step(self, *args)
+        with masks_of_replica(self):
             return super().train_step(*args)
-        return accumulated_step(self, *args)
+
+    def __call__(self, *args, **kwargs):
+        with replica_states():
+            return super().__call__(*args, **kwargs)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Keras' metrics, with labels as for the loss."""

@@ -1,38 +1,49 @@
-"""One model trained with Keras `fit`, resumed from its last checkpoint if training was interrupted."""
+"""One model trained, resumed from its last checkpoint if training was interrupted."""
 
 import contextlib
 import math
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import keras
 import tensorflow as tf
 
 from albert_tf.finetuning.construction import rate_factors
+from albert_tf.finetuning.objective import TaskObjective
 from albert_tf.finetuning.recipes import ResolvedSettings
-from albert_tf.finetuning.replicas import ClippedAdamW, ClippedLamb
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_files import read_metrics
 from albert_tf.training.session import RunLog, RunSession, TrainingProgress
+from albert_tf.training.step_loop import StepLoop, iterations_per_loop
+from albert_tf.training.steps import OptimizerStep
+from albert_tf.training.strategy import check_agreement, divide_batches, is_chief
 from albert_tf.training.weights import by_position
 from data_prep.errors import InputError
 
 _KEPT = 2  # checkpoints: the newest, and one before it in case its files are damaged
 _SECONDS_BETWEEN_LINES = 30  # of training steps, where there is no terminal
+NOT_SHARED = (
+    "--output_dir must be one folder that all workers share. Received {}, in which another worker finds another "
+    "state."
+)
 
 
-class Trainer(keras.callbacks.Callback):
-    """Trains the model of one seed, and logs, saves, evaluates and stops after the steps where it is due.
+class Trainer:
+    """Trains the model of one seed; logs, saves, evaluates and stops after the steps where it is due.
+
+    All workers call the same methods at the same steps; the chief alone writes.
 
     Args:
       model: built under its strategy's scope, with its initial weights.
       settings: the run's.
       folder: of the seed; if it has a checkpoint, training resumes there.
-      preemption: asked after every step whether to save and stop.
+      preemption: asked between steps whether to save and stop.
       metric: the name of the metric, among those of `evaluate`, that chooses the best weights; larger is better.
       evaluate: step -> metrics of the dev set with names that begin with `eval_`. None keeps the last weights.
 
@@ -49,40 +60,33 @@ class Trainer(keras.callbacks.Callback):
         metric: str,
         evaluate: Callable[[int], dict[str, float]] | None,
     ):
-        super().__init__()
-        self.set_model(model)
-        self._settings, self._folder = settings, folder
-        self._metric, self._evaluate = metric, evaluate
+        self._model, self._settings, self._folder = model, settings, folder
+        self._preemption, self._metric, self._evaluate = preemption, metric, evaluate
+        self._strategy = model.distribute_strategy
+        self._writes = is_chief(self._strategy)
         self._learning_rate = WarmupPolynomialDecay(
             settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
         )
-        with model.distribute_strategy.scope():
-            kind = {"adamw": ClippedAdamW, "lamb": ClippedLamb}[settings.optimizer]
-            self._optimizer = kind(
+        with self._strategy.scope():
+            self._optimizer = {"adamw": AdamW, "lamb": Lamb}[settings.optimizer](
                 self._learning_rate,
                 rate_factors=rate_factors(model.encoder.config, settings.layer_decay),
                 use_ema=settings.ema_decay is not None,
                 ema_momentum=settings.ema_decay or 0.0,
             )
             self._optimizer.build(model.trainable_variables)
-            model.gradient_accumulation_steps = settings.gradient_accumulation_steps
-            model.compile(optimizer=self._optimizer, jit_compile=False)
         self._checkpoints = RunCheckpoints(
             folder.path, model, self._optimizer, keep=_KEPT, content=by_position
         )
         self.step = self._checkpoints.restore_latest()
-        self._session = RunSession(
-            folder.path,
-            RunLog(folder.path, self.step),
-            FinetuningProgress(settings.num_train_steps, self.step),
-            preemption,
-        )
+        self._lines = [line for line in read_metrics(folder.path) if line["step"] <= self.step]
+        check_agreement(self._strategy, self.step, NOT_SHARED.format(folder.path))
 
-    def train(self, batches: tf.data.Dataset) -> dict[str, int]:
+    def train(self, batches: Callable[[], tf.data.Dataset]) -> dict[str, int]:
         """Trains to the end or to an early stop; model.keras then holds the best weights, or the last ones.
 
         Args:
-          batches: an endless dataset that begins after the first `step` batches.
+          batches: returns an endless dataset that begins after the first `step` batches.
 
         Returns:
           "steps", and "best_step", whose weights are kept.
@@ -91,48 +95,82 @@ class Trainer(keras.callbacks.Callback):
           Preempted: after a SIGTERM; the state is saved.
           InputError: training diverged.
         """
-        with self._session.progress as progress:
+        progress = FinetuningProgress(self._settings.num_train_steps, self.step)
+        with self._logged_to() as folder, progress:
+            log = RunLog(folder, self.step)
+            self._session = RunSession(self._folder.path, log, progress, self._preemption)
             if self.step:
                 progress.say(f"resuming at step {self.step} of {self._folder.path}")
             self._evaluate_if_missed()
             if not self._is_over():
-                self.model.fit(
-                    batches,
-                    steps_per_epoch=self._settings.num_train_steps - self.step,
-                    callbacks=[self],
-                    shuffle=False,  # the dataset is shuffled
-                    verbose=0,
-                )
-            if self._session.preemption.requested and not self._is_over():
-                raise self._session.preemption.stop(self.step)
+                self._take_steps(batches)
         if self._evaluate is None:
-            with self._averages():
-                self._folder.save_model(self.model)
-        best = best_evaluation(self._lines(), self._metric)
+            self._save_model()
+        best = best_evaluation(self._lines, self._metric)
         return {"steps": self.step, "best_step": best["step"] if best else self.step}
 
-    def on_train_begin(self, logs=None):
-        """Starts the clock."""
-        self._began, self._timed_from = time.monotonic(), self.step
+    @contextlib.contextmanager
+    def _logged_to(self) -> Iterator[Path]:
+        """The folder of the log; of other workers than the chief, a temporary one."""
+        if self._writes:
+            yield self._folder.path
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
 
-    def on_train_batch_end(self, batch, logs=None):
-        """Counts a step, and does what is due after it."""
-        settings = self._settings
-        self.step += 1
-        if batch == 0:  # the first step took long, because TensorFlow traced it
-            self._began, self._timed_from = time.monotonic(), self.step
-        self._session.progress.advance(self.step)
-        stop = self._session.preemption.agreed()
-        save = self._is_evaluation_due()
-        if save or stop or self.step % settings.log_steps == 0:
-            self._log_means(logs["loss"])
-        if save or stop:
-            self._checkpoints.save()
-        if save and not stop:
-            self._evaluate_now()
-        if save or stop:
-            self._began, self._timed_from = time.monotonic(), self.step
-            self.model.stop_training = stop or self._is_over()
+    def _take_steps(self, batches: Callable[[], tf.data.Dataset]) -> None:
+        loop, stop = self._make_loop(batches), self._preemption.agreed()
+        saved = self.step
+        while not stop and not self._is_over():
+            self.step, _, stop = loop.run(self.step, self._next_due_step())
+            if self._is_evaluation_due():
+                self._save_checkpoint()
+                saved = self.step
+                if not stop:
+                    self._evaluate_now()
+                    stop = self._preemption.agreed()
+        if stop and not self._is_over():
+            if saved != self.step:
+                self._save_checkpoint()
+            raise self._preemption.stop(self.step)
+
+    def _make_loop(self, batches: Callable[[], tf.data.Dataset]) -> StepLoop:
+        settings, strategy = self._settings, self._strategy
+        step = OptimizerStep(
+            TaskObjective(self._model),
+            self._optimizer,
+            strategy,
+            accumulation_steps=settings.gradient_accumulation_steps,
+        )
+        return StepLoop(
+            step,
+            iter(divide_batches(strategy, batches, settings.train_batch_size)),
+            self._figures,
+            self._learning_rate,
+            self._session,
+            iterations_per_loop(settings.iterations_per_loop, strategy),
+        )
+
+    def _figures(self, sums: dict, steps: int, seconds: float) -> dict[str, float]:
+        """The means of the steps since the last line of the log."""
+        if float(sums["skipped_steps"]):
+            raise InputError(
+                "Training diverged: the loss or its gradient is not finite before step "
+                f"{self.step + steps}. Use a lower --learning_rate, and another --output_dir, or delete this one."
+            )
+        return {
+            "loss": float(sums["loss"] / sums["loss_weight"]),
+            "gradient_norm": float(sums["gradient_norm"]) / steps,
+            "examples_per_second": steps * self._settings.train_batch_size / seconds,
+        }
+
+    def _next_due_step(self) -> int:
+        """The next step to log; every evaluation is logged too, so that a resumed run has the same means."""
+        intervals = (self._settings.log_steps, self._settings.save_checkpoints_steps)
+        return min(
+            self._settings.num_train_steps,
+            *((self.step // interval + 1) * interval for interval in intervals),
+        )
 
     def _is_evaluation_due(self) -> bool:
         settings = self._settings
@@ -143,35 +181,15 @@ class Trainer(keras.callbacks.Callback):
         patience = self._settings.early_stopping_patience
         if self.step >= self._settings.num_train_steps:
             return True
-        return bool(patience and evaluations_since_best(self._lines(), self._metric) >= patience)
+        return bool(patience and evaluations_since_best(self._lines, self._metric) >= patience)
 
-    def _log_means(self, loss) -> None:
-        """Logs the means since the last logged step."""
-        seconds, steps = time.monotonic() - self._began, self.step - self._timed_from
-        loss = float(loss)
-        if not math.isfinite(loss):
-            raise InputError(
-                f"Training diverged: the loss is {loss} before step {self.step}. Use a lower --learning_rate, "
-                "and another --output_dir, or delete this one."
-            )
-        norm = self._optimizer.gradient_norm
-        values = {
-            "loss": loss,
-            "learning_rate": float(self._learning_rate(self.step - 1)),
-            "gradient_norm": float(norm.result()),
-        }
-        seconds_left = None
-        if steps:
-            values["examples_per_second"] = steps * self._settings.train_batch_size / seconds
-            seconds_left = (self._settings.num_train_steps - self.step) * seconds / steps
-        norm.reset_state()
-        self._session.record_step(self.step, values, seconds_left)
-        self.model.reset_metrics()
-        self._began, self._timed_from = time.monotonic(), self.step
+    def _save_checkpoint(self) -> None:
+        if self._writes:
+            self._checkpoints.save()
 
     def _evaluate_if_missed(self) -> None:
         """Evaluates the restored state if the run was killed between its checkpoint and its evaluation."""
-        evaluated = [line["step"] for line in self._lines() if self._metric in line]
+        evaluated = [line["step"] for line in self._lines if self._metric in line]
         if self.step and self._is_evaluation_due() and self.step not in evaluated:
             self._evaluate_now()
 
@@ -182,9 +200,18 @@ class Trainer(keras.callbacks.Callback):
         with self._averages():
             metrics = self._evaluate(self.step)
             new = {"step": self.step, **metrics}
-            if best_evaluation([*self._lines(), new], self._metric) is new:
-                self._folder.save_model(self.model)
+            self._lines.append(new)
+            if best_evaluation(self._lines, self._metric) is new:
+                self._write_model()
         self._session.record_evaluation(self.step, metrics)
+
+    def _save_model(self) -> None:
+        with self._averages():
+            self._write_model()
+
+    def _write_model(self) -> None:
+        if self._writes:
+            self._folder.save_model(self._model)
 
     @contextlib.contextmanager
     def _averages(self) -> Iterator[None]:
@@ -192,7 +219,7 @@ class Trainer(keras.callbacks.Callback):
         if not self._optimizer.use_ema:
             yield
             return
-        variables = self.model.trainable_variables
+        variables = self._model.trainable_variables
         weights = [keras.ops.convert_to_numpy(variable) for variable in variables]
         self._optimizer.finalize_variable_values(variables)
         try:
@@ -200,10 +227,6 @@ class Trainer(keras.callbacks.Callback):
         finally:
             for variable, weight in zip(variables, weights, strict=True):
                 variable.assign(weight)
-
-    def _lines(self) -> list[dict]:
-        """The lines of metrics.jsonl up to the present step."""
-        return [line for line in read_metrics(self._folder.path) if line["step"] <= self.step]
 
 
 class FinetuningProgress(TrainingProgress):

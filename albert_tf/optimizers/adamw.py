@@ -119,6 +119,10 @@ class AdamW(keras.optimizers.Optimizer):
             weight_decay=0.0 if excluded else self.weight_decay_rate,
         )
 
+    def update_averages(self) -> None:
+        """Updates the moving averages of `use_ema` after a step that was taken with `update_step` alone."""
+        self._update_model_variables_moving_average(self._trainable_variables)
+
     def get_config(self):
         return {
             **super().get_config(),

@@ -66,10 +66,19 @@ class Head:
 
     def describe(self) -> str:
         """What the head is for, in words."""
-        names = " or ".join(kind.replace("_", " ") for kind in self.kinds)
+        names = " or ".join(map(name_of_kind, self.kinds))
         answers = " with unanswerable questions" if self.size.part == CONDITIONAL_SPAN_HEAD else ""
         classes = f" ({self.size.outputs} classes)" if self.kinds[0].endswith("classification") else ""
         return f"head for {names}{answers}{classes}"
+
+
+def name_of_kind(kind: str) -> str:
+    """A kind of task in words.
+
+    >>> name_of_kind("multi_label_classification")
+    'multi-label classification'
+    """
+    return kind.replace("multi_label", "multi-label").replace("_", " ")
 
 
 def head_size(part: str, arrays: Mapping[str, np.ndarray], config: AlbertConfig, naming: Naming) -> HeadSize:
@@ -164,16 +173,18 @@ def rename_classes(head: Head, labels: Sequence[str]) -> Head:
     """
     if not head.kinds[0].endswith("classification"):
         raise InputError(
-            f"--labels needs a model with classes. Received one for {head.kinds[0].replace('_', ' ')}."
+            f"--labels needs a model with classes. Received one for {name_of_kind(head.kinds[0])}."
         )
     return with_classes(dataclasses.replace(head, labels=()), labels)
 
 
 def with_classes(head: Head, labels: Sequence[str]) -> Head:
-    """The head with its classes named as given: in another order if they are the same, otherwise renamed.
+    """The head with its classes as given: in another order if they are the same, or named if they have no names.
+
+    Hugging Face's LABEL_0, LABEL_1 and so on count as none.
 
     Raises:
-      InputError: there are more or fewer names than classes, which needs a new head.
+      InputError: there are more or fewer names than classes, or others than the head's: that needs a new head.
     """
     if len(labels) != head.size.outputs:
         raise InputError(
@@ -185,6 +196,11 @@ def with_classes(head: Head, labels: Sequence[str]) -> Head:
         order = [head.labels.index(label) for label in labels]
         weights = {name: array[..., order] for name, array in weights.items()}
         thresholds = tuple(thresholds[place] for place in order) if thresholds else ()
+    elif head.labels not in ((), default_names(head.size.outputs)):
+        raise InputError(
+            f"The head's classes are {', '.join(head.labels)}. Received {', '.join(labels)}: give the same names, "
+            "in any order, or start with a new head (in Python, `new_head=True`)."
+        )
     return Head(head.size, head.kinds, weights, tuple(labels), head.dropout, thresholds)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained.heads import Head, head_size, read_weights
+from albert_tf.pretrained.heads import Head, head_size, name_of_kind, read_weights
 from albert_tf.pretrained.names import SEQUENCE_HEAD, HeadSize, as_groups, heads_in
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
@@ -118,7 +118,7 @@ def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
     """
     config, head = as_groups(stored.config), stored.head
     if head and head.kinds[0] in ("token_classification", "multi_label_classification"):
-        name = head.kinds[0].replace("_", " ")
+        name = name_of_kind(head.kinds[0])
         raise InputError(f"google-research/albert has no {name}; --to=huggingface has it.")
     arrays = to_theirs(stored.all_weights, stored.config, "tf1", head.size if head else None)
     arrays[_GLOBAL_STEP] = np.array(0, np.int64)  # the original's evaluation reads it

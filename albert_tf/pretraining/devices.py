@@ -1,4 +1,4 @@
-"""How a pretraining run uses its devices: XLA, steps per call, the division of a batch over replicas and cores."""
+"""How a pretraining run uses its devices: XLA, the division of a batch over replicas and cores."""
 
 import contextlib
 import functools
@@ -12,7 +12,6 @@ from albert_tf.model.execution import xla_is_faster
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.micro_batches import check_batch_divides
-from albert_tf.training.strategy import has_workers
 from data_prep.prepare.workers import available_cores
 
 # Smallest part of a batch for one core, in tokens times H. In smaller parts the matrix products do not
@@ -27,14 +26,6 @@ def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) ->
     if settings.jit_compile != "auto":
         return settings.jit_compile == "on"
     return bool(tf.config.list_logical_devices("GPU"))
-
-
-def iterations_per_loop(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> int | None:
-    """Steps in a call of the training step; None to choose the number by the time that steps take.
-
-    All workers must take the same number, or their all-reduces would not match.
-    """
-    return settings.iterations_per_loop or (10 if has_workers(strategy) else None)
 
 
 def check_batches_divide(settings: ResolvedPretrainingSettings, strategy: tf.distribute.Strategy) -> None:

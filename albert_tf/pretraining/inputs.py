@@ -7,6 +7,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.phases import Phase
 from albert_tf.pretraining.settings import PretrainingSettings, given_phases
+from albert_tf.training.strategy import divide_batches
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
@@ -101,28 +102,14 @@ class PretrainingInputs:
     def eval_batches(self, strategy: tf.distribute.Strategy):
         """All evaluation batches once, always the same on any number of hosts and replicas.
 
-        Replicas have equal parts of a batch, so the last batch, and every batch if `eval_batch_size` is not a
-        multiple of their number, is padded with rows that do not count.
+        The last batch, and every batch if `eval_batch_size` is not a multiple of the number of replicas, is padded
+        with rows that do not count.
         """
         assert self._eval, "there is no --eval_file"
         files, batch_size = self._eval, self._settings.eval_batch_size
-        replicas = strategy.num_replicas_in_sync
-        each = -(-batch_size // replicas)
-
-        def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            batches = pretraining_dataset(files, batch_size=batch_size, repeat=False)
-            local = replicas // context.num_input_pipelines
-            first = context.input_pipeline_id * local
-
-            def parts(batch):
-                cut = {name: _parts(values, replicas, each) for name, values in batch.items()}
-                return tf.data.Dataset.from_tensor_slices(
-                    {name: values[first : first + local] for name, values in cut.items()}
-                )
-
-            return batches.flat_map(parts)
-
-        return strategy.distribute_datasets_from_function(per_host)
+        return divide_batches(
+            strategy, lambda: pretraining_dataset(files, batch_size=batch_size, repeat=False), batch_size
+        )
 
     def _find_vocabulary(self) -> Vocabulary | None:
         if self._settings.spm_model_file:
@@ -183,9 +170,3 @@ def _check_same_vocabulary(first: PretrainingInputs, other: PretrainingInputs) -
             f"All phases must have one normalization of text. {first.phase.input_file} was prepared with "
             f"{ours.normalization}, {other.phase.input_file} with {theirs.normalization}; prepare both alike."
         )
-
-
-def _parts(values: tf.Tensor, number: int, each: int) -> tf.Tensor:
-    """A batch (B, ...) padded with zeros and cut into parts: (number, each, ...)."""
-    padding = [[0, number * each - tf.shape(values)[0]], *([0, 0] for _ in values.shape[1:])]
-    return tf.reshape(tf.pad(values, padding), (number, each, *values.shape[1:]))

@@ -11,27 +11,23 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
-from albert_tf.pretraining.devices import (
-    check_batches_divide,
-    choose_parallel_parts,
-    compiles,
-    iterations_per_loop,
-)
+from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
 from albert_tf.pretraining.held_out import HeldOut
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
-from albert_tf.pretraining.loop import Speed, StepLoop, device_peak, next_logged_step
 from albert_tf.pretraining.phases import ResolvedPhase
 from albert_tf.pretraining.run_folder import write_run_folder
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
-from albert_tf.pretraining.steps import EvalStep, TrainStep
+from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
+from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import as_input_errors
 from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.session import RunSession, open_session
+from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from albert_tf.training.weights import tile_from
 
@@ -261,14 +257,23 @@ class PretrainingRun:
             parallel_parts=self.parallel_parts,
             jit_compile=compiles(settings, strategy),
         )
+        speed = Speed(inputs.phase, self.config, device_peak(strategy))
+
+        def figures(sums: dict, steps: int, seconds: float) -> dict[str, float]:
+            return {
+                **step_metrics(sums),
+                **step.trust_ratios(),
+                **speed.values(steps, seconds, float(sums["input_wait"])),
+                **self._labels(inputs.phase),
+            }
+
         return StepLoop(
             step,
             iter(inputs.train_batches(strategy, start_step)),
-            Speed(inputs.phase, self.config, device_peak(strategy)),
+            figures,
             make_schedule(settings),
             self.session,
-            iterations_per_loop(settings, strategy),
-            self._labels(inputs.phase),
+            iterations_per_loop(settings.iterations_per_loop, strategy),
         )
 
     def _labels(self, phase: ResolvedPhase) -> dict[str, float]:

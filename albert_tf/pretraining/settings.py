@@ -8,7 +8,7 @@ from typing import Literal
 
 from albert_tf.config import Remat
 from albert_tf.pretraining.phases import Phase, ResolvedPhase, parse_phase
-from albert_tf.training.cluster import other_than_one_machine
+from albert_tf.training.cluster import check_devices
 from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
 
@@ -133,18 +133,8 @@ class PretrainingSettings:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")
-        self._check_devices()
+        check_devices(self)
         self._check_survival()
-
-    def _check_devices(self):
-        if self.tpu and self.strategy != "auto":
-            raise InputError(
-                "--tpu and --strategy cannot be combined: both choose devices. Received "
-                f"{self.tpu} and {self.strategy}; omit one."
-            )
-        if self.num_devices and (self.tpu or self.strategy in ("one", "multi_worker")):
-            other = f"--tpu={self.tpu}" if self.tpu else f"--strategy={self.strategy}"
-            raise other_than_one_machine(self.num_devices, other)
 
     def _check_survival(self):
         if not self.spike_factor > 1:

@@ -2,28 +2,15 @@
 
 import contextlib
 import sys
-from typing import Protocol
+from collections.abc import Callable
 
 import tensorflow as tf
 
-from albert_tf.training.cluster import needed_cluster, other_than_one_machine, read_cluster
+from albert_tf.training.cluster import DeviceSettings, needed_cluster, other_than_one_machine, read_cluster
 from data_prep.errors import InputError, first_line
 
 # What TensorFlow raises in a worker when another one has stopped.
 WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
-
-
-class DeviceSettings(Protocol):
-    """The flags of any program that choose devices."""
-
-    @property
-    def tpu(self) -> str | None: ...
-
-    @property
-    def strategy(self) -> str: ...
-
-    @property
-    def num_devices(self) -> int | None: ...
 
 
 def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
@@ -89,6 +76,50 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
     """Whether several processes train together."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def divide_batches(
+    strategy: tf.distribute.Strategy, make_batches: Callable[[], tf.data.Dataset], batch_size: int
+):
+    """Global batches for `strategy.run`: each replica has an equal part of every batch, in the batch's order.
+
+    The batches are therefore the same on any number of hosts and replicas. Batches that are smaller than
+    `batch_size`, or whose size is not a multiple of the number of replicas, are padded with zeros.
+
+    Args:
+      strategy: the replicas.
+      make_batches: returns a dataset of dicts of arrays (B, ...), the same on every host.
+      batch_size: the largest B.
+    """
+    replicas = strategy.num_replicas_in_sync
+    each = -(-batch_size // replicas)
+
+    def per_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        local = replicas // context.num_input_pipelines
+        first = context.input_pipeline_id * local
+
+        def parts(batch):
+            cut = {name: _parts(values, replicas, each) for name, values in batch.items()}
+            return tf.data.Dataset.from_tensor_slices(
+                {name: values[first : first + local] for name, values in cut.items()}
+            )
+
+        batches = make_batches()
+        divided = batches.flat_map(parts)
+        if batches.cardinality() == tf.data.INFINITE_CARDINALITY:
+            # Otherwise each step would ask all workers whether they have data left.
+            return divided.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+        return divided
+
+    return strategy.distribute_datasets_from_function(per_host)
+
+
+def _parts(values: tf.Tensor, number: int, each: int) -> tf.Tensor:
+    """A batch (B, ...) padded with zeros and cut into parts: (number, each, ...)."""
+    padding = [[0, number * each - tf.shape(values)[0]], *([0, 0] for _ in values.shape[1:])]
+    shape = tf.shape(values)[1:] if None in values.shape[1:] else values.shape[1:]
+    parts = tf.reshape(tf.pad(values, padding), tf.concat([[number, each], shape], axis=0))
+    return tf.ensure_shape(parts, (number, each, *values.shape[1:]))
 
 
 def _devices_of_this_machine(num_devices: int | None) -> list[str]:

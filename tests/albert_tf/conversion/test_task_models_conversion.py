@@ -107,6 +107,8 @@ def test_a_head_that_does_not_fit_is_new_or_refused(classifier, caplog):
     with pytest.raises(InputError, match="for each class of the head, 2. Received a, b, c; .*new_head=True"):
         TextClassifier.from_pretrained(classifier, **arguments)
     assert TextClassifier.from_pretrained(classifier, **arguments, new_head=True).labels == ("a", "b", "c")
+    with pytest.raises(InputError, match="classes are small, big. Received ham, spam: .*new_head=True"):
+        TextClassifier.from_pretrained(classifier, ("ham", "spam"))
     for model, line in (
         (TextRegressor, "holds no head for regression: using fresh weights"),
         (QuestionAnswering, "holds no head for question answering: using fresh weights"),

@@ -1,15 +1,12 @@
 """The results of several seeds."""
 
-import json
-
-from albert_tf.finetuning.run_folder import results_table, write_run_results
+from albert_tf.finetuning.run_folder import results_table, run_results
 
 
-def test_median_minimum_and_maximum(tmp_path):
+def test_median_minimum_and_maximum():
     scores = {3: 0.5, 4: 0.9, 5: 0.6}
     seeds = [{"seed": seed, "step": 10, "dev": {"accuracy": score}} for seed, score in scores.items()]
-    results = write_run_results(tmp_path, "rte", "accuracy", seeds)
-    assert results == json.loads((tmp_path / "results.json").read_text())
+    results = run_results("rte", "accuracy", seeds)
     assert results["best_seed"] == 4
     assert results["dev"] == {"accuracy": {"median": 0.6, "min": 0.5, "max": 0.9}}
     table = results_table(results)
@@ -23,7 +20,7 @@ def test_median_minimum_and_maximum(tmp_path):
     ]
 
 
-def test_without_evaluation(tmp_path):
-    results = write_run_results(tmp_path, "rte", "accuracy", [{"seed": 7, "step": 10}])
+def test_without_evaluation():
+    results = run_results("rte", "accuracy", [{"seed": 7, "step": 10}])
     assert results["best_seed"] == 7
     assert results_table(results) is None

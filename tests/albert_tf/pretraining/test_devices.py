@@ -16,10 +16,10 @@ from albert_tf.pretraining.devices import (
     compile_formula,
     compiles,
     formula_compiler,
-    iterations_per_loop,
     split_batches_over_cores,
 )
 from albert_tf.pretraining.settings import ResolvedPretrainingSettings
+from albert_tf.training.step_loop import iterations_per_loop
 from data_prep.errors import InputError
 from tests.albert_tf.model.test_formulas import centred
 from tests.albert_tf.pretraining.resolved import resolved
@@ -39,8 +39,8 @@ def test_xla_is_for_gpus():
 
 def test_steps_per_call():
     strategy = tf.distribute.get_strategy()
-    assert iterations_per_loop(settings(), strategy) is None
-    assert iterations_per_loop(settings(iterations_per_loop=7), strategy) == 7
+    assert iterations_per_loop(None, strategy) is None
+    assert iterations_per_loop(7, strategy) == 7
 
 
 def test_a_batch_that_cannot_be_shared():

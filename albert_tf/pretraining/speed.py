@@ -1,0 +1,62 @@
+"""What a pretraining run logs of its speed, and when."""
+
+import os
+
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import gpu_peak, tpu_peak, training_flops
+from albert_tf.pretraining.phases import ResolvedPhase
+from albert_tf.pretraining.settings import PretrainingSettings
+
+
+class Speed:
+    """Turns durations into the figures that are logged.
+
+    Args:
+      phase: the run's present phase.
+      config: the model's.
+      peak: FLOP/s of all devices together, None if unknown.
+    """
+
+    def __init__(self, phase: ResolvedPhase, config: AlbertConfig, peak: float | None):
+        batch_size, T = phase.train_batch_size, phase.max_seq_length
+        self._tokens_per_step = batch_size * T
+        self._flops_per_step = batch_size * training_flops(config, T, phase.max_predictions_per_seq)
+        self._peak = peak
+
+    def values(self, steps: int, seconds: float, waited: float) -> dict[str, float]:
+        """The figures of `steps` steps that took `seconds`, `waited` of them for batches.
+
+        Returns:
+          `tokens_per_second`, padding included; `flops_per_second`, those that the model needs (`training_flops`);
+          `share_of_peak`, their share of the peak, if it is known; `input_wait_share`, the share of time
+          spent waiting.
+        """
+        flops = steps * self._flops_per_step / seconds
+        return {
+            "tokens_per_second": steps * self._tokens_per_step / seconds,
+            "flops_per_second": flops,
+            **({"share_of_peak": flops / self._peak} if self._peak else {}),
+            "input_wait_share": min(waited / seconds, 1.0),
+        }
+
+
+def device_peak(strategy: tf.distribute.Strategy) -> float | None:
+    """Peak FLOP/s of all devices together by the makers' tables (`albert_tf.flops`), None if they list none."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return tpu_peak(os.environ.get("TPU_ACCELERATOR_TYPE", ""))
+    if not tf.config.list_logical_devices("GPU"):
+        return None
+    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
+    peak = gpu_peak(details.get("device_name", ""))
+    return peak * strategy.num_replicas_in_sync if peak else None
+
+
+def next_logged_step(step: int, phase: ResolvedPhase, settings: PretrainingSettings) -> int:
+    """The next step of a phase to log: a multiple of `log_steps`, a checkpoint, or the end of the phase.
+
+    Checkpoints are logged too, so that the means of a resumed run cover the same steps.
+    """
+    intervals = (settings.log_steps, settings.save_checkpoints_steps)
+    return min(phase.end_step, *((step // interval + 1) * interval for interval in intervals))

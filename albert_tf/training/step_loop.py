@@ -1,0 +1,72 @@
+"""The loop over training steps between two logged ones."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.training.session import RunSession
+from albert_tf.training.steps import OptimizerStep
+from albert_tf.training.strategy import has_workers
+
+SECONDS_PER_CALL = 2.0  # of the training step: short enough to move the progress bar and to answer a signal
+_STEPS_PER_CALL_OF_WORKERS = 10
+
+
+def iterations_per_loop(given: int | None, strategy: tf.distribute.Strategy) -> int | None:
+    """Steps in a call of the training step; None to choose the number by the time that steps take.
+
+    All workers must take the same number, or their all-reduces would not match.
+    """
+    return given or (_STEPS_PER_CALL_OF_WORKERS if has_workers(strategy) else None)
+
+
+class StepLoop:
+    """Takes steps in calls of about `SECONDS_PER_CALL`, and records their means.
+
+    Args:
+      step: the training step.
+      batches: an iterator that starts with the batch of the run's next step.
+      figures: (sums, number of steps, seconds) -> the values to log.
+      schedule: the learning rate over the whole run, for the log.
+      session: the open run.
+      steps_per_call: a fixed number of steps per call, None to choose it by the time that they take.
+    """
+
+    def __init__(
+        self,
+        step: OptimizerStep,
+        batches: Iterator,
+        figures: Callable[[dict, int, float], dict[str, float]],
+        schedule: WarmupPolynomialDecay,
+        session: RunSession,
+        steps_per_call: int | None,
+    ):
+        self._step, self._batches, self._figures = step, batches, figures
+        self._schedule, self._session = schedule, session
+        self._adapts, self._per_call = steps_per_call is None, steps_per_call or 1
+        # Builds the graph without taking a step, so that no speed includes it.
+        step(batches, tf.constant(0), step.zero_sums())
+
+    def run(self, start: int, target: int) -> tuple[int, dict[str, float], bool]:
+        """Takes the steps from `start` to `target`, fewer if there is a SIGTERM, and records their means.
+
+        Returns:
+          The step that was reached, the logged values, and whether to stop because of a SIGTERM.
+        """
+        began, step, stop, sums = time.monotonic(), start, False, self._step.zero_sums()
+        while step < target and not stop:
+            call_began, taken = time.monotonic(), min(self._per_call, target - step)
+            sums = self._step(self._batches, tf.constant(taken), sums)
+            sums["steps"].numpy()  # waits for the call to finish
+            step += taken
+            self._session.progress.advance(step)
+            stop = self._session.preemption.agreed()
+            if self._adapts:
+                self._per_call = max(1, int(taken * SECONDS_PER_CALL / (time.monotonic() - call_began)))
+        figures = self._figures(sums, step - start, time.monotonic() - began)
+        values = {**figures, "learning_rate": float(self._schedule(step - 1))}
+        seconds_per_step = (time.monotonic() - began) / (step - start)
+        self._session.record_step(step, values, (self._schedule.num_train_steps - step) * seconds_per_step)
+        return step, values, stop
