@@ -8,8 +8,10 @@ import tensorflow as tf
 from albert_tf.finetuning.task_models import MultiLabelClassifier, TextClassifier, TextRegressor
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
+from export.checks import checked_inputs
 from export.savedmodel import Export, track_variables
-from export.text import TEXT, joined_batch, text_export, warmup_requests
+from export.serialized import EXAMPLES, canonical, parsed_examples
+from export.text import TEXT, Method, joined_batch, text_export, warmup_requests
 
 _TEXT_PAIR = tf.TensorSpec([None], tf.string, name="text_pair")
 _TEXT = "The captain sailed past."
@@ -30,8 +32,9 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
     returns, of a classifier, `label`, string (B,), the best one, and `labels`, string (B, C), with their
     `probabilities`, float32 (B, C); of a classifier that gives a text several labels, in place of `label`,
     `has_label`, bool (B, C), whether the probability reaches the label's threshold; of a regressor `score`,
-    float32 (B,). Long texts are cut as in training. The signature `serving_default` has the input `text`; `pair`
-    has `text` and `text_pair`.
+    float32 (B,). Long texts are cut as in training. `.examples` takes the ids of texts as serialized
+    tf.train.Example messages, as the original's classifiers do. The signature `serving_default` has the input
+    `text`; `pair` has `text` and `text_pair`; `examples` has `examples`.
 
     Args:
       model: the fine-tuned model.
@@ -41,9 +44,14 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
     max_seq_length = model.preprocessor.max_seq_length
 
     def predict(*texts):
-        batch = joined_batch([graph.tokenize(part) for part in texts], tokenizer, max_seq_length)
+        return predict_ids(joined_batch([graph.tokenize(part) for part in texts], tokenizer, max_seq_length))
+
+    def predict_ids(batch):
         outputs = model(batch, training=False)
         return {"score": outputs} if isinstance(model, TextRegressor) else _classes(outputs, model)
+
+    def predict_examples(examples):
+        return predict_ids(canonical(checked_inputs(parsed_examples(examples), model.encoder.config)))
 
     def check(loaded):
         pair = [_TEXT] * 2, [_TEXT, "a"]
@@ -55,7 +63,11 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
 
     root = tf.train.Checkpoint(tokenizer=graph)
     track_variables(root, model.variables, model.trainable_variables)
-    methods = {"serving_default": (predict, [TEXT]), "pair": (predict, [TEXT, _TEXT_PAIR])}
+    methods: dict[str, Method] = {
+        "serving_default": (predict, [TEXT]),
+        "pair": (predict, [TEXT, _TEXT_PAIR]),
+        "examples": (predict_examples, [EXAMPLES]),
+    }
     return text_export(root, methods, check, _EXAMPLE, warmup_requests(_TEXT))
 
 

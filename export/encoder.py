@@ -16,8 +16,9 @@ from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.own import write_facts
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.tokenizers.normalization import Normalization
-from export.checks import checked_inputs, checked_positions, feature_checks
+from export.checks import checked_inputs, checked_positions
 from export.savedmodel import Export, track_pretrainer, track_vocabulary
+from export.serialized import EXAMPLES, canonical, parsed_examples
 
 TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
 V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
@@ -79,7 +80,7 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
 
     def encode(inputs, training):
         inputs = checked_inputs(inputs, model.config)
-        outputs = model.encoder(_canonical(inputs), training=training, intermediates=True)
+        outputs = model.encoder(canonical(inputs), training=training, intermediates=True)
         outputs = tf.nest.map_structure(_float32, outputs)
         return {
             **dict.fromkeys(pooled, outputs["pooled_output"]),
@@ -134,14 +135,6 @@ def _float32(array):
     return tf.cast(array, tf.float32)
 
 
-def _canonical(inputs: dict) -> dict:
-    return {
-        "input_ids": inputs["input_word_ids"],
-        "input_mask": inputs["input_mask"],
-        "token_type_ids": inputs["input_type_ids"],
-    }
-
-
 def _traced(function: Callable, specs: dict[str, tf.TensorSpec]) -> tuple[Callable, Callable]:
     """`function(inputs, training)` as a tf.function for both values of `training`, and one without dropout.
 
@@ -174,7 +167,7 @@ def _signatures(predict: dict[str, Callable]) -> dict:
 
     @tf.function(autograph=False)
     def serialized(examples):
-        return _arrays(predict["__call__"](_parsed(examples)))
+        return _arrays(predict["__call__"](parsed_examples(examples)))
 
     @tf.function(autograph=False)
     def tokens(input_ids, input_mask, segment_ids):
@@ -193,7 +186,7 @@ def _signatures(predict: dict[str, Callable]) -> dict:
 
     signatures = {
         "serving_default": serving_default.get_concrete_function(**_specs(TEXT_INPUTS)),
-        "examples": serialized.get_concrete_function(tf.TensorSpec([None], tf.string, name="examples")),
+        "examples": serialized.get_concrete_function(EXAMPLES),
         "tokens": tokens.get_concrete_function(**_specs(V1_INPUTS)),
     }
     if "mlm" in predict:
@@ -201,24 +194,6 @@ def _signatures(predict: dict[str, Callable]) -> dict:
     if "sop" in predict:
         signatures["sop"] = sop.get_concrete_function(**_specs(V1_INPUTS))
     return signatures
-
-
-def _parsed(examples: tf.Tensor) -> dict:
-    """The encoder's inputs, padded to the longest, from serialized tf.train.Example messages, string (B,).
-
-    Their features are those of example files: `input_ids`, `input_mask` (default: all 1), and the token types as
-    `segment_ids` or `token_type_ids` (default: all 0). Other features are ignored.
-    """
-    names = ("input_ids", "input_mask", "segment_ids", "token_type_ids")
-    features = tf.io.parse_example(examples, {name: tf.io.RaggedFeature(tf.int64) for name in names})
-    lengths = {name: rows.row_lengths() for name, rows in features.items()}
-    T = tf.maximum(tf.reduce_max(lengths["input_ids"]), 1)  # the maximum of no rows is negative
-    shape = tf.stack([tf.shape(examples)[0], T])
-    with tf.control_dependencies(feature_checks(lengths)):
-        arrays = {name: tf.cast(rows.to_tensor(0, shape=shape), tf.int32) for name, rows in features.items()}
-    tokens = tf.sequence_mask(lengths["input_ids"], T, tf.int32)
-    mask = tf.where(lengths["input_mask"][:, tf.newaxis] > 0, arrays["input_mask"], tokens)
-    return _from_v1(arrays["input_ids"], mask, arrays["segment_ids"] + arrays["token_type_ids"])
 
 
 def _from_v1(input_ids, input_mask, segment_ids) -> dict:

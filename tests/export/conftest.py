@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.stored import StoredModel
@@ -64,3 +65,11 @@ def run_alone(code: str, folder: Path) -> str:
     """Runs Python in `folder`, in a process without this library; returns what it printed."""
     process = [sys.executable, "-I", "-c", textwrap.dedent(_ALONE) + textwrap.dedent(code)]
     return subprocess.run(process, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def serialized(**features: list[int]) -> bytes:
+    """A tf.train.Example message of integers."""
+    values = {
+        name: tf.train.Feature(int64_list=tf.train.Int64List(value=row)) for name, row in features.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=values)).SerializeToString()

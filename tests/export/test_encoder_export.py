@@ -16,6 +16,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
 from export.encoder import TEXT_INPUTS, build_encoder
 from export.savedmodel import write_savedmodel
 from tests.albert_tf.model.test_pretrainer import pretraining_batch
+from tests.export.conftest import serialized
 
 CONFIG = AlbertConfig(
     vocab_size=50,
@@ -111,13 +112,6 @@ def test_any_batch_size_and_length(exported):
         outputs = loaded({name: tf.constant(value) for name, value in inputs.items()})
         expected = model.encoder({"input_ids": ids})
         np.testing.assert_allclose(outputs["sequence_output"], expected["sequence_output"], atol=1e-5)
-
-
-def serialized(**features: list[int]) -> bytes:
-    values = {
-        name: tf.train.Feature(int64_list=tf.train.Int64List(value=row)) for name, row in features.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=values)).SerializeToString()
 
 
 def test_signature_of_serialized_examples(exported):

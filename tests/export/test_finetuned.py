@@ -15,9 +15,9 @@ from data_prep.errors import InputError
 from data_prep.tasks.features import asked as asked_in_python
 from export.multiple_choice import asked
 from export.run import export_model
-from tests.albert_tf.finetuning.task_models import CASES
+from tests.albert_tf.finetuning.task_models import CASES, CONFIG
 from tests.data_prep.nasty import LINES
-from tests.export.conftest import run_alone
+from tests.export.conftest import run_alone, serialized
 
 LONG = " ".join(LINES[:40])
 
@@ -66,6 +66,13 @@ def test_classifier(exported):
     served = loaded.signatures["serving_default"](text=tf.constant(LINES))
     np.testing.assert_array_equal(served["probabilities"], outputs["probabilities"])
     assert loaded(tf.zeros([0], tf.string))["probabilities"].shape == (0, 2)
+    ids = [features["input_ids"].tolist() for features in model.preprocessor.features(LINES)]
+    messages = tf.constant([serialized(input_ids=row) for row in ids])
+    found = loaded.signatures["examples"](examples=messages)
+    np.testing.assert_allclose(found["probabilities"], outputs["probabilities"], atol=1e-6)
+    too_long = serialized(input_ids=[2] * (CONFIG.max_position_embeddings + 1))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Rows must have from 1 to"):
+        loaded.examples(tf.constant([too_long]))
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "labels small, big" in card

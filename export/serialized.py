@@ -1,0 +1,40 @@
+"""Serialized tf.train.Example messages as the inputs of a model."""
+
+import tensorflow as tf
+
+from export.checks import feature_checks
+
+EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
+
+
+def parsed_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The inputs of a TF2 text encoder, padded to the longest, from serialized messages, string (B,).
+
+    Their features are those of example files: `input_ids`, `input_mask` (default: all 1), and the token types as
+    `segment_ids` or `token_type_ids` (default: all 0). Other features are ignored.
+
+    Returns:
+      `input_word_ids`, `input_mask` and `input_type_ids`, int32 (B, T).
+    """
+    names = ("input_ids", "input_mask", "segment_ids", "token_type_ids")
+    features = tf.io.parse_example(examples, {name: tf.io.RaggedFeature(tf.int64) for name in names})
+    lengths = {name: rows.row_lengths() for name, rows in features.items()}
+    T = tf.maximum(tf.reduce_max(lengths["input_ids"]), 1)  # the maximum of no rows is negative
+    shape = tf.stack([tf.shape(examples)[0], T])
+    with tf.control_dependencies(feature_checks(lengths)):
+        arrays = {name: tf.cast(rows.to_tensor(0, shape=shape), tf.int32) for name, rows in features.items()}
+    tokens = tf.sequence_mask(lengths["input_ids"], T, tf.int32)
+    return {
+        "input_word_ids": arrays["input_ids"],
+        "input_mask": tf.where(lengths["input_mask"][:, tf.newaxis] > 0, arrays["input_mask"], tokens),
+        "input_type_ids": arrays["segment_ids"] + arrays["token_type_ids"],
+    }
+
+
+def canonical(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The inputs of a TF2 text encoder under the names that the model knows."""
+    return {
+        "input_ids": inputs["input_word_ids"],
+        "input_mask": inputs["input_mask"],
+        "token_type_ids": inputs["input_type_ids"],
+    }
