@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 import keras
@@ -18,16 +17,8 @@ from albert_tf.finetuning.replicas import (
     replica_states,
     sum_over_replicas,
 )
-from albert_tf.finetuning.string_batches import (
-    are_strings,
-    evaluate_batches,
-    fit_batches,
-    is_dataset_of_strings,
-    map_strings,
-    predict_batches,
-)
+from albert_tf.finetuning.string_model import StringModel
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.keras_model import AlbertModel
 from albert_tf.pretrained.heads import Head, name_of_kind, set_head
 from albert_tf.pretrained.loading import as_pretrained
 from albert_tf.pretrained.recognition import read
@@ -36,7 +27,7 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-class TaskModel(AlbertModel):
+class TaskModel(StringModel):
     """An encoder with a head.
 
     Inputs are dicts of arrays: `input_ids` and, as for `AlbertEncoder`, `input_mask` and `token_type_ids`. Labels
@@ -51,24 +42,18 @@ class TaskModel(AlbertModel):
 
     Attributes:
       default_name: the name of the Keras model.
-      kind: the kind of task.
       head_name: the attribute that holds the head; saved files store its weights under this name.
       label_key: where the dict holds the labels.
       preprocessor_class: the preprocessor of the task.
-      has_token_outputs: whether outputs are as long as the sequences.
-      labels: the classes in the model's order.
       thresholds: for several labels of a text, the probability from which on it has each of them.
       gradient_accumulation_steps: micro-batches into which `fit` cuts a batch, or a replica's share of it, to save
         memory; the gradient is still that of the whole batch. For the model's own loss, on TensorFlow.
     """
 
     default_name: str | None = None
-    kind: str
     head_name = "classifier"
     label_key = "label"
     preprocessor_class: type[Preprocessor] = TextPreprocessor
-    has_token_outputs = False
-    labels: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
     gradient_accumulation_steps = 1
 
@@ -223,82 +208,6 @@ class TaskModel(AlbertModel):
     def _head_arguments(cls, head: Head, **arguments) -> tuple[Head, dict]:
         """The head as the model has it, and the constructor's arguments with what the head adds to them."""
         return head, arguments if head.dropout is None else {"classifier_dropout": head.dropout, **arguments}
-
-    def fit(self, x=None, y=None, batch_size=None, epochs=1, *, validation_data=None, **kwargs):
-        """Keras' `fit`, which also takes strings, as the preprocessor does, with labels by name or number.
-
-        Strings are grouped into batches of similar lengths, in an order that follows from the seed and is the same
-        in every call; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
-        """
-        if isinstance(validation_data, tuple) and are_strings(validation_data[0]):
-            validation_data = self._evaluation_batches(*validation_data, batch_size=batch_size)
-        kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
-        if kwargs.get("class_weight"):
-            kwargs["class_weight"] = self._weight_of_each_class(kwargs["class_weight"])
-        if are_strings(x):
-            return self._fit_strings(x, y, batch_size or 32, **kwargs)
-        return super().fit(self._mapped(x), y, batch_size, **kwargs)
-
-    def _weight_of_each_class(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        """`class_weight` as Keras needs it: by number, and for all classes."""
-        if self.kind not in ("classification", "ordinal_classification"):
-            raise ValueError(
-                f"`class_weight` needs one class for each text. `{type(self).__name__}` has others: give each "
-                "example a `sample_weight`."
-            )
-        numbers = {self.labels.index(key) if isinstance(key, str) else key: w for key, w in weights.items()}
-        return {number: numbers.get(number, 1.0) for number in range(len(self.labels))}
-
-    def _fit_strings(
-        self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs
-    ):
-        features = self._needed_preprocessor().features(x, y, self.labels)
-        held_out = int(len(features) * validation_split)
-        if held_out:  # the last examples, as in Keras
-            weights = None if sample_weight is None else sample_weight[-held_out:]
-            kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, batch_size)
-            features = features[:-held_out]
-        order = self.seeds.get_config()["seed"] if shuffle else None
-        batches, steps = fit_batches(features, sample_weight, batch_size, order)
-        kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or steps
-        return super().fit(batches, shuffle=False, **kwargs)  # the batches are shuffled
-
-    def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
-        """Keras' `evaluate`, which also takes strings."""
-        if are_strings(x):
-            x = self._evaluation_batches(x, y, sample_weight, batch_size=batch_size)
-            y = batch_size = sample_weight = None
-        return super().evaluate(self._mapped(x), y, batch_size, verbose, sample_weight, **kwargs)
-
-    def predict(self, x, batch_size=None, verbose="auto", **kwargs):
-        """Keras' `predict`, which also takes strings."""
-        if are_strings(x):
-            features = self._needed_preprocessor().features(x)
-            return self._predict_features(features, batch_size or 32, verbose, **kwargs)
-        return super().predict(self._mapped(x), batch_size, verbose, **kwargs)
-
-    def _predict_features(self, features, batch_size, verbose, **kwargs):
-        """Outputs in the order of the features."""
-        batches, rows = predict_batches(features, batch_size, self.has_token_outputs)
-        outputs = super().predict(batches, None, verbose, **kwargs)
-        return keras.tree.map_structure(lambda array: array[rows], outputs)
-
-    def _needed_preprocessor(self):
-        if self.preprocessor is None:
-            raise InputError(
-                "A model needs a vocabulary to take strings. This one has none: pass `vocab_file` to "
-                "`from_pretrained`, or arrays of ids to the model."
-            )
-        return self.preprocessor
-
-    def _evaluation_batches(self, x, y=None, sample_weight=None, *, batch_size=None):
-        return evaluate_batches(
-            self._needed_preprocessor().features(x, y, self.labels), sample_weight, batch_size or 32
-        )
-
-    def _mapped(self, x):
-        """A dataset of strings as a dataset of arrays; anything else unchanged."""
-        return map_strings(x, self._needed_preprocessor(), self.input_rank) if is_dataset_of_strings(x) else x
 
     def task_losses(self, y, outputs):
         """The loss of each label, float32 (B,) or (B, T).

@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning import (
@@ -24,6 +25,7 @@ from albert_tf.finetuning import (
     TextRegressor,
     TokenClassifier,
 )
+from albert_tf.finetuning.replicas import masks_of_replica
 from albert_tf.model.encoder import AlbertEncoder
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -129,6 +131,23 @@ def fit(name: str, vocabulary: Path, micro_batches: int = 1) -> dict[str, np.nda
     return {f"{name}/{key}": array for key, array in results.items()}
 
 
+def outputs_of_replicas(strategy: tf.distribute.Strategy) -> np.ndarray:
+    """What each replica computes for the same texts in two steps of `fit`, with dropout: (2, replicas, B, C)."""
+    model = CASES["text"].build(None, dropout=0.5)
+    model.compile(keras.optimizers.SGD(0.0))
+
+    @tf.function(autograph=False)
+    def step():
+        with masks_of_replica(model):
+            return model({"input_ids": tf.fill((3, 6), 7)}, training=True)
+
+    found = []
+    for number in range(2):
+        model.optimizer.iterations.assign(number)
+        found.append([array.numpy() for array in strategy.experimental_local_results(strategy.run(step))])
+    return np.array(found)
+
+
 def main(command: str, *arguments: str) -> None:
     if command == "fit":
         from albert_tf.pretraining.settings import PretrainingSettings
@@ -141,6 +160,7 @@ def main(command: str, *arguments: str) -> None:
         with strategy.scope():
             for number, name in enumerate(CASES):
                 results |= fit(name, Path(arguments[0]), micro_batches=1 + number % 2)
+            results["outputs of replicas"] = outputs_of_replicas(strategy)
         np.savez(arguments[1], **results)
     else:
         for name, case in CASES.items():

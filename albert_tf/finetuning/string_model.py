@@ -1,0 +1,109 @@
+"""A model whose `fit`, `evaluate` and `predict` also take strings."""
+
+from collections.abc import Mapping
+
+import keras
+
+from albert_tf.finetuning.string_batches import (
+    are_strings,
+    evaluate_batches,
+    fit_batches,
+    is_dataset_of_strings,
+    map_strings,
+    predict_batches,
+)
+from albert_tf.model.keras_model import AlbertModel
+from data_prep.errors import InputError
+
+
+class StringModel(AlbertModel):
+    """A Keras model with a preprocessor, which turns strings and labels into the model's arrays.
+
+    Attributes:
+      preprocessor: None for a model without vocabulary, which takes arrays alone.
+      kind: the kind of task.
+      has_token_outputs: whether outputs are as long as the sequences.
+      labels: the classes in the model's order.
+      seeds: the seed of the order of examples.
+    """
+
+    kind: str
+    has_token_outputs = False
+    labels: tuple[str, ...] = ()
+    seeds: keras.random.SeedGenerator
+
+    def fit(self, x=None, y=None, batch_size=None, epochs=1, *, validation_data=None, **kwargs):
+        """Keras' `fit`, which also takes strings, as the preprocessor does, with labels by name or number.
+
+        Strings are grouped into batches of similar lengths, in an order that follows from the seed and is the same
+        in every call; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
+        """
+        if isinstance(validation_data, tuple) and are_strings(validation_data[0]):
+            validation_data = self._evaluation_batches(*validation_data, batch_size=batch_size)
+        kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
+        if kwargs.get("class_weight"):
+            kwargs["class_weight"] = self._weight_of_each_class(kwargs["class_weight"])
+        if are_strings(x):
+            return self._fit_strings(x, y, batch_size or 32, **kwargs)
+        return super().fit(self._mapped(x), y, batch_size, **kwargs)
+
+    def _weight_of_each_class(self, weights: Mapping[str | int, float]) -> dict[int, float]:
+        """`class_weight` as Keras needs it: by number, and for all classes."""
+        if self.kind not in ("classification", "ordinal_classification"):
+            raise ValueError(
+                f"`class_weight` needs one class for each text. `{type(self).__name__}` has others: give each "
+                "example a `sample_weight`."
+            )
+        numbers = {self.labels.index(key) if isinstance(key, str) else key: w for key, w in weights.items()}
+        return {number: numbers.get(number, 1.0) for number in range(len(self.labels))}
+
+    def _fit_strings(
+        self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs
+    ):
+        features = self._needed_preprocessor().features(x, y, self.labels)
+        held_out = int(len(features) * validation_split)
+        if held_out:  # the last examples, as in Keras
+            weights = None if sample_weight is None else sample_weight[-held_out:]
+            kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, batch_size)
+            features = features[:-held_out]
+        order = self.seeds.get_config()["seed"] if shuffle else None
+        batches, steps = fit_batches(features, sample_weight, batch_size, order)
+        kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or steps
+        return super().fit(batches, shuffle=False, **kwargs)  # the batches are shuffled
+
+    def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
+        """Keras' `evaluate`, which also takes strings."""
+        if are_strings(x):
+            x = self._evaluation_batches(x, y, sample_weight, batch_size=batch_size)
+            y = batch_size = sample_weight = None
+        return super().evaluate(self._mapped(x), y, batch_size, verbose, sample_weight, **kwargs)
+
+    def predict(self, x, batch_size=None, verbose="auto", **kwargs):
+        """Keras' `predict`, which also takes strings."""
+        if are_strings(x):
+            features = self._needed_preprocessor().features(x)
+            return self._predict_features(features, batch_size or 32, verbose, **kwargs)
+        return super().predict(self._mapped(x), batch_size, verbose, **kwargs)
+
+    def _predict_features(self, features, batch_size, verbose, **kwargs):
+        """Outputs in the order of the features."""
+        batches, rows = predict_batches(features, batch_size, self.has_token_outputs)
+        outputs = super().predict(batches, None, verbose, **kwargs)
+        return keras.tree.map_structure(lambda array: array[rows], outputs)
+
+    def _needed_preprocessor(self):
+        if self.preprocessor is None:
+            raise InputError(
+                "A model needs a vocabulary to take strings. This one has none: pass `vocab_file` to "
+                "`from_pretrained`, or arrays of ids to the model."
+            )
+        return self.preprocessor
+
+    def _evaluation_batches(self, x, y=None, sample_weight=None, *, batch_size=None):
+        return evaluate_batches(
+            self._needed_preprocessor().features(x, y, self.labels), sample_weight, batch_size or 32
+        )
+
+    def _mapped(self, x):
+        """A dataset of strings as a dataset of arrays; anything else unchanged."""
+        return map_strings(x, self._needed_preprocessor(), self.input_rank) if is_dataset_of_strings(x) else x
