@@ -480,7 +480,9 @@ def refused(capfd, arguments) -> str:
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"do_train": None}, "train with --do_train first"),
         ({"train_batchsize": 4}, "--train_batch_size"),
-        ({"strategy": "multi_worker"}, 'Choose from: "auto", "one", "mirrored"'),
+        ({"strategy": "multi_worker"}, "needs the environment variable TF_CONFIG"),
+        ({"tpu": "local", "num_devices": 2}, "--num_devices is for several devices of one machine"),
+        ({"tpu": "local", "strategy": "one"}, "--tpu and --strategy cannot be combined"),
     ],
 )
 def test_bad_flags(finetuning_files, tmp_path, capfd, changes, message):

@@ -19,7 +19,7 @@ class Linear:
 
     def __init__(self, values: dict[str, np.ndarray]):
         seeds = keras.random.SeedGenerator(1)
-        variables = [keras.Variable(value, name=name) for name, value in values.items()]
+        variables = [keras.Variable(value, dtype="float32", name=name) for name, value in values.items()]
         self.model = types.SimpleNamespace(
             trainable_variables=variables,
             non_trainable_weights=[],
