@@ -26,7 +26,7 @@ def probabilities_metrics(task: Task, parts: Sequence[Probabilities]) -> dict[st
     predictions = [prediction for part in parts for prediction in part.predictions()]
     labels = [label for part in parts for label in part.labels or ()]
     groups = [group for part in parts for group in part.groups or ()]
-    return task_metrics(task, predictions, labels, groups or None)
+    return task_metrics(task, predictions, labels, groups or None, classes=parts[0].classes)
 
 
 def task_metrics(
@@ -34,6 +34,7 @@ def task_metrics(
     predictions: Sequence[Any],
     labels: Sequence[Any],
     groups: Sequence[str] | None = None,
+    classes: Sequence[str] = (),
 ) -> dict[str, float]:
     """The metrics of any task but question answering, as fractions of 1.
 
@@ -43,6 +44,7 @@ def task_metrics(
         choice, or a sequence of labels in multi-label and token classification.
       labels: likewise.
       groups: of each example, such as RACE's "middle" and "high" or MNLI's "m" and "mm"; adds accuracy_GROUP.
+      classes: in ordinal classification the classes in order, unless they are numbers.
 
     Returns:
       The task's metrics, and accuracy except in regression. Ordinal classification adds the mean absolute error,
@@ -62,7 +64,7 @@ def task_metrics(
     if task.kind == "token_classification":
         return words_metrics(predictions, labels)
     if task.kind == "ordinal_classification":
-        return ordinal_metrics(predictions, labels)
+        return ordinal_metrics(predictions, labels, classes)
     if task.kind == "multi_label_classification":
         return label_set_metrics(predictions, labels)
     predicted, expected = [str(label) for label in predictions], [str(label) for label in labels]
@@ -74,13 +76,15 @@ def task_metrics(
     return result
 
 
-def ordinal_metrics(predictions: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
-    """Cohen's kappa with quadratic weights, accuracy, and the mean absolute error, for classes that are numbers.
+def ordinal_metrics(
+    predictions: Sequence[str], labels: Sequence[str], order: Sequence[str] = ()
+) -> dict[str, float]:
+    """Cohen's kappa with quadratic weights, accuracy, and the mean absolute error.
 
     Raises:
-      InputError: they are not.
+      InputError: the classes are neither numbers nor in `order`.
     """
-    numbers = as_ordinals([*predictions, *labels])
+    numbers = as_ordinals([*predictions, *labels], order)
     predicted, expected = numbers[: len(predictions)], numbers[len(predictions) :]
     classes = range(min(numbers), max(numbers) + 1)
     return {

@@ -28,6 +28,8 @@ class FinetuningSettings:
       column_names: your columns, if their names differ, for example "text_a=review,label=stars"; known columns are
         text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
       label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
+      label_order: with ordinal-classification, the classes from the lowest to the highest unless they are numbers,
+        for example "bad,fair,good".
       init_checkpoint: the pretrained encoder: a run, a checkpoint, a name that `albert models` lists, or anything
         else that `albert convert` reads; also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
       albert_config_file: the checkpoint's albert_config.json, if it does not lie beside a TF1 checkpoint; without
@@ -103,6 +105,7 @@ class FinetuningSettings:
     middle_only: bool = False
     column_names: str = ""
     label_separator: str = LABEL_SEPARATOR
+    label_order: str = ""
     init_checkpoint: str | None = None
     albert_config_file: str | None = None
     vocab_file: str | None = None
@@ -198,6 +201,10 @@ class FinetuningSettings:
             )
         if self.school and self.task.lower() != "race":
             raise InputError(f"--{self.school}_only needs --task=race. Received --task={self.task}.")
+        if self.label_order and self.task != "ordinal-classification":
+            raise InputError(
+                f"--label_order needs --task=ordinal-classification. Received --task={self.task}; leave it out."
+            )
         if not self.label_separator:
             raise InputError("--label_separator must not be empty. Received ''.")
         for role, flag in (("train", "do_train"), ("dev", "do_eval"), ("test", "do_predict")):
@@ -257,6 +264,7 @@ FIXED = (
     "middle_only",
     "column_names",
     "label_separator",
+    "label_order",
     "init_checkpoint",
     "albert_config_file",
     "vocab_file",

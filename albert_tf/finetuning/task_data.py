@@ -106,11 +106,16 @@ def _has_diagnostic_set(folder: Path) -> bool:
     return any((place / "diagnostic.tsv").is_file() for place in places)
 
 
-def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
+def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) -> tuple[str, ...]:
     """The classes of a task in the model's order; for own data, those of the training examples.
 
+    Args:
+      task: the task.
+      train: the training examples.
+      order: ordered classes that are names, the lowest first.
+
     Raises:
-      InputError: there are fewer than two, or ordered classes are not numbers.
+      InputError: there are fewer than two, or ordered classes are neither numbers nor in `order`.
     """
     if task.labels or not task.has_classes:
         return task.labels
@@ -121,8 +126,8 @@ def classes_of(task: Task, train: Sequence[Example]) -> tuple[str, ...]:
             "training data."
         )
     if task.kind == "ordinal_classification":
-        as_ordinals(labels)  # raises InputError
-    return labels
+        as_ordinals(labels, order)  # raises InputError
+    return tuple(order) or labels
 
 
 def as_split(

@@ -120,7 +120,7 @@ class OrdinalClassifier(TextClassifier):
 
     Args:
       encoder, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
-      labels: C whole numbers as strings.
+      labels: C whole numbers as strings, or C names, the lowest class first.
 
     Call args:
       inputs: as for `TextClassifier`.
@@ -137,7 +137,7 @@ class OrdinalClassifier(TextClassifier):
 
     def __init__(self, encoder: AlbertEncoder, labels: Sequence[str] = (), **kwargs):
         super().__init__(encoder, labels, **kwargs)
-        self.numbers = as_ordinals(labels)
+        self.numbers = as_ordinals(labels, order=labels)
 
     def task_losses(self, y, outputs):
         numbers = ops.cast(self.numbers, "float32")  # (C,)

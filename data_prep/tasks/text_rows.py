@@ -1,7 +1,7 @@
 """Rows with one or two texts and a label, as examples."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
@@ -126,20 +126,30 @@ def as_label(value: Any) -> str:
     return str(value).strip()
 
 
-def as_ordinals(labels: Iterable[str]) -> list[int]:
+def as_ordinals(labels: Iterable[str], order: Sequence[str] = ()) -> list[int]:
     """The names of ordered classes as numbers, whose differences are the distances of the classes.
 
+    >>> as_ordinals(["5", "1"]), as_ordinals(["good", "bad"], order=["bad", "fair", "good"])
+    ([5, 1], [2, 0])
+
+    Args:
+      labels: whole numbers, or names in `order`.
+      order: all classes, the lowest first; names are then numbered from 0.
+
     Raises:
-      InputError: they are not whole numbers that are close to each other.
+      InputError: they are neither names in `order` nor whole numbers that are close to each other.
     """
     labels = list(labels)
+    if any(as_number(label) is None for label in order) and set(labels) <= set(order):
+        return [order.index(label) for label in labels]
     numbers = [as_number(label) for label in labels]
     wrong = [label for label, number in zip(labels, numbers, strict=True) if number is None or number % 1]
     known = [int(number) for number in numbers if number is not None]
     if wrong or max(known) - min(known) > _MOST_BETWEEN_ORDINALS:
         raise InputError(
             "The classes of ordinal-classification must be whole numbers, such as 1 to 5 stars, at most "
-            f"{_MOST_BETWEEN_ORDINALS} apart. Received {', '.join(map(shown, wrong or (min(known), max(known))))}."
+            f"{_MOST_BETWEEN_ORDINALS} apart, or names in the order of --label_order. "
+            f"Received {', '.join(map(shown, wrong or (min(known), max(known))))}."
         )
     return known
 

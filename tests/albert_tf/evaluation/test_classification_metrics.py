@@ -69,6 +69,12 @@ def test_ordered_classes_are_close_numbers():
             metrics_of("ordinal-classification", labels, labels)
 
 
+def test_ordered_classes_with_names():
+    task = find_task("ordinal-classification")
+    received = task_metrics(task, ["good", "bad"], ["fair", "bad"], classes=("bad", "fair", "good"))
+    assert received == metrics_of("ordinal-classification", ["2", "0"], ["1", "0"])
+
+
 LABEL_SETS = st.sampled_from([[], ["a"], ["c"], ["a", "b"], ["c", "b"], ["a", "b", "c"]])
 
 

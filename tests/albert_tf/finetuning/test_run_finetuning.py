@@ -389,6 +389,16 @@ def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
         assert model.preprocessor.max_qa_length == 9
 
 
+def test_ordered_classes_with_names(finetuning_files, tmp_path, capfd):
+    flags = {"task": "ordinal-classification", "num_train_steps": 2, "num_warmup_steps": 0}
+    run = tmp_path / "run"
+    assert "names in the order of --label_order" in refused(capfd, finetuning_files.flags(run, **flags))
+    assert "Received dark" in refused(capfd, finetuning_files.flags(run, **flags, label_order="light,bright"))
+    assert cli.main(finetuning_files.flags(run, **flags, label_order="light, dim, dark")) == 0
+    assert SeedFolder.of(run, 0).load_model().labels == ("light", "dim", "dark")
+    assert {"quadratic_kappa", "mean_absolute_error"} <= set(SeedFolder.of(run, 0).read_results()["dev"])
+
+
 def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, monkeypatch):
     """The thresholds that are best on dev are stored with the model; every program uses them."""
     kind = "multi-label-classification"
@@ -483,6 +493,7 @@ def refused(capfd, arguments) -> str:
         ({"strategy": "multi_worker"}, "needs the environment variable TF_CONFIG"),
         ({"tpu": "local", "num_devices": 2}, "--num_devices is for several devices of one machine"),
         ({"tpu": "local", "strategy": "one"}, "--tpu and --strategy cannot be combined"),
+        ({"label_order": "dark,light"}, "--label_order needs --task=ordinal-classification"),
     ],
 )
 def test_bad_flags(finetuning_files, tmp_path, capfd, changes, message):
