@@ -125,6 +125,11 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
             f"{task.name} needs examples of two classes or more. Received {', '.join(labels) or 'none'} in the "
             "training data."
         )
+    if missing := [label for label in labels if order and label not in order]:
+        raise InputError(
+            f"--label_order must have all classes. Received {', '.join(order)}; the training data also has "
+            f"{', '.join(missing)}."
+        )
     if task.kind == "ordinal_classification":
         as_ordinals(labels, order)  # raises InputError
     return tuple(order) or labels

@@ -393,7 +393,9 @@ def test_ordered_classes_with_names(finetuning_files, tmp_path, capfd):
     flags = {"task": "ordinal-classification", "num_train_steps": 2, "num_warmup_steps": 0}
     run = tmp_path / "run"
     assert "names in the order of --label_order" in refused(capfd, finetuning_files.flags(run, **flags))
-    assert "Received dark" in refused(capfd, finetuning_files.flags(run, **flags, label_order="light,bright"))
+    assert "the training data also has dark" in refused(
+        capfd, finetuning_files.flags(run, **flags, label_order="light,bright")
+    )
     assert cli.main(finetuning_files.flags(run, **flags, label_order="light, dim, dark")) == 0
     assert SeedFolder.of(run, 0).load_model().labels == ("light", "dim", "dark")
     assert {"quadratic_kappa", "mean_absolute_error"} <= set(SeedFolder.of(run, 0).read_results()["dev"])
