@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test wheel test-data test-model test-training test-tasks test-lab test-formats test-export-run \
+.PHONY: demo test wheel site test-data test-model test-training test-tasks test-lab test-formats test-export-run \
 	test-encoder-exports test-exports test-rest lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
@@ -62,6 +62,11 @@ test-rest: $(VENV)/.installed-dev
 # dist/albert_tf-VERSION-py3-none-any.whl
 wheel:
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir=dist .
+
+# build/site/index.html
+site: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,docs]'
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

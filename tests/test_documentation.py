@@ -21,7 +21,17 @@ PAGES = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{task}.md"
-        for task in ("demo", "prepare", "pretrain", "finetune", "convert", "export", "lab")
+        for task in (
+            "demo",
+            "prepare",
+            "languages",
+            "pretrain",
+            "devices",
+            "finetune",
+            "convert",
+            "export",
+            "lab",
+        )
     ),
 ]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)

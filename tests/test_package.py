@@ -118,6 +118,8 @@ def test_the_wheel_works_alone(bin_folder, pretraining_files, tmp_path):
             [bin_folder / program, *arguments], cwd=tmp_path, env=variables, capture_output=True, text=True
         )
         assert done.returncode == status, done.stderr
+        if program == "albert":  # TensorFlow logs nothing, as it does in a program of the user's
+            assert not re.search(r"^(WARNING|[IWEF]0000 |.*\.cc:\d+\])", done.stderr, re.MULTILINE)
         return done.stdout + done.stderr
 
     assert run("albert", "--version") == f"{albert_tf.__version__}\n"

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from albert_cli.commands.terminal import import_tensorflow, output_may_close
+from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_next
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.tokenizers.vocabulary_training import VocabularySettings
@@ -29,6 +29,10 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     model_file = train_vocabulary(settings)
     Console(stderr=True).print(report_table(read_report(model_file)))
     print(model_file)
+    print_next(
+        f"albert prepare --input_file='{settings.input_file}' --spm_model_file={model_file} "
+        "--output_file=data/train.tfrecord"
+    )
 
 
 def tokenize(
@@ -80,6 +84,11 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
     else:
         from data_prep.prepare.beam import prepare_on_cluster as write_examples
     write_examples(settings)
+    print_next(
+        f"albert inspect '{settings.output_file}*' --stats --verify",
+        f"albert pretrain --do_train --input_file='{settings.output_file}*' "
+        "--albert_config_file=albert_config.json --output_dir=runs/base",
+    )
 
 
 def inspect(  # noqa: D417 - cyclopts finds no help of *files in the docstring

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
+from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
 from albert_tf.pretrained.names import FileDtype, Writable
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.tasks.task import Kind
@@ -39,6 +39,7 @@ def export(
     print_notes(result.notes)
     print_message(result.comparison.describe())
     print(settings.output)
+    print_next(f"see {settings.output}/README.md for a program that loads it")
 
 
 def convert(
@@ -84,6 +85,7 @@ def convert(
     if result.comparison:
         print_message(result.comparison.describe())
     print(destination)
+    print_next(f"see {destination}/README.md for a program that loads it")
 
 
 def publish(

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
+from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
 from albert_tf.lab import parameter_tables
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
 from albert_tf.lab.settings import Figure1Settings, LabSettings
@@ -82,6 +82,7 @@ def _command(experiment: Experiment) -> Callable:
         folder = run_experiment(experiment, settings)
         print((folder / MARKDOWN_FILE).read_text(encoding="utf-8"))
         print(folder / LAB_RESULTS_FILE)
+        print_next(f"albert lab report {settings.output}")
 
     command.__doc__ = (
         f"Run {experiment.paper}: {experiment.question}\n\n"

@@ -36,6 +36,13 @@ def print_message(message: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(message, markup=False)
 
 
+def print_next(*commands: str) -> None:
+    """Suggests what to type next, to a person: on standard error, and only if that is a terminal."""
+    if sys.stderr.isatty():
+        for command in commands:
+            print_message(f"next: {command}")
+
+
 @contextlib.contextmanager
 def output_may_close() -> Iterator[None]:
     """Ends the block quietly if the reader of standard output, such as `head`, closes the pipe."""

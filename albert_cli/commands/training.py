@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from albert_cli.commands.terminal import import_tensorflow
+from albert_cli.commands.terminal import import_tensorflow, print_next
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.run_files import RESULTS_FILE
@@ -31,6 +31,11 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
     from albert_tf.pretraining import run
 
     run.pretrain(settings)
+    print_next(
+        f"albert plot {settings.output_dir}",
+        f"albert finetune --init_checkpoint={settings.output_dir} --help",
+        f"albert export --model_dir={settings.output_dir} --output=saved_model",
+    )
 
 
 def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
@@ -51,6 +56,10 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
 
     program.finetune(settings)
     print(Path(settings.output_dir) / RESULTS_FILE)
+    print_next(
+        f"albert predict --model_dir={settings.output_dir} < texts.txt",
+        f"albert plot {settings.output_dir}",
+    )
 
 
 def plot(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from albert_cli import cli
+from albert_cli.commands.terminal import print_next
 from albert_tf.pretrained.output_folder import replaced_folder
 from data_prep.errors import InputError
 
@@ -143,3 +144,19 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
     )
     code += "; assert 'keras' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_long_help_has_groups(capfd):
+    status, out, _ = run(capfd, "finetune", "--help")
+    titles = [line.split()[1] for line in out.splitlines() if line.startswith("╭")]
+    assert status == 0
+    assert titles == ["Common", "Data", "Model", "Optimization", "Evaluation", "Devices", "Logging"]
+    assert "[default: False]" not in out
+
+
+def test_suggestions_are_for_terminals(monkeypatch, capfd):
+    print_next("albert params")
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    print_next("albert params")
+    assert capfd.readouterr() == ("", "next: albert params\n")
