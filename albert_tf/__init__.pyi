@@ -19,6 +19,7 @@ from albert_tf.optimizers import AdamW as AdamW
 from albert_tf.optimizers import Lamb as Lamb
 from albert_tf.optimizers import WarmupPolynomialDecay as WarmupPolynomialDecay
 from albert_tf.parameters import count_parameters as count_parameters
+from albert_tf.portable.loading import load_portable as load_portable
 from albert_tf.pretrained.loading import Pretrained as Pretrained
 from albert_tf.pretrained.loading import load_pretrained as load_pretrained
 from data_prep.errors import InputError as InputError

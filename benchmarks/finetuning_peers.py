@@ -86,7 +86,8 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
 
     from albert_tf import AdamW, AlbertEncoder, WarmupPolynomialDecay
     from albert_tf.finetuning import TextClassifier
-    from albert_tf.finetuning.task_data import Split, split_batches
+    from albert_tf.finetuning.task_data import split_batches
+    from albert_tf.prediction.splits import Split
 
     policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
     encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)

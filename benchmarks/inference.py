@@ -6,8 +6,8 @@
         --tasks sst-2=SST-2 squad1.1=dev-v1.1.json
 
 A task's batches are its shuffled development set, each batch padded to its longest row. `albert_tf` calls the
-exported SavedModel from Python; onnx_runtime, openvino and litert run the other exports. Each library runs in its
-own process, which is stopped (SIGSTOP) except during its turns of one batch each.
+exported SavedModel from Python; onnx_runtime and openvino are the portable model, litert runs the other file. Each
+library runs in its own process, which is stopped (SIGSTOP) except during its turns of one batch each.
 """
 
 import json

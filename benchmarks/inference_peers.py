@@ -43,33 +43,28 @@ def albert_tf(files: Path, dtype: str) -> Encoder:
 
 
 def _inputs(ids, mask) -> dict[str, np.ndarray]:
-    """The inputs of our ONNX file; without positions it computes no masked-LM logits."""
-    return {
-        "input_word_ids": ids,
-        "input_mask": mask,
-        "input_type_ids": np.zeros_like(ids),
-        "masked_lm_positions": np.zeros((len(ids), 0), np.int32),
-    }
+    """The inputs of our ONNX and LiteRT files."""
+    return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": np.zeros_like(ids)}
+
+
+def portable(files: Path, dtype: str, engine: str) -> Encoder:
+    """Our portable model."""
+    from albert_tf import load_portable
+
+    encoder = load_portable(files / "onnx", engine=engine, precision=dtype)
+    return lambda ids, mask: encoder(_inputs(ids, mask))["sequence_output"]
 
 
 def onnx_runtime(files: Path, dtype: str) -> Encoder:
-    """Our ONNX file."""
-    import onnxruntime
-
+    """Our portable model on ONNX Runtime."""
     if dtype != "float32":
         raise SystemExit("ONNX Runtime has no bfloat16 products on CPUs")
-    session = onnxruntime.InferenceSession(str(files / "onnx/model.onnx"), providers=["CPUExecutionProvider"])
-    return lambda ids, mask: session.run(["sequence_output"], _inputs(ids, mask))[0]
+    return portable(files, dtype, "onnxruntime")
 
 
 def openvino(files: Path, dtype: str) -> Encoder:
-    """Our ONNX file."""
-    import openvino
-
-    hint = {"float32": "f32", "bfloat16": "bf16"}[dtype]
-    settings = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY"}
-    model = openvino.Core().compile_model(str(files / "onnx/model.onnx"), "CPU", settings)
-    return lambda ids, mask: model(_inputs(ids, mask))["sequence_output"]
+    """Our portable model on OpenVINO."""
+    return portable(files, dtype, "openvino")
 
 
 def litert(files: Path, dtype: str) -> Encoder:
@@ -79,13 +74,7 @@ def litert(files: Path, dtype: str) -> Encoder:
     if dtype != "float32":
         raise SystemExit("LiteRT computes in float32")
     run = litert_runner(files / "litert/model.tflite")
-    names = ("input_word_ids", "input_mask", "input_type_ids")
-
-    def encode(ids, mask):
-        inputs = _inputs(ids, mask)
-        return run({name: inputs[name] for name in names})["sequence_output"]
-
-    return encode
+    return lambda ids, mask: run(_inputs(ids, mask))["sequence_output"]
 
 
 def hugging_face(files: Path, dtype: str, compiled: bool = False) -> Encoder:

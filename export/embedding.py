@@ -35,17 +35,16 @@ def build_embedding(pretrained: Pretrained, tokenizer: Tokenizer, pooling: Pooli
     Raises:
       InputError: the model has no pooler, which "pooled" needs.
     """
-    if pooling == "pooled" and "pooler" in pretrained.missing:
-        raise InputError(
-            "--pooling=pooled needs a pooler, which --model_dir does not hold. Use --pooling=mean."
-        )
+    check_pooling(pretrained, pooling)
     model, graph = pretrained.model, make_graph_tokenizer(tokenizer)
     room = model.config.max_position_embeddings - SYMBOLS
 
     def embed(texts):
         batch = padded_batch(graph.tokenize(texts)[:, :room], tokenizer)
         outputs = model.encoder(batch, training=False)
-        pooled = outputs["pooled_output"] if pooling == "pooled" else _mean(outputs, batch["input_mask"])
+        pooled = (
+            outputs["pooled_output"] if pooling == "pooled" else mean_of_tokens(outputs, batch["input_mask"])
+        )
         return {"embedding": tf.cast(pooled, tf.float32)}
 
     def check(loaded):
@@ -60,7 +59,15 @@ def build_embedding(pretrained: Pretrained, tokenizer: Tokenizer, pooling: Pooli
     return text_export(root, {"serving_default": (embed, [TEXT])}, check, _EXAMPLE, warmup_requests(_TEXT))
 
 
-def _mean(outputs: dict, input_mask: tf.Tensor) -> tf.Tensor:
+def check_pooling(pretrained: Pretrained, pooling: Pooling) -> None:
+    """Raises InputError if the model has no pooler, which "pooled" needs."""
+    if pooling == "pooled" and "pooler" in pretrained.missing:
+        raise InputError(
+            "--pooling=pooled needs a pooler, which --model_dir does not hold. Use --pooling=mean."
+        )
+
+
+def mean_of_tokens(outputs: dict, input_mask: tf.Tensor) -> tf.Tensor:
     """The mean (B, H) of `sequence_output` over the tokens that are not padding."""
     vectors = outputs["sequence_output"]
     weights = tf.cast(input_mask, vectors.dtype)[:, :, tf.newaxis]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.portable.inputs import TEXT_INPUTS
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.own import write_facts
 from albert_tf.training.run_files import CONFIG_FILE
@@ -20,7 +21,6 @@ from export.checks import checked_inputs, checked_positions
 from export.savedmodel import Export, track_pretrainer, track_vocabulary
 from export.serialized import EXAMPLES, canonical, parsed_examples
 
-TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # TF2 hub names
 V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
 _EXAMPLE = """
 import tensorflow as tf

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from albert_tf.finetuning.finetuned import Finetuned
-from albert_tf.finetuning.inference import by_row
-from albert_tf.finetuning.task_data import as_split, numpy_batches
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
+from albert_tf.portable.inputs import as_task_outputs, to_hub_names
+from albert_tf.prediction.splits import BatchSize, as_split, by_row, numpy_batches
+from albert_tf.prediction.task_outputs import main_metric_of, metrics_of, predictions_of
 from albert_tf.pretrained.loading import Pretrained
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
@@ -17,7 +18,8 @@ from data_prep.reading.example_files import ExampleFiles
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.text.sources import expand_files
-from export.portable import Runner, to_hub_names
+from export.portable import Runner
+from export.settings import Quantization
 
 _BATCH = 8
 _MAX_ANSWER_LENGTH = 30  # in tokens, the default of `albert finetune`
@@ -39,13 +41,55 @@ class Evaluation:
     file: str
     counted: str
 
-    def loss(self, reference: Runner, run: Runner, quantize: str) -> str:
-        """A sentence on the metric with `reference` and with `run`."""
-        before, after = self.measure(reference), self.measure(run)
-        return (
+    def change(self, before: float, run: Runner, quantize: str, max_loss: float | None) -> str:
+        """A sentence on the metric before and with `run`.
+
+        Args:
+          before: the metric of the model.
+          run: runs the file.
+          quantize: how the file is quantized.
+          max_loss: the most that may be lost, as a share of `before`; None allows everything.
+
+        Raises:
+          InputError: more is lost.
+        """
+        after = self.measure(run)
+        sentence = (
             f"{self.metric} on {self.file}: {before:.4f} before, {after:.4f} in the file (quantize={quantize}), "
             f"a change of {after - before:+.4f}; {self.counted}"
         )
+        if max_loss is not None and before - after > max_loss * abs(before):
+            raise InputError(
+                f"A file may lose at most {max_loss:g} of its metric. Received {sentence}. Use --quantize=int8 or "
+                "float16, or raise --max_loss."
+            )
+        return sentence
+
+
+class EvalFile(NamedTuple):
+    """An evaluation file.
+
+    Attributes:
+      path: as --eval_file.
+      max_loss: as --max_loss; None is the default of the quantization.
+    """
+
+    path: str
+    max_loss: float | None = None
+
+    def limit(self, quantize: Quantization) -> float | None:
+        """The most that the metric may lose, as a share of it."""
+        return 0.01 if self.max_loss is None and quantize == "int8-static" else self.max_loss
+
+
+def recorded(run: Runner, batches: list[dict[str, np.ndarray]]) -> Runner:
+    """`run`, which also appends its inputs to `batches`."""
+
+    def run_and_record(inputs):
+        batches.append(inputs)
+        return run(inputs)
+
+    return run_and_record
 
 
 def masked_lm_evaluation(eval_file: str, pretrained: Pretrained) -> Evaluation:
@@ -113,8 +157,8 @@ def task_evaluation(eval_file: str, model: TaskModel, finetuned: Finetuned) -> E
 
     def measure(run: Runner) -> float:
         outputs = (
-            {**_of_task_model(run(to_hub_names(batch))), "index": batch["index"]}
-            for batch in numpy_batches(split, _BATCH)
+            {**as_task_outputs(run(to_hub_names(batch))), "index": batch["index"]}
+            for batch in numpy_batches(split, BatchSize(_BATCH))
         )
         rows = by_row(outputs, len(split.features))
         predictions = predictions_of(task, split, rows, model, _MAX_ANSWER_LENGTH)
@@ -122,9 +166,3 @@ def task_evaluation(eval_file: str, model: TaskModel, finetuned: Finetuned) -> E
 
     left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""
     return Evaluation(measure, metric, eval_file, f"{len(examples):,} examples{left_out}")
-
-
-def _of_task_model(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs under the names that `Inference` gives them."""
-    names = [name for name in ("score", "logits") if name in outputs]
-    return {"output": outputs[names[0]]} if names else outputs

@@ -11,13 +11,11 @@ from albert_tf.pretrained.loading import Pretrained
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
-from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.masked_texts import GONE, MASK, glued_ids
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_pretrainer
 from export.text import SYMBOLS, TEXT, padded_batch, text_export, warmup_requests
 
-_MASK = "[MASK]"
-_GONE = -1  # in place of an id
 _EXAMPLE = """
 import tensorflow as tf
 import tensorflow_text  # registers the tokenizer's operations
@@ -45,12 +43,7 @@ def build_fill_mask(pretrained: Pretrained, tokenizer: Tokenizer, top_k: int = 5
     Raises:
       InputError: the model has no masked-LM head, or the vocabulary fewer pieces than `top_k`.
     """
-    if "masked_lm" in pretrained.missing:
-        raise InputError("--kind=fill-mask needs a masked-LM head, which --model_dir does not hold.")
-    if not 1 <= top_k <= tokenizer.vocab_size:
-        raise InputError(
-            f"--top_k must be from 1 to the {tokenizer.vocab_size} pieces of the vocabulary. Received {top_k}."
-        )
+    check_fill_mask(pretrained, tokenizer.vocab_size, top_k)
     model, masked = pretrained.model, _MaskedTexts(tokenizer)
     pieces = tf.constant(tokenizer.pieces)
     room = model.config.max_position_embeddings - SYMBOLS
@@ -75,22 +68,27 @@ def build_fill_mask(pretrained: Pretrained, tokenizer: Tokenizer, top_k: int = 5
         batch = {"input_ids": np.array([ids]), "masked_lm_positions": np.array([[1]])}
         logits = model(batch)["masked_lm_logits"][0, 0]
         probabilities = np.array(tf.nn.softmax(tf.cast(logits, tf.float32)))[: tokenizer.vocab_size]
-        theirs = loaded(tf.constant([f"{_MASK} a"]))["probabilities"][0, 0]
+        theirs = loaded(tf.constant([f"{MASK} a"]))["probabilities"][0, 0]
         return {"probabilities": (theirs, np.sort(probabilities)[::-1][:top_k])}
 
     root = tf.train.Checkpoint(tokenizer=masked.graph)
     track_pretrainer(root, model, ["masked_lm"])
-    warmup = warmup_requests(f"The captain {_MASK} past the lighthouse.")
+    warmup = warmup_requests(f"The captain {MASK} past the lighthouse.")
     return text_export(root, {"serving_default": (best_pieces, [TEXT])}, check, _EXAMPLE, warmup)
 
 
-class _MaskedTexts:
-    """The tokenizer for texts in which [MASK] is the symbol.
+def check_fill_mask(pretrained: Pretrained, vocab_size: int, top_k: int) -> None:
+    """Raises InputError if the model has no masked-LM head, or the vocabulary fewer pieces than `top_k`."""
+    if "masked_lm" in pretrained.missing:
+        raise InputError("--kind=fill-mask needs a masked-LM head, which --model_dir does not hold.")
+    if not 1 <= top_k <= vocab_size:
+        raise InputError(
+            f"--top_k must be from 1 to the {vocab_size} pieces of the vocabulary. Received {top_k}."
+        )
 
-    What follows a mask without a space ("[MASK]," or "[MASK]s") becomes a piece that does not start a word, if
-    the vocabulary has it, as in training, where masks replace pieces. With WordPiece it becomes a word of its
-    own, as in BERT's tokenizers, since Chinese text has no spaces to distinguish the two.
-    """
+
+class _MaskedTexts:
+    """`MaskedTexts` as TensorFlow operations."""
 
     def __init__(self, tokenizer: Tokenizer):
         self.graph = make_graph_tokenizer(tokenizer)
@@ -100,7 +98,7 @@ class _MaskedTexts:
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """string (B,) to RaggedTensor int32 (B, (T)), in which [MASK] has the symbol's id."""
         # The space, which the tokenizer drops, gives empty texts a part too.
-        parts = tf.strings.split(tf.strings.join([" ", texts]), _MASK)  # (B, (M + 1))
+        parts = tf.strings.split(tf.strings.join([" ", texts]), MASK)  # (B, (M + 1))
         place = tf.range(tf.size(parts.values, tf.int64)) - tf.gather(
             parts.row_starts(), parts.value_rowids()
         )
@@ -123,17 +121,7 @@ class _MaskedTexts:
         firsts = tf.boolean_mask(ids.row_starts(), rows & (ids.row_lengths() > 0))
         glued = tf.gather(self._glued, tf.gather(ids.values, firsts))
         ids = ids.with_values(tf.tensor_scatter_nd_update(ids.values, firsts[:, tf.newaxis], glued))
-        return tf.ragged.boolean_mask(ids, ids != _GONE)
-
-
-def glued_ids(pieces: tuple[str, ...]) -> np.ndarray:
-    """For each piece the id of the same piece without its space, int32 [V]; -1 for the space alone.
-
-    >>> glued_ids(("▁", "s", "▁s", "▁sat"))
-    array([-1,  1,  1,  3], dtype=int32)
-    """
-    ids = {piece: i for i, piece in enumerate(pieces)} | {"": _GONE}
-    return np.array([ids.get(piece.removeprefix(SPACE), i) for i, piece in enumerate(pieces)], np.int32)
+        return tf.ragged.boolean_mask(ids, ids != GONE)
 
 
 def cut_around(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor:

@@ -20,7 +20,13 @@ from export.encoder import build_encoder
 from export.fill_mask import build_fill_mask
 from export.multiple_choice import build_multiple_choice
 from export.portable import Portable
-from export.portable_kinds import portable_classifier, portable_encoder, portable_question_answering
+from export.portable_kinds import (
+    portable_classifier,
+    portable_embedding,
+    portable_encoder,
+    portable_fill_mask,
+    portable_question_answering,
+)
 from export.preprocessor import build_preprocessor
 from export.question_answering import build_question_answering
 from export.savedmodel import Export
@@ -49,8 +55,8 @@ class Kind(NamedTuple):
 KINDS: dict[KindName, Kind] = {
     "encoder": Kind(build_encoder, portable=portable_encoder),
     "preprocessor": Kind(build_preprocessor, "seq_length"),
-    "fill-mask": Kind(build_fill_mask, "top_k"),
-    "embedding": Kind(build_embedding, "pooling"),
+    "fill-mask": Kind(build_fill_mask, "top_k", portable=portable_fill_mask),
+    "embedding": Kind(build_embedding, "pooling", portable=portable_embedding),
     "classifier": Kind(
         build_classifier,
         None,
@@ -63,6 +69,8 @@ KINDS: dict[KindName, Kind] = {
     "multiple-choice": Kind(build_multiple_choice, None, (MultipleChoice,), portable_classifier),
     "token-classification": Kind(build_token_classification, None, (TokenClassifier,), portable_classifier),
 }
+
+TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")  # of pretrained models that need a vocabulary
 
 
 def check_options(kind: KindName, options: dict) -> None:

@@ -4,11 +4,13 @@ model --trace--> SavedModel with signatures --TensorFlow's converter--> model.tf
 """
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
 
-from export.portable import POSITIONS, Portable, Runner, Runtime
+from albert_tf.portable.inputs import POSITIONS
+from export.portable import Portable, Runner, Runtime
 
 _FILE = "model.tflite"
 _EXAMPLE = """
@@ -22,11 +24,11 @@ print(run(**inputs)["{output}"].shape)
 """
 
 
-def write_litert(portable: Portable, quantize: str, folder: Path) -> Runner:
+def write_litert(portable: Portable, quantize: str, folder: Path, batches: Sequence = ()) -> Runner:
     """Writes model.tflite, which stores every weight that layers share once.
 
     Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32, and for `mlm` also
-    `masked_lm_positions` (B, P).
+    `masked_lm_positions` (B, P). No way to quantize uses `batches`.
     """
     root = tf.Module()
     root.variables_of_the_model = [variable.value for variable in portable.model.variables]

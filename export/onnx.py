@@ -4,14 +4,16 @@ model --trace, freeze--> graph of TensorFlow --tf2onnx--> graph of ONNX --shared
 """
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from export.encoder import TEXT_INPUTS
-from export.portable import POSITIONS, Portable, Runner, Runtime
+from albert_tf.portable.engines import EngineSettings, open_engine
+from albert_tf.portable.folder import MODEL_FILE
+from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS
+from export.portable import Portable, Runner, Runtime
 
-_FILE = "model.onnx"
 _EXAMPLE = """
 import numpy as np
 import onnxruntime
@@ -24,14 +26,17 @@ if len(session.get_inputs()) > 3:  # for mlm_logits
 print(session.run(["{output}"], inputs)[0].shape)
 """
 _OPSET = 18
+_CALIBRATION = 40  # batches
 _LARGE = 1024  # elements; smaller arrays are not worth a node
 
 
-def write_onnx(portable: Portable, quantize: str, folder: Path) -> Runner:
+def write_onnx(
+    portable: Portable, quantize: str, folder: Path, batches: Sequence[dict[str, np.ndarray]] = ()
+) -> Runner:
     """Writes model.onnx, which stores every weight that layers share once.
 
     Its inputs are those of the TF2 hub encoder, int32, and with a masked-LM head `masked_lm_positions` (B, P); P
-    may be 0.
+    may be 0. "int8-static" is calibrated on the first of `batches`.
     """
     import onnx
     import tf2onnx
@@ -48,8 +53,12 @@ def write_onnx(portable: Portable, quantize: str, folder: Path) -> Runner:
         _store_as_float16(proto.graph)
     _allow_empty(proto.graph)
     onnx.checker.check_model(proto, full_check=True)
-    onnx.save(proto, str(folder / _FILE))
-    return onnx_runner(folder / _FILE)
+    if quantize == "int8-static":
+        proto = _int8_static(proto, batches)
+    onnx.save(proto, str(folder / MODEL_FILE))
+    if quantize == "int8-static":
+        return open_engine(folder / MODEL_FILE, EngineSettings("openvino"))
+    return onnx_runner(folder / MODEL_FILE)
 
 
 def onnx_runner(file: Path) -> Runner:
@@ -118,6 +127,20 @@ def _int8(proto):
         return onnx.load(after)
 
 
+def _int8_static(proto, batches: Sequence[dict[str, np.ndarray]]):
+    """The graph with weights and activations in 8 bits, whose ranges are those of the batches."""
+    import nncf
+
+    names = [value.name for value in proto.graph.input]
+    chosen = [{name: batch[name] for name in names} for batch in batches[:_CALIBRATION]]
+    return nncf.quantize(
+        proto,
+        nncf.Dataset(chosen),
+        model_type=nncf.ModelType.TRANSFORMER,  # products only; activations with outliers are smoothed
+        subset_size=len(chosen),
+    )
+
+
 def _allow_empty(graph) -> None:
     """Makes zero positions give zero logits: by default a computed size of 0 means the size of the input."""
     import onnx
@@ -128,4 +151,4 @@ def _allow_empty(graph) -> None:
             node.attribute.append(onnx.helper.make_attribute("allowzero", 1))
 
 
-ONNX = Runtime("ONNX Runtime", _FILE, _EXAMPLE, ("onnx", "onnxruntime", "tf2onnx"), "onnx", write_onnx)
+ONNX = Runtime("ONNX Runtime", MODEL_FILE, _EXAMPLE, ("onnx", "onnxruntime", "tf2onnx"), "onnx", write_onnx)

@@ -1,8 +1,8 @@
 """Models as functions for runtimes other than TensorFlow, which have no tokenizer: they take ids."""
 
 import importlib.util
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,12 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.conversion.verification import OutputComparison, compare_outputs
+from albert_tf.portable.inputs import POSITIONS
 from albert_tf.pretrained.card import markdown_table
 from data_prep.errors import InputError
-from export.encoder import TEXT_INPUTS
 
-POSITIONS = "masked_lm_positions"
-OURS = ("input_ids", "input_mask", "token_type_ids")
 # The logit of a token that cannot be in an answer, and of an option that is padding. float16 can hold it.
 MASKED_LOGIT = -10000.0
 
@@ -34,6 +32,7 @@ class Portable:
         outputs of the others.
       outputs: name -> dimensions; arrays of tokens are int32, all others float32.
       sample: a batch of all inputs, for comparisons.
+      options: of the kind, which a loader needs.
       dimensions: of the inputs but POSITIONS.
       example_ids, example_types: Python for `input_word_ids` and `input_type_ids` of an example.
     """
@@ -42,6 +41,7 @@ class Portable:
     functions: dict[str, tf.types.experimental.PolymorphicFunction]
     outputs: dict[str, str]
     sample: dict[str, np.ndarray]
+    options: Mapping[str, int | str] = field(default_factory=dict)
     dimensions: str = "B, T"
     example_ids: str = "[[2, 13, 1, 9, 3]]"
     example_types: str = "np.zeros_like(ids)"
@@ -82,7 +82,7 @@ class Portable:
     def section(self) -> str:
         """A section of README.md on the inputs and outputs."""
         inputs = f"`input_word_ids`, `input_mask`, `input_type_ids` int32 ({self.dimensions})"
-        if POSITIONS in self.sample:
+        if POSITIONS in self.sample and "mlm_logits" in self.outputs:
             inputs += f"; for `mlm_logits` also `{POSITIONS}` int32 (B, P)"
         rows = [
             (f"`{name}`", f"{'int32' if name.endswith('_index') else 'float32'} ({shape})")
@@ -101,8 +101,8 @@ class Runtime(NamedTuple):
       packages: modules that writing and running need.
       extra: the extra of this package that installs them, which is also the value of --format.
       write: writes the file into a folder and returns its runner. Takes the model; how to quantize it: "none",
-        "float16" for weights stored in float16 and used in float32, or "int8" for weights and, in each product,
-        activations; and the folder.
+        "float16" for weights stored in float16 and used in float32, "int8" for weights and, in each product,
+        activations, or "int8-static" for both between products too; the folder; and batches to calibrate with.
     """
 
     name: str
@@ -110,19 +110,16 @@ class Runtime(NamedTuple):
     example: str
     packages: tuple[str, ...]
     extra: str
-    write: Callable[[Portable, str, Path], Runner]
+    write: Callable[[Portable, str, Path, Sequence[dict[str, np.ndarray]]], Runner]
 
-    def check_installed(self) -> None:
+    def check_installed(self, quantize: str = "none") -> None:
         """Raises InputError if a package is missing."""
-        missing = [name.replace("_", "-") for name in self.packages if importlib.util.find_spec(name) is None]
-        if missing:
-            raise InputError(
-                f"--format={self.extra} needs {' and '.join(missing)}. "
-                f"Run `pip install 'albert-tf[{self.extra}]'`."
-            )
+        _check_packages(f"--format={self.extra}", self.packages, self.extra)
+        if quantize == "int8-static":
+            _check_packages(f"--quantize={quantize}", ("nncf", "openvino"), "int8")
 
 
-def to_hub_names(batch: dict) -> dict[str, np.ndarray]:
-    """A batch with this library's names renamed to those of TEXT_INPUTS; positions are optional."""
-    names = zip((*OURS, POSITIONS), (*TEXT_INPUTS, POSITIONS), strict=True)
-    return {theirs: np.asarray(batch[name], np.int32) for name, theirs in names if name in batch}
+def _check_packages(flag: str, packages: Sequence[str], extra: str) -> None:
+    missing = [name.replace("_", "-") for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"{flag} needs {' and '.join(missing)}. Run `pip install 'albert-tf[{extra}]'`.")

@@ -17,9 +17,13 @@ from albert_tf.finetuning.task_models import (
     TokenClassifier,
 )
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.portable.inputs import OURS, POSITIONS, TEXT_INPUTS, to_hub_names
 from albert_tf.pretrained.loading import Pretrained
-from export.encoder import TEXT_INPUTS
-from export.portable import MASKED_LOGIT, OURS, POSITIONS, Portable, to_hub_names
+from export.embedding import check_pooling, mean_of_tokens
+from export.fill_mask import check_fill_mask
+from export.portable import MASKED_LOGIT, Portable
+from export.question_answering import check_answer_length
+from export.settings import Pooling
 
 
 def portable_encoder(pretrained: Pretrained) -> Portable:
@@ -56,6 +60,41 @@ def portable_encoder(pretrained: Pretrained) -> Portable:
     return Portable(model, functions, outputs, sample)
 
 
+def portable_embedding(pretrained: Pretrained, pooling: Pooling = "mean") -> Portable:
+    """The encoder with `embedding` (B, H), as `build_embedding`."""
+    check_pooling(pretrained, pooling)
+    model = pretrained.model
+
+    def embed(inputs):
+        batch = _to_ours(inputs)
+        outputs = model.encoder(batch, training=False)
+        mean = mean_of_tokens(outputs, batch["input_mask"])
+        return {"embedding": outputs["pooled_output"] if pooling == "pooled" else mean}
+
+    sample = _sample(model)
+    del sample[POSITIONS]
+    return Portable(model, {"serving_default": _function(embed, TEXT_INPUTS)}, {"embedding": "B, H"}, sample)
+
+
+def portable_fill_mask(pretrained: Pretrained, top_k: int = 5) -> Portable:
+    """The encoder with the masked-LM head: `ids` and `probabilities` (B, P, K) of the best pieces at POSITIONS."""
+    assert pretrained.vocabulary is not None, "the kind takes text"
+    V = pretrained.vocabulary.count_pieces()
+    check_fill_mask(pretrained, V, top_k)
+    model = pretrained.model
+
+    def best_pieces(inputs):
+        hidden = model.encoder(_to_ours(inputs), training=False)["sequence_output"]
+        logits = model.masked_lm(hidden, inputs[POSITIONS], model.encoder.embeddings.word_embeddings)
+        # The model may have more embeddings than the vocabulary has pieces.
+        best, ids = tf.math.top_k(tf.nn.softmax(logits)[..., :V], top_k)
+        return {"ids": ids, "probabilities": best}
+
+    functions = {"serving_default": _function(best_pieces, (*TEXT_INPUTS, POSITIONS))}
+    outputs = dict.fromkeys(("ids", "probabilities"), "B, P, K")
+    return Portable(model, functions, outputs, _sample(model), {"top_k": top_k})
+
+
 def portable_classifier(model: TextClassifier | TextRegressor | TokenClassifier | MultipleChoice) -> Portable:
     """A fine-tuned model with one output for each class, or one number.
 
@@ -84,13 +123,15 @@ def portable_classifier(model: TextClassifier | TextRegressor | TokenClassifier 
     return portable(sample, dimensions="B, C, T", example_ids=ids)
 
 
-def portable_question_answering(model: QuestionAnswering) -> Portable:
+def portable_question_answering(model: QuestionAnswering, max_answer_length: int = 30) -> Portable:
     """A fine-tuned model, which finds answers in [CLS] question [SEP] context [SEP].
 
     It returns what the model does: `start_logits` and `end_logits` (B, T); for a model with unanswerable questions
     the best starts and ends. An answer lies in the tokens of type 1 but the last, or is [CLS], for no answer; the
     logits of all other tokens are MASKED_LOGIT.
     """
+
+    check_answer_length(max_answer_length)
 
     def answer(inputs):
         inputs = _to_ours(inputs)
@@ -114,7 +155,8 @@ def portable_question_answering(model: QuestionAnswering) -> Portable:
             "end_top_index": "B, K*K",
         }
     ids, types = "[[2, 13, 3, 7, 9, 1, 3]]", 'np.array([[0, 0, 0, 1, 1, 1, 1]], "int32")'
-    return _task(model, answer, outputs, sample, example_ids=ids, example_types=types)
+    options = {"max_answer_length": max_answer_length}
+    return _task(model, answer, outputs, sample, options=options, example_ids=ids, example_types=types)
 
 
 def _cannot_answer(inputs: dict[str, tf.Tensor]) -> tf.Tensor:

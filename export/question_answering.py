@@ -65,8 +65,7 @@ def build_question_answering(
     Raises:
       InputError: `max_answer_length` is less than 1.
     """
-    if max_answer_length < 1:
-        raise InputError(f"--max_answer_length must be at least 1. Received {max_answer_length}.")
+    check_answer_length(max_answer_length)
     windows_of = GraphWindows(make_graph_tokenizer(tokenizer), tokenizer, model.preprocessor)
 
     def answer(questions, contexts):
@@ -103,6 +102,12 @@ def build_question_answering(
     track_variables(root, model.variables, model.trainable_variables)
     warmup = [{"question": [_QUESTION], "context": [context]} for context in (_CONTEXT, repeated(_CONTEXT))]
     return text_export(root, {"serving_default": (answer, _INPUTS)}, check, _EXAMPLE, warmup)
+
+
+def check_answer_length(max_answer_length: int) -> None:
+    """Raises InputError if no answer is short enough."""
+    if max_answer_length < 1:
+        raise InputError(f"--max_answer_length must be at least 1. Received {max_answer_length}.")
 
 
 def _all_spans(outputs: dict, max_answer_length: int) -> _Spans:

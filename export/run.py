@@ -3,14 +3,17 @@
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
 from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
@@ -19,15 +22,17 @@ from albert_tf.pretrained.stored import StoredModel
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.evaluation import Evaluation, masked_lm_evaluation, task_evaluation
-from export.kinds import KINDS, check_options
+from export.evaluation import EvalFile, Evaluation, masked_lm_evaluation, recorded, task_evaluation
+from export.kinds import KINDS, TEXT_KINDS, check_options
 from export.litert import LITERT
 from export.onnx import ONNX
+from export.portable import Portable
 from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.settings import ExportSettings, KindName, Precision, Quantization, RuntimeName
 
 _COMMAND = "albert export"
 _RUNTIMES = {"onnx": ONNX, "litert": LITERT}
+_TASK_SETTINGS = ("task", "column_names", "label_separator")  # of our run
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,16 @@ def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS
     if settings.format == "savedmodel":
         dtype, keep_padding = settings.dtype, settings.keep_padding
         return export_model(source, output, kind, dtype, keep_padding, flags, **settings.options)
+    eval_file = EvalFile(settings.eval_file, settings.max_loss) if settings.eval_file else None
     return export_for_runtime(
-        source, output, settings.format, settings.quantize, settings.eval_file, kind, flags
+        source,
+        output,
+        settings.format,
+        settings.quantize,
+        eval_file,
+        kind,
+        flags,
+        **settings.options,
     )
 
 
@@ -127,21 +140,27 @@ def export_for_runtime(
     output: str | Path,
     format: RuntimeName,  # noqa: A002 - the flag's name
     quantize: Quantization = "none",
-    eval_file: str | None = None,
+    eval_file: str | EvalFile | None = None,
     kind: KindName = "encoder",
     flags: SourceFlags = NO_FLAGS,
+    **options,
 ) -> Exported:
     """Writes a model as one file that takes ids, with README.md, configuration and vocabulary beside it.
+
+    With "onnx" the folder is what `albert_tf.load_portable` reads, which takes text.
 
     Args:
       source: as for `export_model`.
       output: a new or empty folder, or an earlier export, which is replaced.
       format: "onnx" for model.onnx or "litert" for model.tflite; see `write_onnx` and `write_litert`.
-      quantize: how weights are stored, and with "int8" multiplied.
+      quantize: how weights are stored, and with "int8" and "int8-static" multiplied.
       eval_file: measures what is lost: for an encoder the masked-LM accuracy on TFRecord files of pretraining
-        examples, globs allowed; for a fine-tuned model its task's metric on a file like its dev set.
-      kind: "encoder", with the heads that it has, or the kind of a fine-tuned model.
+        examples, globs allowed; for a fine-tuned model its task's metric on a file like its dev set. "int8-static"
+        is calibrated on it.
+      kind: "encoder", with the heads that it has, or the kind of a fine-tuned model; "onnx" also writes the
+        other kinds of pretrained models.
       flags: what the files of the source leave open.
+      options: the option of the kind, if it has one; see its builder in `export.portable_kinds`.
 
     Returns:
       What the source does not hold and what is lost, and how far the file's outputs are from the model's.
@@ -154,37 +173,85 @@ def export_for_runtime(
     >>> export_for_runtime("runs/base", "onnx", "onnx").notes  # doctest: +SKIP
     ()
     """
-    runtime, build = _RUNTIMES[format], KINDS[kind].portable
-    if build is None:
-        kinds = ", ".join(f"--kind={name}" for name, entry in KINDS.items() if entry.portable)
-        raise InputError(
-            f"--format={format} supports {kinds}, which take ids there; text needs TensorFlow. Received "
-            f"--kind={kind}."
-        )
-    runtime.check_installed()
+    check_options(kind, options)
+    runtime, build = _RUNTIMES[format], _portable_builder(kind, format)
+    runtime.check_installed(quantize)
     output = Path(output)
     _check_output(output, source)
     found = _read(source, kind, flags)
+    if kind in TEXT_KINDS:
+        _vocabulary(found)
+        if eval_file:
+            raise InputError(
+                f"--eval_file measures an encoder or a fine-tuned model. Received --kind={kind}."
+            )
     stored, model = found.stored, found.build_model()
-    portable = build(model)
-    evaluation = _evaluation(eval_file, model, found) if eval_file else None
+    _encoder(model).unpad = format == "onnx"  # LiteRT's converter needs static shapes
+    portable = build(model, **options)
+    file = EvalFile(eval_file) if isinstance(eval_file, str) else eval_file
+    evaluation = _evaluation(file.path, model, found) if file else None
+    batches: list[dict[str, np.ndarray]] = []
+    before = evaluation.measure(recorded(portable, batches)) if evaluation else 0.0
     with replaced_folder(output) as aside:
-        run = runtime.write(portable, quantize, aside)
+        run = runtime.write(portable, quantize, aside, batches)
         comparison = portable.compare(run, runtime.name, rounded=quantize != "none")
         check_equal(comparison, rounded=quantize != "none")
         notes = list(stored.notes)
-        if evaluation:
-            notes.append(evaluation.loss(portable, run, quantize))
+        if evaluation and file:
+            notes.append(evaluation.change(before, run, quantize, file.limit(quantize)))
         elif quantize != "none":
             notes.append(f"the cost of {quantize} in accuracy was not measured: --eval_file was not given")
         stored.config.to_json_file(aside / CONFIG_FILE)
         if stored.vocabulary:
             stored.vocabulary.save(aside)
+        if format == "onnx":
+            _write_portable(aside, kind, portable, found)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
         example = portable.example(runtime.example)
         usage = Usage(f"{runtime.file}, {kind}", _COMMAND, example, portable.section)
         write_card(aside, source, stored, usage, notes, check)
     return Exported(tuple(notes), comparison)
+
+
+def _portable_builder(kind: KindName, format: RuntimeName) -> Callable[..., Portable]:  # noqa: A002
+    """What builds the function of a kind.
+
+    Raises:
+      InputError: the format has no such kind.
+    """
+    supported = [name for name, entry in KINDS.items() if entry.portable]
+    if format == "litert":
+        supported = [name for name in supported if name not in TEXT_KINDS]
+    build = KINDS[kind].portable
+    if build is None or kind not in supported:
+        kinds = ", ".join(f"--kind={name}" for name in supported)
+        raise InputError(f"--format={format} supports {kinds}. Received --kind={kind}.")
+    return build
+
+
+def _encoder(model: Pretrained | TaskModel) -> AlbertEncoder:
+    return model.model.encoder if isinstance(model, Pretrained) else model.encoder
+
+
+def _write_portable(folder: Path, kind: KindName, portable: Portable, source: _Source) -> None:
+    """Writes what `load_portable` needs beside the model, its configuration and the vocabulary."""
+    vocabulary = source.stored.vocabulary
+    facts = PortableFacts(kind, options=portable.options)
+    if found := source.finetuned:
+        preprocessor, settings = found.model.preprocessor, found.settings
+        facts = replace(
+            facts,
+            task_kind=found.kind,
+            labels=found.labels,
+            thresholds=found.thresholds,
+            answerable=found.answerable,
+            null_threshold=found.null_threshold,
+            lengths=preprocessor.lengths if preprocessor else {},
+            settings={name: str(settings[name]) for name in _TASK_SETTINGS if settings.get(name)},
+        )
+    if vocabulary and kind == "question-answering":
+        write_tables(folder, vocabulary)
+    write_manifest(folder, facts)
 
 
 def _read(source: str | Path, kind: KindName, flags: SourceFlags) -> _Source:

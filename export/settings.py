@@ -17,7 +17,7 @@ KindName = Literal[
 ]
 RuntimeName = Literal["onnx", "litert"]
 Precision = Literal["float32", "bfloat16"]
-Quantization = Literal["none", "float16", "int8"]
+Quantization = Literal["none", "float16", "int8", "int8-static"]
 Pooling = Literal["mean", "pooled"]
 
 
@@ -37,15 +37,19 @@ class ExportSettings:
       top_k: for fill-mask: the number of pieces for each mask, 5 by default.
       pooling: for embedding: the mean of all tokens' vectors (the default), or the pooled output.
       max_answer_length: for question-answering: in tokens, 30 by default.
-      format: a SavedModel; or, for encoder and fine-tuned models, a file that takes ids: model.onnx for ONNX
-        Runtime and others, or model.tflite for LiteRT.
+      format: a SavedModel; onnx, for all kinds but preprocessor: a folder that runs on OpenVINO or ONNX Runtime,
+        from text and without TensorFlow; or litert, for encoder and fine-tuned models: a model.tflite that takes
+        ids.
       dtype: for SavedModels: bfloat16 halves the file and computes in bfloat16, which is faster on processors that
         support it.
       keep_padding: for SavedModels: compute padding too, so that all shapes follow from those of the inputs, as
         XLA and TPUs need.
-      quantize: for onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits.
+      quantize: for onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits. For onnx,
+        int8-static also keeps activations in 8 bits, calibrated on --eval_file: the fastest on OpenVINO.
       eval_file: for onnx and litert: measures what is lost, for an encoder as masked-LM accuracy on pretraining
         examples, for a fine-tuned model as its task's metric on a file like its --dev_file.
+      max_loss: the most of the metric that the file may lose, as a share of it; more is refused. Default: 0.01 for
+        int8-static, no limit for the others.
     """
 
     model_dir: str
@@ -60,15 +64,26 @@ class ExportSettings:
     keep_padding: bool = False
     quantize: Quantization = "none"
     eval_file: str | None = None
+    max_loss: float | None = None
 
     def __post_init__(self):
+        if self.max_loss is not None and (self.eval_file is None or not 0 <= self.max_loss <= 1):
+            raise InputError(
+                f"--max_loss must be from 0 to 1 and needs --eval_file. Received {self.max_loss}, and "
+                f"{self.eval_file or 'no --eval_file'}."
+            )
+        if self.quantize == "int8-static" and (self.format != "onnx" or not self.eval_file):
+            raise InputError(
+                "--quantize=int8-static needs --format=onnx and --eval_file, on which it is calibrated. Received "
+                f"--format={self.format} and {self.eval_file or 'no --eval_file'}."
+            )
         if self.format == "savedmodel":
             if self.quantize != "none" or self.eval_file:
                 raise InputError("--quantize and --eval_file belong to --format=onnx and --format=litert.")
-        elif self.options or self.dtype != "float32" or self.keep_padding:
+        elif self.dtype != "float32" or self.keep_padding:
             raise InputError(
-                f"--format={self.format} supports neither --dtype, --keep_padding nor options of a kind. Use "
-                "--quantize for smaller files."
+                f"--format={self.format} supports neither --dtype nor --keep_padding. Use --quantize for smaller "
+                "files."
             )
 
     @property

@@ -57,7 +57,9 @@ def folder(run_folder):
     folder = run_folder
     export = ["export", f"--model_dir={folder}/runs/base", f"--output={folder}/saved_model"]
     assert cli.main(export) == 0
-    assert cli.main([*export[:2], "--kind=fill-mask", f"--output={folder}/models/albert/1"]) == 0
+    fill_mask = [*export[:2], "--kind=fill-mask"]
+    assert cli.main([*fill_mask, f"--output={folder}/models/albert/1"]) == 0
+    assert cli.main([*fill_mask, "--format=onnx", f"--output={folder}/portable"]) == 0
     return folder
 
 
@@ -121,7 +123,7 @@ def test_commands(command, tmp_path, monkeypatch):
 
 
 def test_the_pages_have_examples():
-    assert len(SNIPPETS) == 5
+    assert len(SNIPPETS) == 6
     assert len([command for command in COMMANDS if command[0] == "albert"]) >= 20
 
 

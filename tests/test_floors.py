@@ -26,6 +26,8 @@ FOLDERS = {
     "albert_tf/optimizers": TENSORFLOW,
     "albert_tf/model": TENSORFLOW,
     "albert_tf/evaluation": KERAS | TENSORFLOW,
+    "albert_tf/prediction": KERAS | TENSORFLOW,
+    "albert_tf/portable": KERAS | TENSORFLOW,
     "albert_tf/training": set(),
     "albert_tf/pretrained": set(),
     "albert_tf/pretraining": set(),

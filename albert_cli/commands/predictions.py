@@ -4,16 +4,21 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
+from albert_tf.portable.engines import USUAL_ENGINE, EngineSettings
+from albert_tf.portable.folder import is_portable
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
-from data_prep.tasks.task import Kind
+from data_prep.tasks.task import Kind, Task, find_task
+
+if TYPE_CHECKING:
+    from albert_tf.prediction.trained_model import TrainedModel
 
 
 def predict(
@@ -23,7 +28,9 @@ def predict(
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     input_format: Literal["auto", "text", "tsv", "jsonl"] = "auto",
     batch_size: int = 64,
+    batch_tokens: int | None = None,
     max_answer_length: int = 30,
+    portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
     """Predict lines of standard input with a fine-tuned model; prints a JSON object for each line.
 
@@ -35,28 +42,33 @@ def predict(
 
       albert predict --model_dir=hf://OWNER/NAME < reviews.txt
 
+      albert predict --model_dir=portable --requests=2 --batch_tokens=2048 < reviews.txt
+
     Args:
-      model_dir: the --output_dir of `albert finetune` (of several seeds, the best on the dev set is used), or any
-        other fine-tuned model that `albert convert` reads: a .keras file, a Hugging Face or KerasHub directory, a
-        TF1 checkpoint, or an address.
+      model_dir: the --output_dir of `albert finetune` (of several seeds, the best on the dev set is used); what
+        `albert export --format=onnx` wrote, which runs without TensorFlow; or any other fine-tuned model that
+        `albert convert` reads: a .keras file, a Hugging Face or KerasHub directory, a TF1 checkpoint, or an
+        address.
       task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
       flags: what the model's files leave open.
       input_format: text: one text on each line. tsv: texts separated by tabs (two texts; question and context;
         passage, question and options). jsonl: a JSON object with the columns of own data. auto: as the first line.
       batch_size: the maximum number of lines in a batch; lines are answered as they arrive.
+      batch_tokens: the maximum number of tokens in a batch, padding included; one line may have more.
       max_answer_length: the maximum length of an answer to a question, in tokens.
+      portable: how what `albert export --format=onnx` wrote runs.
     """
-    if batch_size < 1 or max_answer_length < 1:
+    if batch_size < 1 or max_answer_length < 1 or (batch_tokens is not None and batch_tokens < 1):
         raise InputError(
-            "--batch_size and --max_answer_length must be at least 1. "
-            f"Received {batch_size} and {max_answer_length}."
+            "--batch_size, --batch_tokens and --max_answer_length must be at least 1. "
+            f"Received {batch_size}, {batch_tokens} and {max_answer_length}."
         )
-    import_tensorflow()
-    from albert_tf.finetuning.finetuned import read_finetuned
-    from albert_tf.finetuning.predictor import Predictor, predict_stream
+    model = _read_model(model_dir, flags, task, portable)
+    from albert_tf.prediction.predictor import Predictor, predict_stream
+    from albert_tf.prediction.splits import BatchSize
 
-    finetuned = read_finetuned(model_dir, flags, task)
-    predictor = Predictor(finetuned, batch_size=batch_size, max_answer_length=max_answer_length)
+    size = BatchSize(batch_size, batch_tokens)
+    predictor = Predictor(model, size=size, max_answer_length=max_answer_length)
     with output_may_close():
         predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
 
@@ -72,6 +84,7 @@ def evaluate(
     na_prob_thresh: float = 1.0,
     column_names: str = "",
     label_separator: str = LABEL_SEPARATOR,
+    portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
     """Print the official metrics of a file of predictions, or of a fine-tuned model, as a JSON object.
 
@@ -97,6 +110,7 @@ def evaluate(
       na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
       column_names: your columns, if their names differ, as for albert finetune.
       label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
+      portable: how what `albert export --format=onnx` wrote runs.
     """
     columns = Columns.named(column_names, label_separator)
     if (predictions is None) == (model_dir is None):
@@ -105,7 +119,9 @@ def evaluate(
             f"{'neither' if model_dir is None else 'both'}."
         )
     if model_dir is not None:
-        metrics = _evaluate_model(model_dir, task, gold, flags, columns)
+        metrics = _evaluate_model(
+            _read_model(model_dir, flags, find_task(task), portable), task, gold, columns
+        )
     else:
         metrics = _score_file(task, str(predictions), gold, null_odds, na_prob_thresh, columns)
     print(json.dumps(metrics, indent=2))
@@ -133,18 +149,40 @@ def _score_file(
         print_notes(problems.lines())
 
 
+def _read_model(
+    model_dir: str, flags: SourceFlags, task: Task | Kind | None, settings: EngineSettings
+) -> "TrainedModel":
+    """A fine-tuned model of any format; TensorFlow is imported for all but portable ones."""
+    if is_portable(model_dir):
+        if flags != NO_FLAGS:
+            raise InputError(
+                f"Flags for what files leave open do not fit a portable model. {model_dir} leaves nothing open."
+            )
+        from albert_tf.portable.task_model import PortableTaskModel
+
+        model = PortableTaskModel(model_dir, settings)
+        if isinstance(task, str) and task != model.kind:
+            raise InputError(f"--task={task} needs a model for it. {model_dir} holds one for {model.kind}.")
+        return model
+    if settings != USUAL_ENGINE:
+        raise InputError(
+            "--engine, --precision and --requests are for what `albert export --format=onnx` wrote. Received "
+            f"{model_dir}, which is something else."
+        )
+    import_tensorflow()
+    from albert_tf.finetuning.finetuned import read_finetuned
+
+    return read_finetuned(model_dir, flags, task)
+
+
 def _evaluate_model(
-    model_dir: str, task_name: str, gold: str, flags: SourceFlags, columns: Columns
+    model: "TrainedModel", task_name: str, gold: str, columns: Columns
 ) -> Mapping[str, float]:
     """The metrics of a fine-tuned model on a dev set."""
-    import_tensorflow()
-    from albert_tf.finetuning.finetuned import predict_task, read_finetuned
-    from data_prep.tasks.task import find_task
+    from albert_tf.prediction.trained_model import predict_task
 
-    task = find_task(task_name)
-    finetuned = read_finetuned(model_dir, flags, task)
     given = columns if columns != Columns() else None
-    found = predict_task(finetuned, task, gold, columns=given)
+    found = predict_task(model, find_task(task_name), gold, columns=given)
     print_notes(found.problems.lines())
     if not found.metrics:
         raise InputError(f"--gold must have labels. Received {gold}, which has none.")
@@ -184,7 +222,6 @@ def ensemble(
       output_dir: where to write the ensemble's predictions.
     """
     from albert_tf.evaluation.ensemble import report_runs
-    from data_prep.tasks.task import find_task
 
     found_task = find_task(task)
 

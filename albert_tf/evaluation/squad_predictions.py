@@ -13,6 +13,7 @@ import numpy as np
 from data_prep.files import Number
 from data_prep.tasks.examples import QuestionExample
 
+IMPOSSIBLE = -1e30  # the logit of a token that cannot be part of an answer; float32 only
 _CANDIDATES = 5  # spans of a window, times n_best: repeated texts are dropped later
 
 

@@ -8,7 +8,6 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.adapters import load_adapters
-from albert_tf.finetuning.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_model import TaskModel
@@ -16,6 +15,7 @@ from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import distinct_layers
+from albert_tf.prediction.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from albert_tf.pretrained.loading import Pretrained, load_pretrained
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.training.positions import ResizePositions

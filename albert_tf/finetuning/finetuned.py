@@ -1,19 +1,20 @@
-"""Fine-tuned models of any format, ready to predict, and their predictions on a task's data."""
+"""Fine-tuned models of any format, ready to predict."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from albert_tf.finetuning.inference import Inference, by_row
-from albert_tf.finetuning.preprocessor import Preprocessor
+from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.run_folder import SeedFolder, load_task_model
-from albert_tf.finetuning.task_data import Split, as_split, numpy_batches
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import TASK_MODELS, task_of
-from albert_tf.finetuning.task_outputs import EVEN_ODDS, Predictions, metrics_with_loss, predictions_of
+from albert_tf.finetuning.task_models import TASK_MODELS
+from albert_tf.prediction.preprocessor import Preprocessor
+from albert_tf.prediction.task_outputs import EVEN_ODDS, Predictions
+from albert_tf.prediction.trained_model import Batch, TrainedModel, predict_task
 from albert_tf.pretrained.heads import choose_task, default_names
 from albert_tf.pretrained.loading import read_source
 from albert_tf.pretrained.own import MODEL_FILE, find_model_file, read_keras
@@ -22,15 +23,12 @@ from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
-from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
-from data_prep.tasks.examples import Problems
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import Kind, Task, find_task
+from data_prep.tasks.task import Kind, Task
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class Finetuned:
+class Finetuned(TrainedModel):
     """A fine-tuned model, ready to predict.
 
     Attributes:
@@ -60,18 +58,31 @@ class Finetuned:
         return self.model.preprocessor
 
     @property
-    def task(self) -> Task:
-        """The task that our run was trained on; of a model from elsewhere, own data of its kind."""
-        name = self.settings.get("task")
-        task = find_task(str(name)) if name else task_of(self.model)
-        self.check_task(task)
-        return task
+    def source(self) -> str:
+        return str(self.stored.path)
 
     @property
-    def columns(self) -> Columns:
-        """The columns that our run was trained on; the default ones for a model from elsewhere."""
-        separator = self.settings.get("label_separator", LABEL_SEPARATOR)
-        return Columns.named(str(self.settings.get("column_names", "")), str(separator))
+    def kind(self) -> str:
+        return self.model.kind
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.model.labels
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        return self.model.thresholds
+
+    @property
+    def answerable(self) -> bool:
+        return getattr(self.model, "answerable", False)
+
+    @cached_property
+    def _inference(self) -> Inference:
+        return Inference(self.model)
+
+    def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
+        return map(self._inference.of_batch, batches)
 
     @property
     def null_threshold(self) -> float:
@@ -81,25 +92,6 @@ class Finetuned:
         if not isinstance(threshold, int | float):
             raise InputError(f"`best_f1_thresh` in results.json must be a number. Received {threshold!r}.")
         return threshold
-
-    def check_task(self, task: Task) -> None:
-        """Raises InputError if the model is for another kind of task, or has other classes."""
-        model, path = self.model, self.stored.path
-        if model.kind != task.kind:
-            raise InputError(
-                f"{task.name} needs a model for {task.kind.replace('_', ' ')}. {path} holds one for "
-                f"{model.kind.replace('_', ' ')}."
-            )
-        if task.answerable and not getattr(model, "answerable", False):
-            raise InputError(
-                f"{task.name} needs the head of SQuAD 2.0, which may find no answer. {path} holds "
-                "that of SQuAD 1.1; --task=squad1.1 evaluates its answers."
-            )
-        if task.labels and task.has_classes and set(model.labels) != set(task.labels):
-            raise InputError(
-                f"The classes of {task.name} are {', '.join(task.labels)}. {path} has "
-                f"{', '.join(model.labels)}; --labels gives them other names, in the order of the outputs."
-            )
 
 
 def read_finetuned(
@@ -192,64 +184,6 @@ def _describe(model: TaskModel) -> str:
     labels = f", labels {', '.join(model.labels)}" if model.labels else ""
     thresholds = f", thresholds {', '.join(map('{:g}'.format, model.thresholds))}" if model.thresholds else ""
     return f"fine-tuned: {type(model).__name__}{labels}{thresholds}"
-
-
-@dataclass(frozen=True)
-class TaskPredictions:
-    """A model's predictions on the splits of a role.
-
-    Attributes:
-      splits: the splits.
-      predictions: those for each split.
-      metrics: the task's metrics over all splits; empty if labels are unknown.
-      problems: rows of the data that cannot be used.
-    """
-
-    splits: Sequence[Split]
-    predictions: Sequence[Predictions]
-    metrics: Mapping[str, float]
-    problems: Problems
-
-
-def predict_task(
-    finetuned: Finetuned,
-    task: Task,
-    data: str,
-    role: str = "dev",
-    *,
-    columns: Columns | None = None,
-    batch_size: int = 64,
-    max_answer_length: int = 30,
-) -> TaskPredictions:
-    """Predicts the examples of a task.
-
-    Args:
-      finetuned: the model.
-      task: the task.
-      data: the task's folder, a file, or tfds:NAME.
-      role: "dev" or "test".
-      columns: of own data; default: those that our run was trained on.
-      batch_size: the most examples in a batch.
-      max_answer_length: of an answer to a question, in tokens.
-
-    Raises:
-      InputError: the model is for another task or has other classes, or the data cannot be read.
-    """
-    if not task.splits[role]:
-        raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
-    finetuned.check_task(task)
-    model, preprocessor, problems = finetuned.model, finetuned.preprocessor, Problems()
-    columns = columns or finetuned.columns
-    inference, rows = Inference(model), list[dict[str, np.ndarray]]()
-    splits, predictions = list[Split](), list[Predictions]()
-    for name in (role,) if Path(data).is_file() else task.splits[role]:
-        examples = read_examples(task, data, name, problems, columns=columns, labels=model.labels)
-        split = as_split(task, name, examples, preprocessor, model.labels)
-        outputs = by_row(map(inference.of_batch, numpy_batches(split, batch_size)), len(split.features))
-        predictions.append(predictions_of(task, split, outputs, model, max_answer_length))
-        splits.append(split)
-        rows += outputs
-    return TaskPredictions(splits, predictions, metrics_with_loss(task, splits, predictions, rows), problems)
 
 
 def predict_member(

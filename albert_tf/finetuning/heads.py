@@ -4,9 +4,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.evaluation.squad_predictions import IMPOSSIBLE
 from albert_tf.model.layers import dense, dropout, gather_positions, layer_norm
-
-IMPOSSIBLE = -1e30  # the logit of a token that cannot be part of an answer; float32 only
 
 
 class LinearHead(keras.layers.Layer):

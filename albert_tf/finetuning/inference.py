@@ -1,6 +1,6 @@
 """A model's outputs for a whole data set, over all devices of its strategy."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
@@ -72,22 +72,6 @@ class Inference:
             weights = tf.broadcast_to(_with_axes_of(losses, weights), tf.shape(losses))
             outputs |= {"loss": _sum_of_rows(losses * weights), "loss_weight": _sum_of_rows(weights)}
         return {**outputs, "index": batch["index"]}
-
-
-def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[str, np.ndarray]]:
-    """The outputs of `Inference`, as one dict for each of `number` examples, in their order."""
-    rows: list[dict[str, np.ndarray]] = [{} for _ in range(number)]
-    for batch in outputs:
-        for place, row in enumerate(batch["index"]):
-            if row >= 0:
-                rows[row] = {name: values[place] for name, values in batch.items() if name != "index"}
-    assert all(rows), "every example is in a batch"
-    return rows
-
-
-def mean_loss(rows: list[dict[str, np.ndarray]]) -> float:
-    """The loss of a data set, independent of its batches."""
-    return float(sum(row["loss"] for row in rows) / sum(row["loss_weight"] for row in rows))
 
 
 def _has_labels(y) -> bool:

@@ -18,20 +18,20 @@ from albert_tf.finetuning.construction import (
     make_preprocessor,
     read_initial_model,
 )
-from albert_tf.finetuning.inference import Inference, by_row
-from albert_tf.finetuning.preprocessor import Preprocessor
+from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.recipes import choose_length, resolve
 from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import (
-    Split,
-    as_split,
     classes_of,
     read_split,
     split_batches,
     with_class_weights,
 )
-from albert_tf.finetuning.task_outputs import (
+from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
+from albert_tf.prediction.preprocessor import Preprocessor
+from albert_tf.prediction.splits import Split, as_split, by_row
+from albert_tf.prediction.task_outputs import (
     EVEN_ODDS,
     Predictions,
     main_metric_of,
@@ -39,7 +39,6 @@ from albert_tf.finetuning.task_outputs import (
     predictions_of,
     with_best_thresholds,
 )
-from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.pretrained.sources import names_in
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.micro_batches import check_batch_divides

@@ -7,9 +7,9 @@ from keras import ops
 
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions, predict_answers
 from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
-from albert_tf.finetuning.preprocessor import QuestionPreprocessor
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.prediction.preprocessor import QuestionPreprocessor
 from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD
 
 

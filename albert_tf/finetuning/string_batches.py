@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.preprocessor import Preprocessor
+from albert_tf.prediction.preprocessor import Preprocessor
 from data_prep.reading.task_batches import BatchOrder, batches_per_epoch, bucketed_batches, by_falling_length
 from data_prep.tasks.features import LABEL_SET, Features
 

@@ -1,64 +1,21 @@
 """The splits of a task, read and turned into batches of arrays."""
 
 import dataclasses
-import itertools
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.prediction.splits import Split
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from data_prep.tasks.examples import ChoiceExample, Example, Problems
-from data_prep.tasks.feature_cache import (
-    cached_features,
-    cached_windows,
-    examples_hash,
-    tokenizer_hash,
-)
-from data_prep.tasks.features import (
-    Features,
-    choice_features,
-    is_per_token,
-    text_features,
-    word_features,
-)
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import TASKS, Task
 from data_prep.tasks.text_rows import as_number, as_ordinals
-from data_prep.tasks.windows import Window, window_features
-
-
-@dataclass(frozen=True)
-class Split:
-    """A split of a task.
-
-    Attributes:
-      name: for example "dev_matched".
-      examples: as read.
-      features: the arrays of each example, in question answering of each window.
-      windows: the windows of question answering; otherwise empty.
-    """
-
-    name: str
-    examples: Sequence[Example]
-    features: Sequence[Features]
-    windows: Sequence[Window] = ()
-
-    def __str__(self) -> str:
-        shapes = [features["input_ids"].shape for features in self.features]
-        windows = f", {len(self.windows):,} windows" if self.windows else ""
-        return (
-            f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
-            f"longest {max(shape[-1] for shape in shapes)}"
-        )
 
 
 def read_split(
@@ -135,37 +92,6 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
     return tuple(order) or labels
 
 
-def as_split(
-    task: Task,
-    name: str,
-    examples: Sequence[Any],
-    preprocessor: Preprocessor,
-    labels: Sequence[str],
-    cache_dir: str | None = None,
-) -> Split:
-    """Turns examples into a split named `name`.
-
-    `cache_dir` keeps windows and passages, which take long to compute.
-    """
-    tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
-    cache = Path(cache_dir) if cache_dir else None
-    if isinstance(preprocessor, QuestionPreprocessor):
-        lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
-        windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
-        return Split(name, examples, window_features(windows), windows)
-    if isinstance(preprocessor, ChoicePreprocessor):
-        longest = preprocessor.max_qa_length
-        key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
-        features = cached_features(
-            cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T, longest)
-        )
-        return Split(name, examples, features)
-    if task.kind == "token_classification":
-        return Split(name, examples, word_features(examples, tokenizer, T, labels))
-    labels = labels if task.has_classes else ()
-    return Split(name, examples, text_features(examples, tokenizer, T, labels))
-
-
 def with_class_weights(split: Split, task: Task, class_weights: str, labels: Sequence[str]) -> Split:
     """A split whose examples, or words, count as much in the loss as their classes.
 
@@ -227,34 +153,3 @@ def split_batches(
     """
     order = BatchOrder(seed, by_length=pad_to is None, **options)
     return bucketed_batches(split.features, batch_size, order, fill_remainder=True, pad_to=pad_to)
-
-
-def numpy_batches(split: Split, batch_size: int) -> Iterator[dict[str, np.ndarray]]:
-    """All examples once, in batches of similar lengths; for few examples faster than `split_batches`."""
-    shapes = [features["input_ids"].shape for features in split.features]
-    order = sorted(range(len(shapes)), key=lambda row: shapes[row])
-    # A batch holds questions with the same number of options.
-    for _, group in itertools.groupby(order, key=lambda row: shapes[row][:-1]):
-        for rows in _cut(list(group), batch_size):
-            yield {**_padded([split.features[row] for row in rows]), "index": np.array(rows, np.int32)}
-
-
-def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
-    return (rows[begin : begin + size] for begin in range(0, len(rows), size))
-
-
-def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
-    """The arrays of a batch, padded to its longest example, and `input_mask`."""
-    T = max(example["input_ids"].shape[-1] for example in features)
-    batch = {}
-    for name in features[0]:
-        values = [example[name] for example in features]
-        if not is_per_token(name, values[0]):
-            batch[name] = np.array(values)
-            continue
-        around = [(0, 0)] * (values[0].ndim - 1)
-        batch[name] = np.stack([np.pad(value, [*around, (0, T - value.shape[-1])]) for value in values])
-    if "input_mask" not in batch:
-        sizes = np.array([len(example["input_ids"]) for example in features])
-        batch["input_mask"] = (np.arange(T) < sizes[:, np.newaxis]).astype(np.int32)
-    return batch

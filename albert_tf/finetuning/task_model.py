@@ -10,7 +10,6 @@ from keras import ops
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.objective import accumulated_step
-from albert_tf.finetuning.preprocessor import Preprocessor, QuestionPreprocessor, TextPreprocessor
 from albert_tf.finetuning.replicas import (
     masks_of_replica,
     number_of_replicas,
@@ -19,12 +18,21 @@ from albert_tf.finetuning.replicas import (
 )
 from albert_tf.finetuning.string_model import StringModel
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.prediction.preprocessor import (
+    PREPROCESSORS,
+    Preprocessor,
+    QuestionPreprocessor,
+    TextPreprocessor,
+)
 from albert_tf.pretrained.heads import Head, name_of_kind, set_head
 from albert_tf.pretrained.loading import as_pretrained
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
+
+for _preprocessor in dict.fromkeys(PREPROCESSORS.values()):
+    keras.saving.register_keras_serializable(package="albert_tf")(_preprocessor)  # .keras files hold them
 
 
 class TaskModel(StringModel):

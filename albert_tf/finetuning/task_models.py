@@ -6,13 +6,12 @@ import keras
 from keras import ops
 
 from albert_tf.finetuning.heads import LinearHead, masked
-from albert_tf.finetuning.preprocessor import ChoicePreprocessor, LabelSetPreprocessor, WordsPreprocessor
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.prediction.preprocessor import ChoicePreprocessor, LabelSetPreprocessor, WordsPreprocessor
 from albert_tf.pretrained.heads import with_classes
 from data_prep.tasks.features import LABEL_SET
-from data_prep.tasks.task import TASKS, Task
 from data_prep.tasks.text_rows import as_ordinals
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
@@ -319,10 +318,3 @@ _ALL = (
     TokenClassifier,
 )
 TASK_MODELS: dict[str, type[TaskModel]] = {model_class.kind: model_class for model_class in _ALL}
-
-
-def task_of(model: TaskModel) -> Task:
-    """The task for own data that fits a model."""
-    if isinstance(model, QuestionAnswering) and model.answerable:
-        return TASKS["squad2.0"]
-    return TASKS[model.kind.replace("_", "-")]

@@ -140,3 +140,10 @@ def find_task(name: str) -> Task:
         advice = f" Did you mean {near[0]}?" if near else ""
         raise InputError(f"A task must be one of {', '.join(TASKS)}. Received {name!r}.{advice}")
     return task
+
+
+def own_data_task(kind: str, answerable: bool = False) -> Task:
+    """The task for own data of a kind; in question answering SQuAD's, 2.0 if there may be no answer."""
+    if answerable:
+        return TASKS["squad2.0"]
+    return TASKS[kind.replace("_", "-")]

@@ -25,7 +25,7 @@ from data_prep.tokenizers.normalization import (
     folding_table,
     normalize,
 )
-from data_prep.tokenizers.offsets import Locator
+from data_prep.tokenizers.offsets import Locator, OffsetTables
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 _CHUNK = 256  # texts whose offsets are computed together: few enough for the processor's cache
@@ -56,6 +56,7 @@ class AlbertTokenizer:
         control symbols, so that text never becomes one of them.
       normalization: how the text is normalized that the vocabulary is for.
       content: the model's bytes if they are in memory; `spm_model_file` then only names them in messages.
+      offset_tables: those of this vocabulary if they were stored, since they take half a second to compute.
 
     Attributes:
       file: the vocabulary file.
@@ -78,6 +79,7 @@ class AlbertTokenizer:
         spm_model_file: str | os.PathLike,
         normalization: Normalization = RELEASED,
         content: bytes | None = None,
+        offset_tables: OffsetTables | None = None,
     ):
         self.file = Path(spm_model_file)
         self.normalization = normalization
@@ -94,6 +96,7 @@ class AlbertTokenizer:
             [self._model.is_control(i) or self._model.is_unknown(i) for i in range(self.vocab_size)]
         )
         self.digit_comma = DigitCommaTable.from_model(self._model)
+        self._stored_tables = offset_tables
 
     @property
     def serialized_model(self) -> bytes:
@@ -108,7 +111,12 @@ class AlbertTokenizer:
     @cached_property
     def locator(self) -> Locator:
         """Computes offsets; created on first use."""
-        return Locator(self._model, self.normalization, self.digit_comma)
+        return Locator(self._model, self.normalization, self.digit_comma, self.offset_tables)
+
+    @property
+    def offset_tables(self) -> OffsetTables:
+        """The tables that offsets need."""
+        return self._stored_tables or OffsetTables.compute(self._model, self.normalization)
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol.

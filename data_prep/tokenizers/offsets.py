@@ -9,15 +9,25 @@ counted over the whole batch, from which follow the begin of its first and the e
                                 offsets          [0,1)   [3,7)    [9,10)  [10,11)
 """
 
+import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
+from data_prep.errors import InputError
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
-from data_prep.tokenizers.normalization import WHITE_SPACE, Normalization, code_points, folding_table
+from data_prep.tokenizers.normalization import (
+    WHITE_SPACE,
+    FoldingTable,
+    Normalization,
+    code_points,
+    folding_table,
+)
 
 _SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
 
@@ -39,6 +49,47 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
     return visible
 
 
+@dataclass(frozen=True)
+class OffsetTables:
+    """What offsets need of every character.
+
+    Attributes:
+      folding: from original to plain text.
+      visible: bool [code points], from `visible_characters`.
+    """
+
+    folding: FoldingTable
+    visible: np.ndarray
+
+    @classmethod
+    def compute(
+        cls, model: sentencepiece.SentencePieceProcessor, normalization: Normalization
+    ) -> "OffsetTables":
+        """The tables of a vocabulary."""
+        return cls(folding_table(normalization), visible_characters(model))
+
+    def write(self, path: Path) -> None:
+        """Writes them as .npz."""
+        folding = self.folding
+        np.savez_compressed(
+            path, rows=folding.rows, splits=folding.splits, values=folding.values, visible=self.visible
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> "OffsetTables":
+        """Reads what `write` wrote.
+
+        Raises:
+          InputError: the file is damaged.
+        """
+        try:
+            with np.load(path) as arrays:
+                folding = FoldingTable(arrays["rows"], arrays["splits"], arrays["values"])
+                return cls(folding, arrays["visible"])
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} must hold the tables of a tokenizer. It does not: {error}.") from None
+
+
 class Locator:
     """Computes the offsets of pieces in the original texts.
 
@@ -46,6 +97,7 @@ class Locator:
       model: the SentencePiece model.
       normalization: from original to plain text.
       rewriting: the digit-comma rule.
+      tables: those of the model and the normalization.
 
     Attributes:
       visible: bool [code points], from `visible_characters`.
@@ -57,11 +109,12 @@ class Locator:
         model: sentencepiece.SentencePieceProcessor,
         normalization: Normalization,
         rewriting: DigitCommaTable,
+        tables: OffsetTables,
     ):
-        self._folding = folding_table(normalization)
+        self._folding = tables.folding
         self._remove_space = normalization.remove_space
         self._rewriting = rewriting
-        self.visible = visible_characters(model)
+        self.visible = tables.visible
         pieces = model.id_to_piece(list(range(model.vocab_size())))
         self.is_blank = np.array([not piece.replace(SPACE, "") for piece in pieces])
 

@@ -9,6 +9,7 @@ from data_prep.errors import InputError
 from data_prep.files import read_bytes, read_json_object, write_json, written_aside
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, load_sentencepiece
 from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.offsets import OffsetTables
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
 Tokenizer = AlbertTokenizer | WordPieceTokenizer
@@ -28,6 +29,7 @@ class Vocabulary:
       content: the file's bytes.
       normalization: how the tokenizer normalizes text.
       file: the file's path, or a description for error messages; does not take part in comparisons.
+      offset_tables: of a SentencePiece vocabulary, if they were stored; otherwise they are computed when needed.
 
     >>> vocabulary = Vocabulary.read("runs/base/spm.model")
     >>> vocabulary.kind, vocabulary.tokenizer().vocab_size
@@ -38,6 +40,7 @@ class Vocabulary:
     content: bytes = field(repr=False)
     normalization: Normalization = RELEASED
     file: str = field(default="The vocabulary", compare=False)
+    offset_tables: OffsetTables | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def read(cls, path: str | os.PathLike, do_lower_case: bool | None = None) -> "Vocabulary":
@@ -76,8 +79,9 @@ class Vocabulary:
         Raises:
           InputError: the content is damaged or lacks a symbol.
         """
-        make = WordPieceTokenizer if self.kind == "wordpiece" else AlbertTokenizer
-        return make(self.file, self.normalization, self.content)
+        if self.kind == "wordpiece":
+            return WordPieceTokenizer(self.file, self.normalization, self.content)
+        return AlbertTokenizer(self.file, self.normalization, self.content, self.offset_tables)
 
     def count_pieces(self) -> int:
         """The number of pieces V.

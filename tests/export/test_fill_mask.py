@@ -4,8 +4,9 @@ import tensorflow as tf
 
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
+from data_prep.tokenizers.masked_texts import glued_ids
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.fill_mask import cut_around, glued_ids
+from export.fill_mask import cut_around
 from export.run import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, write_source

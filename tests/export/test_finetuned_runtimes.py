@@ -10,16 +10,17 @@ import pytest
 from scipy.special import expit, softmax
 
 from albert_tf.finetuning.heads import IMPOSSIBLE
-from albert_tf.finetuning.inference import Inference, by_row
+from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.string_batches import predict_batches
-from albert_tf.finetuning.task_data import as_split, numpy_batches
-from albert_tf.finetuning.task_models import task_of
-from albert_tf.finetuning.task_outputs import main_metric_of, metrics_of, predictions_of
+from albert_tf.portable.inputs import to_hub_names
+from albert_tf.prediction.splits import BatchSize, as_split, by_row, numpy_batches
+from albert_tf.prediction.task_outputs import main_metric_of, metrics_of, predictions_of
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
+from data_prep.tasks.task import own_data_task
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
-from export.portable import MASKED_LOGIT, to_hub_names
+from export.portable import MASKED_LOGIT
 from export.run import export_for_runtime
 from tests.albert_tf.finetuning.files import write_questions
 from tests.albert_tf.finetuning.task_models import CASES
@@ -93,6 +94,7 @@ def expected(name, model, batch):
 def test_equals_the_model(name, runtime, models, exported):
     """On batches of several shapes; what cannot be an answer follows from the ids, without `p_mask`."""
     model, (folder, _) = models[name][0], exported(name, runtime)
+    model.encoder.unpad = runtime == "onnx"
     file, runner = RUNTIMES[runtime]
     run = runner(folder / file)
     batches, _ = predict_batches(model.preprocessor.features(CASES[name].x), 8, equal_lengths=False)
@@ -102,8 +104,9 @@ def test_equals_the_model(name, runtime, models, exported):
         for key, array in wanted.items():
             assert found[key].shape == array.shape
             np.testing.assert_allclose(found[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
+    more = ["portable.json", *["offsets.npz"] * name.startswith("span")] if runtime == "onnx" else []
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        ["README.md", "albert_config.json", "spm.model", file]
+        ["README.md", "albert_config.json", "spm.model", file, *more]
     )
 
 
@@ -114,12 +117,12 @@ def test_metric_before_and_after(name, models, exported):
     assert note in (folder / "README.md").read_text()
     metric, before, after = re.match(r"(\S+) on .*: ([\d.]+) before, ([\d.]+) in the file", note).groups()
     assert before == after
-    task = task_of(model)
+    task = own_data_task(model.kind, getattr(model, "answerable", False))
     examples = read_examples(
         task, dev_file(name, folder.parent), task.splits["dev"][0], Problems(), labels=model.labels
     )
     split = as_split(task, "dev", examples, model.preprocessor, model.labels)
-    rows = by_row(map(Inference(model).of_batch, numpy_batches(split, 8)), len(split.features))
+    rows = by_row(map(Inference(model).of_batch, numpy_batches(split, BatchSize(8))), len(split.features))
     predictions = predictions_of(task, split, rows, model, max_answer_length=30)
     assert metric == main_metric_of(task)
     assert float(before) == pytest.approx(metrics_of(task, [split], [predictions])[metric], abs=1e-4)

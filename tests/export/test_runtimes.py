@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from albert_cli import cli
+from albert_tf import load_portable
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.errors import InputError
-from export.evaluation import masked_lm_accuracy
+from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
 from export.run import export_for_runtime
@@ -23,7 +25,8 @@ from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
 from tests.export.conftest import write_source
 from tests.export.test_finetuned import saved
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
+onnx = pytest.importorskip("onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
 pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
 pytest.importorskip("ai_edge_litert", reason="an extra: pip install 'albert-tf[litert]'")
 
@@ -72,6 +75,7 @@ def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
     assert result.comparison.is_equal
     run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
     model = load_pretrained(tmp_path / "source").model
+    model.encoder.unpad = runtime == "onnx"  # which gives 0 for padding
     for shape in ((1, 2), (3, 16), (2, 7)):
         inputs = batch(model.config, *shape)
         ours, theirs = expected(model, inputs), run(inputs)
@@ -86,6 +90,7 @@ def test_without_positions(runtime, source, tmp_path):
     export_for_runtime(source, tmp_path / "saved", runtime)
     run = RUNNERS[runtime](tmp_path / "saved" / FILES[runtime])
     model = load_pretrained(source).model
+    model.encoder.unpad = runtime == "onnx"
     inputs = batch(model.config, 2, 9)
     ours = expected(model, inputs)
     del inputs["masked_lm_positions"]
@@ -94,6 +99,7 @@ def test_without_positions(runtime, source, tmp_path):
         np.testing.assert_allclose(theirs[name], ours[name], atol=1e-4)
     assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == sorted(
         ["README.md", "albert_config.json", "spm.model", FILES[runtime]]
+        + ["portable.json"] * (runtime == "onnx")
     )
 
 
@@ -181,8 +187,26 @@ def test_flags_that_exclude_each_other(source, tmp_path, capsys, pretraining_fil
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     for more, message in (
         (["--quantize=int8"], "--quantize and --eval_file belong to --format=onnx and --format=litert."),
-        (["--format=onnx", "--kind=embedding"], "--format=onnx supports --kind=encoder, --kind=classifier"),
+        (["--format=onnx", "--kind=preprocessor"], "--format=onnx supports --kind=encoder, --kind=fill-mask"),
+        (
+            ["--format=litert", "--kind=embedding"],
+            "--format=litert supports --kind=encoder, --kind=classifier",
+        ),
+        (["--format=onnx", "--kind=fill-mask", "--top_k=0"], "--top_k must be from 1 to the 100 pieces"),
+        (
+            ["--format=onnx", "--top_k=3"],
+            "--top_k belongs to --kind=fill-mask. Received it with --kind=encoder.",
+        ),
         (["--format=onnx", "--kind=classifier"], "must hold a fine-tuned model"),
+        (
+            ["--format=onnx", "--quantize=int8-static"],
+            "int8-static needs --format=onnx and --eval_file",
+        ),
+        (["--format=onnx", "--max_loss=0.1"], "--max_loss must be from 0 to 1 and needs --eval_file."),
+        (
+            ["--format=onnx", "--kind=embedding", "--eval_file=dev"],
+            "measures an encoder or a fine-tuned",
+        ),
         (["--format=onnx", "--dtype=bfloat16"], "--format=onnx supports neither --dtype"),
         (["--format=onnx", f"--eval_file={pretraining_files.heldout}"], "at most 16 tokens. Received 32."),
         (["--format=litert", f"--eval_file={tmp_path}/nothing"], "nothing"),
@@ -280,3 +304,35 @@ def test_replaces_exports_but_no_other_files(source, tmp_path):
     with pytest.raises(InputError, match="--output must not be the model itself"):
         export_for_runtime(tmp_path / "saved", tmp_path / "saved", "onnx")
     assert (tmp_path / "mine" / "model.onnx").read_bytes() == b"months of training"
+
+
+@pytest.mark.slow
+def test_int8_static_is_calibrated_on_the_eval_file(model_file, tmp_path):
+    """Weights and activations in 8 bits, run by OpenVINO; the metric before and after."""
+    pytest.importorskip("nncf", reason="an extra: pip install 'albert-tf[int8]'")
+    model, file = saved("text", model_file, tmp_path)
+    rows = [f"{text}\t{label}" for text, label in zip(CASES["text"].x, CASES["text"].y, strict=True)]
+    (tmp_path / "dev.tsv").write_text("\n".join(["text_a\tlabel", *rows]), encoding="utf-8")
+    eval_file = EvalFile(str(tmp_path / "dev.tsv"), max_loss=0.2)
+    result = export_for_runtime(file, tmp_path / "saved", "onnx", "int8-static", eval_file, "classifier")
+    assert any("(quantize=int8-static)" in note for note in result.notes)
+    operations = {node.op_type for node in onnx.load(str(tmp_path / "saved" / "model.onnx")).graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear"} <= operations
+    texts = CASES["text"].x
+    found = load_portable(tmp_path / "saved", engine="openvino")(texts)["probabilities"]
+    np.testing.assert_allclose(found, softmax(model.predict(texts, verbose=0), axis=-1), atol=0.1)
+
+
+def test_too_large_a_loss_is_refused():
+    evaluation = Evaluation(lambda run: run({})["metric"], "accuracy", "dev.tsv", "9 examples")
+    for limit, after, is_refused in ((0.01, 0.79, True), (0.01, 0.795, False), (None, 0.1, False)):
+        with (
+            pytest.raises(InputError, match="at most 0.01 of its metric")
+            if is_refused
+            else contextlib.nullcontext()
+        ):
+            note = evaluation.change(0.8, lambda _, after=after: {"metric": after}, "int8", limit)
+            assert f"0.8000 before, {after:.4f} in the file" in note
+    assert EvalFile("dev.tsv").limit("int8-static") == 0.01
+    assert EvalFile("dev.tsv").limit("int8") is None
+    assert EvalFile("dev.tsv", 0.05).limit("int8-static") == 0.05

@@ -11,7 +11,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.evaluation.squad_metrics import gold_answers
-from albert_tf.finetuning.predictor import format_of
+from albert_tf.prediction.predictor import format_of
 from albert_tf.pretrained.archives import unpack
 from albert_tf.pretrained.loading import read_source
 from albert_tf.training.checkpoint_files import damage

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.inference import Inference, by_row, mean_loss
+from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.task_models import TextClassifier
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.prediction.splits import by_row, mean_loss
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 
 

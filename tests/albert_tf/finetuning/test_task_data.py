@@ -8,12 +8,11 @@ import pytest
 
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import (
-    Split,
     classes_of,
-    numpy_batches,
     read_split,
     with_class_weights,
 )
+from albert_tf.prediction.splits import Split
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from data_prep.tasks.examples import Problems, TextExample
@@ -102,14 +101,3 @@ def test_class_weights():
     for task in ("regression", "multi-label-classification"):
         with pytest.raises(InputError, match=f"one class for each text or word. Received --task={task}"):
             weights("balanced", task=find_task(task))
-
-
-def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
-    def ids(*shape: int) -> dict[str, np.ndarray]:
-        return {"input_ids": np.ones(shape, np.int32), "input_mask": np.ones(shape, np.int32)}
-
-    split = Split("lines", (), [ids(3, 5), ids(2, 9), ids(3, 4), ids(3, 7)])
-    batches = list(numpy_batches(split, 2))
-    assert [batch["index"].tolist() for batch in batches] == [[1], [2, 0], [3]]
-    assert [batch["input_ids"].shape for batch in batches] == [(1, 2, 9), (2, 3, 5), (1, 3, 7)]
-    assert batches[1]["input_mask"].sum(axis=-1).tolist() == [[4] * 3, [5] * 3]

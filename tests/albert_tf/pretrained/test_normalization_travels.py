@@ -6,7 +6,7 @@ import json
 import pytest
 
 from albert_tf.conversion.convert import convert
-from albert_tf.finetuning.preprocessor import TextPreprocessor
+from albert_tf.prediction.preprocessor import TextPreprocessor
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.own import read_run_vocabulary, write_keras

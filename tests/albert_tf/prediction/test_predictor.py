@@ -10,7 +10,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.evaluation.run_predictions import read_n_best, read_probabilities
 from albert_tf.finetuning.finetuned import read_finetuned
-from albert_tf.finetuning.predictor import Predictor, predict_stream
+from albert_tf.prediction.predictor import Predictor, predict_stream
 
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
 
@@ -109,7 +109,7 @@ def test_refused_lines(classifier, capfd, monkeypatch, content, message):
     ("flags", "message"),
     [
         (["--model_dir=nothing"], "There is no checkpoint at nothing"),
-        (["--model_dir=.", "--batch_size=0"], "--batch_size and --max_answer_length must be at least 1"),
+        (["--model_dir=.", "--batch_size=0"], "--batch_tokens and --max_answer_length must be at least 1"),
     ],
 )
 def test_refused_flags(capfd, flags, message):

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from data_prep.errors import InputError
@@ -50,8 +49,13 @@ class Preprocessor:
             "kind": self.vocabulary.kind,
             "content": base64.b64encode(self.vocabulary.content).decode("ascii"),
             **dataclasses.asdict(self.vocabulary.normalization),
-            "max_seq_length": self.max_seq_length,
+            **self.lengths,
         }
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The arguments of the constructor after the vocabulary, in tokens."""
+        return {"max_seq_length": self.max_seq_length}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Preprocessor":
@@ -63,12 +67,11 @@ class Preprocessor:
         return cls(vocabulary, **{name: value for name, value in config.items() if name not in used})
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class TextPreprocessor(Preprocessor):
     """Takes texts, or a tuple of first and second texts: [CLS] a [SEP] b [SEP]."""
 
     def features(self, x, y=None, classes=()):
-        columns = [_texts(part) for part in _parts(x, 1, 2)]
+        columns = [as_texts(part) for part in _parts(x, 1, 2)]
         labels = self.labels(y, len(columns[0]), classes)
         rows = zip(*columns, strict=True)
         examples = [
@@ -82,7 +85,6 @@ class TextPreprocessor(Preprocessor):
         return _labels(y, number, classes)
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class LabelSetPreprocessor(TextPreprocessor):
     """Takes texts or pairs; labels are a list of names for each, or an array (N, C) of 0 and 1."""
 
@@ -107,7 +109,6 @@ class LabelSetPreprocessor(TextPreprocessor):
         return tuple(name for name, value in zip(classes, values, strict=True) if value)
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class ChoicePreprocessor(Preprocessor):
     """Takes a tuple of passages, questions and, for each question, a list of options.
 
@@ -123,10 +124,12 @@ class ChoicePreprocessor(Preprocessor):
 
     def features(self, x, y=None, classes=()):
         passages, questions, options = _parts(x, 3)
-        passages, questions = _texts(passages), _texts(questions)
+        passages, questions = as_texts(passages), as_texts(questions)
         labels = _labels(y, len(passages), ())
         examples = [
-            ChoiceExample(str(i), passage, question, tuple(_texts(given)), None if y is None else int(label))
+            ChoiceExample(
+                str(i), passage, question, tuple(as_texts(given)), None if y is None else int(label)
+            )
             for i, (passage, question, given, label) in enumerate(
                 zip(passages, questions, options, labels, strict=True)
             )
@@ -137,11 +140,11 @@ class ChoicePreprocessor(Preprocessor):
             )
         return choice_features(examples, self.tokenizer, self.max_seq_length, self.max_qa_length)
 
-    def get_config(self):
-        return {**super().get_config(), "max_qa_length": self.max_qa_length}
+    @property
+    def lengths(self):
+        return {**super().lengths, "max_qa_length": self.max_qa_length}
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class WordsPreprocessor(Preprocessor):
     """Takes sentences, each a list of words; labels are a list for each sentence."""
 
@@ -149,7 +152,7 @@ class WordsPreprocessor(Preprocessor):
         (sentences,) = _parts(x, 1)
         labels = [None] * len(sentences) if y is None else [_labels(row, len(row), classes) for row in y]
         examples = [
-            WordsExample(str(i), tuple(_texts(words)), None if names is None else tuple(names))
+            WordsExample(str(i), tuple(as_texts(words)), None if names is None else tuple(names))
             for i, (words, names) in enumerate(zip(sentences, labels, strict=True))
         ]
         for example in examples:
@@ -161,7 +164,6 @@ class WordsPreprocessor(Preprocessor):
         return word_features(examples, self.tokenizer, self.max_seq_length, classes)
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class QuestionPreprocessor(Preprocessor):
     """Takes a tuple of questions and contexts; a long context becomes several overlapping windows.
 
@@ -197,14 +199,14 @@ class QuestionPreprocessor(Preprocessor):
 
     def examples(self, x, y=None) -> list[QuestionExample]:
         """The questions, numbered."""
-        questions, contexts = map(_texts, _parts(x, 2))
+        questions, contexts = map(as_texts, _parts(x, 2))
         answers, starts = ([""] * len(questions), [0] * len(questions)) if y is None else _parts(y, 2)
         return [
             QuestionExample(
                 str(i), question, context, (answer,) * bool(answer), (int(start),) * bool(answer), not answer
             )
             for i, (question, context, answer, start) in enumerate(
-                zip(questions, contexts, _texts(answers), starts, strict=True)
+                zip(questions, contexts, as_texts(answers), starts, strict=True)
             )
         ]
 
@@ -220,9 +222,13 @@ class QuestionPreprocessor(Preprocessor):
             examples, self.tokenizer, self.max_seq_length, self.max_query_length, self.doc_stride
         )
 
-    def get_config(self):
-        lengths = {"max_query_length": self.max_query_length, "doc_stride": self.doc_stride}
-        return {**super().get_config(), **lengths}
+    @property
+    def lengths(self):
+        return {
+            **super().lengths,
+            "max_query_length": self.max_query_length,
+            "doc_stride": self.doc_stride,
+        }
 
 
 def _parts(x, *numbers: int) -> tuple:
@@ -241,7 +247,7 @@ def _parts(x, *numbers: int) -> tuple:
     return tuple(parts)
 
 
-def _texts(values) -> list[str]:
+def as_texts(values) -> list[str]:
     """Strings, from strings or TensorFlow's bytes."""
     texts = [
         value.decode("utf-8", "replace") if isinstance(value, bytes) else value
@@ -275,3 +281,14 @@ def _name(label, classes: Sequence[str]) -> str:
             f"{', '.join(classes)}."
         )
     return classes[int(label)]
+
+
+PREPROCESSORS: dict[str, type[Preprocessor]] = {
+    "classification": TextPreprocessor,
+    "ordinal_classification": TextPreprocessor,
+    "multi_label_classification": LabelSetPreprocessor,
+    "regression": TextPreprocessor,
+    "multiple_choice": ChoicePreprocessor,
+    "question_answering": QuestionPreprocessor,
+    "token_classification": WordsPreprocessor,
+}

@@ -7,16 +7,14 @@ from typing import Any, BinaryIO, Literal
 
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
-from albert_tf.finetuning.finetuned import Finetuned
-from albert_tf.finetuning.inference import Inference, by_row
-from albert_tf.finetuning.task_data import as_split, numpy_batches
-from albert_tf.finetuning.task_models import task_of
-from albert_tf.finetuning.task_outputs import Predictions, predictions_of
+from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, as_split, by_row, numpy_batches
+from albert_tf.prediction.task_outputs import Predictions, predictions_of
+from albert_tf.prediction.trained_model import TrainedModel
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import TableRow, parse_json
-from data_prep.tasks.task import Task
+from data_prep.tasks.task import Task, own_data_task
 from data_prep.tokenizers.token_stream import batches_of_lines, decode_lines
 
 KnownFormat = Literal["text", "tsv", "jsonl"]
@@ -38,20 +36,18 @@ class Predictor:
     """A fine-tuned model that answers lines.
 
     Args:
-      finetuned: the model; takes text.
-      batch_size: examples per batch.
+      model: the model; takes text.
+      size: of the batches.
       max_answer_length: the longest answer to a question, in tokens.
 
     Attributes:
       task: the task for own data that fits the model.
     """
 
-    def __init__(self, finetuned: Finetuned, *, batch_size: int = 64, max_answer_length: int = 30):
-        self._model, self._preprocessor = finetuned.model, finetuned.preprocessor
-        self._inference = Inference(self._model)
-        self._batch_size, self._max_answer_length = batch_size, max_answer_length
-        self._null_threshold = finetuned.null_threshold
-        self.task = task_of(self._model)
+    def __init__(self, model: TrainedModel, *, size: BatchSize = USUAL_SIZE, max_answer_length: int = 30):
+        self._model, self._preprocessor = model, model.preprocessor
+        self._size, self._max_answer_length = size, max_answer_length
+        self.task = own_data_task(model.kind, model.answerable)
 
     def __call__(
         self, lines: Sequence[str], first: int, line_format: KnownFormat
@@ -66,12 +62,12 @@ class Predictor:
         Raises:
           InputError: a line is not an example of the model's task.
         """
+        model = self._model
         examples = examples_of_lines(self.task, lines, first, line_format)
-        split = as_split(self.task, "lines", examples, self._preprocessor, self._model.labels)
-        outputs = map(self._inference.of_batch, numpy_batches(split, self._batch_size))
-        rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(self.task, split, rows, self._model, self._max_answer_length)
-        return lines_of_predictions(examples, predictions, self._null_threshold)
+        split = as_split(self.task, "lines", examples, self._preprocessor, model.labels)
+        rows = by_row(model.outputs(numpy_batches(split, self._size)), len(split.features))
+        predictions = predictions_of(self.task, split, rows, model, self._max_answer_length)
+        return lines_of_predictions(examples, predictions, model.null_threshold)
 
 
 def predict_stream(

@@ -3,21 +3,30 @@
 import dataclasses
 import string
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
-from albert_tf.finetuning.inference import mean_loss
-from albert_tf.finetuning.task_data import Split
-from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.prediction.splits import Split, mean_loss
 from data_prep.tasks.examples import QuestionExample, WordsExample
 from data_prep.tasks.task import SPLIT_GROUPS, Task
 
 Predictions = Probabilities | SquadPredictions
 Rows = Sequence[Mapping[str, np.ndarray]]
+
+
+class Labelled(Protocol):
+    """What predictions need of a model: its classes, and for several labels of a text their thresholds."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def thresholds(self) -> tuple[float, ...]: ...
+
+
 EVEN_ODDS = 0.0  # log odds above which there is no answer, unless a dev set gives a threshold
 
 
@@ -27,7 +36,7 @@ def main_metric_of(task: Task) -> str:
 
 
 def predictions_of(
-    task: Task, split: Split, rows: Rows, model: TaskModel, max_answer_length: int, n_best: int = 20
+    task: Task, split: Split, rows: Rows, model: Labelled, max_answer_length: int, n_best: int = 20
 ) -> Predictions:
     """The predictions for each example of a split.
 
@@ -104,12 +113,12 @@ def metrics_with_loss(
     predictions: Sequence[Predictions],
     rows: list[dict[str, np.ndarray]],
 ) -> dict[str, float]:
-    """`metrics_of`, and if labels are known the loss and the number of examples; `rows` are a model's outputs."""
+    """`metrics_of`, and if labels are known the number of examples, and the loss if the outputs `rows` have it."""
     metrics = metrics_of(task, splits, predictions)
-    if metrics and all("loss" in row for row in rows):
-        examples = sum(len(split.examples) for split in splits)
-        metrics = {"loss": mean_loss(rows), **metrics, "examples": examples}
-    return metrics
+    if not metrics:
+        return metrics
+    loss = {"loss": mean_loss(rows)} if all("loss" in row for row in rows) else {}
+    return {**loss, **metrics, "examples": sum(len(split.examples) for split in splits)}
 
 
 def _squad_metrics(

@@ -1,0 +1,197 @@
+"""OpenVINO and ONNX Runtime behind one interface: arrays in, arrays out, several batches at a time."""
+
+import contextlib
+import importlib.util
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+
+from data_prep.errors import InputError, check_at_least, first_line
+
+EngineName = Literal["auto", "openvino", "onnxruntime"]
+EnginePrecision = Literal["float32", "bfloat16"]
+Arrays = dict[str, np.ndarray]
+T = TypeVar("T")
+# The faster one first (docs/performance.md).
+_PACKAGES = ("openvino", "onnxruntime")
+_HINTS = {"float32": "f32", "bfloat16": "bf16"}
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How a portable model runs.
+
+    Attributes:
+      engine: openvino or onnxruntime; auto is OpenVINO if it is installed, which is the faster one.
+      precision: bfloat16 is faster on processors that multiply it, and needs OpenVINO.
+      cache_dir: a folder in which OpenVINO keeps the compiled model, so that the next process starts faster.
+      requests: batches that the engine computes at the same time, each with its share of the cores. One gives the
+        shortest time to an answer; as many as there are cores, the most answers a second.
+    """
+
+    engine: EngineName = "auto"
+    precision: EnginePrecision = "float32"
+    requests: int = 1
+    cache_dir: str | None = None
+
+    def __post_init__(self):
+        check_at_least(1, self, "requests")
+        for name, kind in (("engine", EngineName), ("precision", EnginePrecision)):
+            if getattr(self, name) not in get_args(kind):
+                raise InputError(
+                    f"--{name} must be one of {', '.join(get_args(kind))}. Received {getattr(self, name)!r}."
+                )
+        if self.precision == "bfloat16" and self.engine == "onnxruntime":
+            raise InputError("--precision=bfloat16 needs --engine=openvino. Received --engine=onnxruntime.")
+
+    def package(self) -> str:
+        """The package of the engine.
+
+        Raises:
+          InputError: it is not installed.
+        """
+        wanted = _PACKAGES if self.engine == "auto" else (self.engine,)
+        if self.precision == "bfloat16":
+            wanted = ("openvino",)
+        for name in wanted:
+            if importlib.util.find_spec(name) is not None:
+                return name
+        raise InputError(
+            f"A portable model runs on {' or '.join(wanted)}, which is not installed. Run "
+            f"`pip install {wanted[0]}`."
+        )
+
+
+USUAL_ENGINE = EngineSettings()
+
+
+class Engine(ABC):
+    """A model file, ready to run.
+
+    Attributes:
+      name: the engine's package.
+      inputs: the names of the model's inputs.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """The model's outputs for a batch."""
+        (outputs,) = self.outputs([arrays])
+        return outputs
+
+    @abstractmethod
+    def outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
+        """The model's outputs for each batch, in order; takes the next batches while it computes earlier ones."""
+
+
+def open_engine(file: Path, settings: EngineSettings) -> Engine:
+    """Loads an ONNX file.
+
+    Raises:
+      InputError: the engine is not installed, or cannot load the file.
+    """
+    package = settings.package()
+    try:
+        return _ENGINES[package](file, settings)
+    except Exception as error:  # the engines' errors have no common class
+        raise InputError(f"{package} cannot load {file}: {first_line(error)}.") from None
+
+
+class _OpenVino(Engine):
+    def __init__(self, file: Path, settings: EngineSettings):
+        import openvino
+
+        cache = {"CACHE_DIR": settings.cache_dir} if settings.cache_dir else {}
+        model = openvino.Core().compile_model(
+            str(file),
+            "CPU",
+            {
+                **cache,
+                "INFERENCE_PRECISION_HINT": _HINTS[settings.precision],
+                "PERFORMANCE_HINT": "LATENCY" if settings.requests == 1 else "THROUGHPUT",
+                "NUM_STREAMS": str(settings.requests),
+            },
+        )
+        self.name = "openvino"
+        self.inputs = tuple(port.get_any_name() for port in model.inputs)
+        self._names = [port.get_any_name() for port in model.outputs]
+        self._free = [model.create_infer_request() for _ in range(settings.requests)]
+
+    def outputs(self, batches):
+        free = deque(self._free)
+
+        def start(arrays: Arrays):
+            request = free.popleft()
+            request.start_async({name: arrays[name] for name in self.inputs})
+            return request
+
+        def finish(request) -> Arrays:
+            request.wait()
+            # Copies: the next batch overwrites the request's memory.
+            found = {name: request.get_output_tensor(i).data.copy() for i, name in enumerate(self._names)}
+            free.append(request)
+            return found
+
+        return _in_flight(batches, len(free), start, finish)
+
+
+class _OnnxRuntime(Engine):
+    def __init__(self, file: Path, settings: EngineSettings):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = max(1, len(os.sched_getaffinity(0)) // settings.requests)
+        self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        self.name = "onnxruntime"
+        self.inputs = tuple(value.name for value in self._session.get_inputs())
+        self._names = [value.name for value in self._session.get_outputs()]
+        self._requests = settings.requests
+
+    def outputs(self, batches):
+        if self._requests == 1:
+            yield from map(self._run, batches)
+            return
+        with ThreadPoolExecutor(self._requests) as pool:
+            yield from _in_flight(
+                batches,
+                self._requests,
+                lambda arrays: pool.submit(self._run, arrays),
+                lambda run: run.result(),
+            )
+
+    def _run(self, arrays: Arrays) -> Arrays:
+        found = self._session.run(self._names, {name: arrays[name] for name in self.inputs})
+        return dict(zip(self._names, found, strict=True))
+
+
+_ENGINES: dict[str, Callable[[Path, EngineSettings], Engine]] = {
+    "openvino": _OpenVino,
+    "onnxruntime": _OnnxRuntime,
+}
+
+
+def _in_flight(
+    items: Iterable[Arrays], most: int, start: Callable[[Arrays], Any], finish: Callable[[Any], T]
+) -> Iterator[T]:
+    """Starts up to `most` items and finishes them in order."""
+    started: deque[Any] = deque()
+    try:
+        for item in items:
+            if len(started) == most:
+                yield finish(started.popleft())
+            started.append(start(item))
+        while started:
+            yield finish(started.popleft())
+    finally:
+        while started:  # the caller has stopped, or an item is wrong: no request may stay busy
+            with contextlib.suppress(Exception):
+                finish(started.popleft())

@@ -1,0 +1,142 @@
+"""The folder of a portable model: model.onnx, vocabulary, tables of the tokenizer, and portable.json with hashes.
+
+`albert export --format=onnx` writes it, `albert_tf.load_portable` reads it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from albert_tf.config import AlbertConfig
+from data_prep.errors import InputError
+from data_prep.files import Number, as_record, check_file, read_json_object, write_json
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.offsets import OffsetTables
+from data_prep.tokenizers.vocabulary import Vocabulary
+
+MANIFEST_FILE = "portable.json"
+MODEL_FILE = "model.onnx"
+CONFIG_FILE = "albert_config.json"
+_TABLES_FILE = "offsets.npz"
+_VOCABULARIES = ("spm.model", "vocab.txt")
+
+
+@dataclass(frozen=True)
+class PortableFacts:
+    """What a portable model's files do not say themselves.
+
+    Attributes:
+      kind: the kind of export.
+      task_kind: of a fine-tuned model, the kind of task; "" for others.
+      labels: the classes in the model's order.
+      thresholds: for several labels of a text, the probability from which on it has each of them.
+      answerable: in question answering, whether it may find no answer.
+      null_threshold: for SQuAD 2.0, the null odds above which there is no answer.
+      lengths: of the preprocessor, in tokens, such as max_seq_length.
+      options: of the kind.
+      settings: those of our run that name its task and columns.
+    """
+
+    kind: str
+    task_kind: str = ""
+    labels: tuple[str, ...] = ()
+    thresholds: tuple[Number, ...] = ()
+    answerable: bool = False
+    null_threshold: Number = 0.0
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, int | str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """portable.json: the facts, and the SHA-256 of each file."""
+
+    facts: PortableFacts
+    files: Mapping[str, str]
+
+
+class PortableFolder:
+    """A folder whose files are those that were exported.
+
+    Args:
+      path: the folder.
+
+    Attributes:
+      path: the folder.
+      facts: what portable.json says of the model.
+      config: the encoder's configuration.
+
+    Raises:
+      InputError: there is no such folder, or a file in it is missing or has changed.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        if not is_portable(self.path):
+            raise InputError(
+                f"A portable model is a folder with {MANIFEST_FILE}, as `albert export --format=onnx` writes it. "
+                f"Received {path}."
+            )
+        manifest = as_record(
+            _Manifest, read_json_object(self.path / MANIFEST_FILE), self.path / MANIFEST_FILE
+        )
+        if MODEL_FILE not in manifest.files or CONFIG_FILE not in manifest.files:
+            raise InputError(
+                f"{self.path / MANIFEST_FILE} must list {MODEL_FILE} and {CONFIG_FILE}. It does not."
+            )
+        for name, expected in manifest.files.items():
+            _check_hash(self.path, name, expected)
+        self.facts, self._files = manifest.facts, manifest.files
+        self.config = AlbertConfig.from_json_file(self.path / CONFIG_FILE)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary, with the tables of its offsets if they were written.
+
+        Raises:
+          InputError: there is none.
+        """
+        for name in _VOCABULARIES:
+            if name in self._files:
+                found = Vocabulary.read(self.path / name)
+                if _TABLES_FILE not in self._files:
+                    return found
+                return replace(found, offset_tables=OffsetTables.read(self.path / _TABLES_FILE))
+        raise InputError(f"Taking text needs a vocabulary, which {self.path} does not hold.")
+
+
+def is_portable(path: str | Path) -> bool:
+    """Whether a path is the folder of a portable model."""
+    return (Path(path) / MANIFEST_FILE).is_file()
+
+
+def write_manifest(folder: Path, facts: PortableFacts) -> None:
+    """Writes portable.json, after all other files but README.md."""
+    files = {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.suffix != ".md"}
+    write_json(folder / MANIFEST_FILE, asdict(_Manifest(facts, files)))
+
+
+def write_tables(folder: Path, vocabulary: Vocabulary) -> None:
+    """Writes the tables of a vocabulary's offsets, which take half a second to compute; WordPiece has none."""
+    tokenizer = vocabulary.tokenizer()
+    if isinstance(tokenizer, AlbertTokenizer):
+        tokenizer.offset_tables.write(folder / _TABLES_FILE)
+
+
+def _check_hash(folder: Path, name: str, expected: str) -> None:
+    if "/" in name or "\\" in name or name in ("", ".", ".."):
+        raise InputError(f"{folder / MANIFEST_FILE} must name files of its folder. Received {name!r}.")
+    check_file(folder / name)
+    if _sha256(folder / name) != expected:
+        raise InputError(
+            f"{folder / name} must be the file that was exported. Its SHA-256 is not the one in {MANIFEST_FILE}; "
+            "export the model again."
+        )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

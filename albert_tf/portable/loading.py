@@ -1,0 +1,54 @@
+"""`load_portable`: the folder that `albert export --format=onnx` wrote, ready to answer, without TensorFlow."""
+
+from pathlib import Path
+from typing import Any
+
+from albert_tf.portable.engines import EngineName, EnginePrecision, EngineSettings, open_engine
+from albert_tf.portable.folder import MANIFEST_FILE, MODEL_FILE, PortableFolder
+from albert_tf.portable.models import MODELS, PortableModel
+from albert_tf.prediction.splits import USUAL_SIZE, BatchSize
+from data_prep.errors import InputError
+
+
+def load_portable(
+    path: str | Path,
+    *,
+    engine: EngineName = "auto",
+    precision: EnginePrecision = "float32",
+    requests: int = 1,
+    cache_dir: str | None = None,
+    size: BatchSize = USUAL_SIZE,
+) -> Any:
+    """Loads a portable model: an object that is called as the SavedModel of its kind, with lists and NumPy arrays.
+
+    Args:
+      path: the folder.
+      engine: openvino or onnxruntime; auto is OpenVINO if it is installed.
+      precision: float32, or bfloat16, which needs OpenVINO.
+      requests: batches that the engine computes at the same time.
+      cache_dir: where OpenVINO keeps the compiled model, so that the next process starts faster.
+      size: of the engine's batches.
+
+    Returns:
+      A `PortableModel` of the kind in the folder.
+
+    Raises:
+      InputError: a file is missing or has changed, or no engine is installed.
+
+    >>> exported = export_for_runtime("runs/base", "portable", "onnx", kind="fill-mask")  # doctest: +SKIP
+    >>> load_portable("portable")(["The captain [MASK]."])["pieces"].shape  # doctest: +SKIP
+    (1, 1, 5)
+    """
+    return load_folder(PortableFolder(path), EngineSettings(engine, precision, requests, cache_dir), size)
+
+
+def load_folder(
+    folder: PortableFolder, settings: EngineSettings, size: BatchSize = USUAL_SIZE
+) -> PortableModel:
+    """Loads the model of a folder that has been read."""
+    if folder.facts.kind not in MODELS:
+        raise InputError(
+            f"The kind in {folder.path / MANIFEST_FILE} must be one of {', '.join(MODELS)}. Received "
+            f"{folder.facts.kind!r}."
+        )
+    return MODELS[folder.facts.kind](folder, open_engine(folder.path / MODEL_FILE, settings), size)

@@ -1,0 +1,160 @@
+"""The examples of a split as arrays, batches of them, and the outputs of batches as rows, in NumPy."""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert_tf.prediction.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
+from data_prep.errors import check_at_least
+from data_prep.tasks.examples import Example
+from data_prep.tasks.feature_cache import (
+    cached_features,
+    cached_windows,
+    examples_hash,
+    tokenizer_hash,
+)
+from data_prep.tasks.features import (
+    Features,
+    choice_features,
+    is_per_token,
+    text_features,
+    word_features,
+)
+from data_prep.tasks.task import Task
+from data_prep.tasks.windows import Window, window_features
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split of a task.
+
+    Attributes:
+      name: for example "dev_matched".
+      examples: as read.
+      features: the arrays of each example, in question answering of each window.
+      windows: the windows of question answering; otherwise empty.
+    """
+
+    name: str
+    examples: Sequence[Example]
+    features: Sequence[Features]
+    windows: Sequence[Window] = ()
+
+    def __str__(self) -> str:
+        shapes = [features["input_ids"].shape for features in self.features]
+        windows = f", {len(self.windows):,} windows" if self.windows else ""
+        return (
+            f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
+            f"longest {max(shape[-1] for shape in shapes)}"
+        )
+
+
+def as_split(
+    task: Task,
+    name: str,
+    examples: Sequence[Any],
+    preprocessor: Preprocessor,
+    labels: Sequence[str],
+    cache_dir: str | None = None,
+) -> Split:
+    """Turns examples into a split named `name`.
+
+    `cache_dir` keeps windows and passages, which take long to compute.
+    """
+    tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
+    cache = Path(cache_dir) if cache_dir else None
+    if isinstance(preprocessor, QuestionPreprocessor):
+        lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
+        windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
+        return Split(name, examples, window_features(windows), windows)
+    if isinstance(preprocessor, ChoicePreprocessor):
+        longest = preprocessor.max_qa_length
+        key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
+        features = cached_features(
+            cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T, longest)
+        )
+        return Split(name, examples, features)
+    if task.kind == "token_classification":
+        return Split(name, examples, word_features(examples, tokenizer, T, labels))
+    labels = labels if task.has_classes else ()
+    return Split(name, examples, text_features(examples, tokenizer, T, labels))
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """The most that a batch may hold.
+
+    Attributes:
+      rows: examples, whose sequences count as one in multiple choice.
+      tokens: token positions, including padding; a single example may have more.
+    """
+
+    rows: int = 64
+    tokens: int | None = None
+
+    def __post_init__(self):
+        check_at_least(1, self, "rows", "tokens")
+
+    def cut(self, lengths: Sequence[int]) -> Iterator[slice]:
+        """The batches of examples with rising lengths, in token positions."""
+        begin = 0
+        for end, length in enumerate(lengths):
+            count = end - begin
+            if count and (count == self.rows or (self.tokens and (count + 1) * length > self.tokens)):
+                yield slice(begin, end)
+                begin = end
+        if lengths:
+            yield slice(begin, len(lengths))
+
+
+USUAL_SIZE = BatchSize()
+
+
+def numpy_batches(split: Split, size: BatchSize = USUAL_SIZE) -> Iterator[dict[str, np.ndarray]]:
+    """All examples once, in batches of similar lengths; for few examples faster than `split_batches`."""
+    shapes = [features["input_ids"].shape for features in split.features]
+    order = sorted(range(len(shapes)), key=lambda row: shapes[row])
+    # A batch holds questions with the same number of options.
+    for _, group in itertools.groupby(order, key=lambda row: shapes[row][:-1]):
+        rows = list(group)
+        for part in size.cut([math.prod(shapes[row]) for row in rows]):
+            batch = _padded([split.features[row] for row in rows[part]])
+            yield {**batch, "index": np.array(rows[part], np.int32)}
+
+
+def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
+    """The arrays of a batch, padded to its longest example, and `input_mask`."""
+    T = max(example["input_ids"].shape[-1] for example in features)
+    batch = {}
+    for name in features[0]:
+        values = [example[name] for example in features]
+        if not is_per_token(name, values[0]):
+            batch[name] = np.array(values)
+            continue
+        around = [(0, 0)] * (values[0].ndim - 1)
+        batch[name] = np.stack([np.pad(value, [*around, (0, T - value.shape[-1])]) for value in values])
+    if "input_mask" not in batch:
+        sizes = np.array([len(example["input_ids"]) for example in features])
+        batch["input_mask"] = (np.arange(T) < sizes[:, np.newaxis]).astype(np.int32)
+    return batch
+
+
+def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[str, np.ndarray]]:
+    """A model's outputs for batches, as one dict for each of `number` examples, in their order."""
+    rows: list[dict[str, np.ndarray]] = [{} for _ in range(number)]
+    for batch in outputs:
+        for place, row in enumerate(batch["index"]):
+            if row >= 0:
+                rows[row] = {name: values[place] for name, values in batch.items() if name != "index"}
+    assert all(rows), "every example is in a batch"
+    return rows
+
+
+def mean_loss(rows: list[dict[str, np.ndarray]]) -> float:
+    """The loss of a data set, independent of its batches."""
+    return float(sum(row["loss"] for row in rows) / sum(row["loss_weight"] for row in rows))

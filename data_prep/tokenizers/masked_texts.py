@@ -1,0 +1,80 @@
+"""Texts in which [MASK] stands for the symbol, as ids; `export.fill_mask` does the same in the graph."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.normalization import normalize
+from data_prep.tokenizers.vocabulary import Tokenizer
+
+MASK = "[MASK]"
+GONE = -1  # in place of an id
+
+
+class MaskedTexts:
+    """The tokenizer for texts in which [MASK] is the symbol.
+
+    What follows a mask without a space ("[MASK]," or "[MASK]s") becomes a piece that does not start a word, if
+    the vocabulary has it, as in training, where masks replace pieces. With WordPiece it becomes a word of its
+    own, as in BERT's tokenizers, since Chinese text has no spaces to distinguish the two.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._glued = glued_ids(tokenizer.pieces)
+
+    def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
+        """The ids of each text, int32 [number of pieces], in which [MASK] has the symbol's id."""
+        parts = [f" {text}".split(MASK) for text in texts]
+        encoded = self._tokenizer.encode_batch([part for each in parts for part in each])
+        ends = np.cumsum([0, *map(len, parts)]).tolist()
+        return [
+            self._joined(of_text, encoded[begin:end])
+            for of_text, (begin, end) in zip(parts, pairwise(ends), strict=True)
+        ]
+
+    def _joined(self, parts: list[str], encoded: list[np.ndarray]) -> np.ndarray:
+        """The ids of a text's parts with the mask's between them."""
+        mask = np.array([self._tokenizer.mask_id], np.int32)
+        ids = [encoded[0]]
+        for part, pieces in zip(parts[1:], encoded[1:], strict=True):
+            ids += [mask, self._glue(pieces) if self._follows_at_once(part) else pieces]
+        return np.concatenate(ids).astype(np.int32)
+
+    def _follows_at_once(self, part: str) -> bool:
+        """Whether there is no white space, by the tokenizer's rules, before the first word."""
+        tokenizer = self._tokenizer
+        if not isinstance(tokenizer, AlbertTokenizer):
+            return False
+        return not normalize(f"x{part}", tokenizer.normalization).startswith("x ")
+
+    def _glue(self, pieces: np.ndarray) -> np.ndarray:
+        """Removes the space from the first piece."""
+        if not len(pieces):
+            return pieces
+        first = self._glued[pieces[:1]]
+        return np.concatenate([first[first != GONE], pieces[1:]])
+
+
+def glued_ids(pieces: tuple[str, ...]) -> np.ndarray:
+    """For each piece the id of the same piece without its space, int32 [V]; -1 for the space alone.
+
+    >>> glued_ids(("▁", "s", "▁s", "▁sat"))
+    array([-1,  1,  1,  3], dtype=int32)
+    """
+    ids = {piece: i for i, piece in enumerate(pieces)} | {"": GONE}
+    return np.array([ids.get(piece.removeprefix(SPACE), i) for i, piece in enumerate(pieces)], np.int32)
+
+
+def cut_around_masks(ids: np.ndarray, mask_id: int, room: int) -> np.ndarray:
+    """Cuts ids to at most `room`, with the masks in the middle; the first one is always kept.
+
+    Ids without a mask keep their beginning.
+    """
+    masks = np.flatnonzero(ids == mask_id)
+    first, last = (masks[0], masks[-1]) if len(masks) else (0, 0)
+    begin = max((first + last) // 2 - room // 2, last - room + 1)
+    begin = min(max(min(begin, first), 0), max(len(ids) - room, 0))
+    return ids[begin : begin + room]

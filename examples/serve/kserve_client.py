@@ -1,0 +1,79 @@
+"""Answers texts with a portable model whose model.onnx a server runs: OpenVINO Model Server, Triton, KServe.
+
+python -m examples.serve.kserve_client portable "A quiet neighbour."
+
+Here are only vocabulary and tables; the server gets ids.
+"""
+
+import argparse
+import json
+import urllib.request
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from albert_tf.portable.engines import Arrays, Engine
+from albert_tf.portable.folder import PortableFolder
+from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS
+from albert_tf.portable.models import MODELS
+
+URL = "http://localhost:8000/v2/models/albert"
+_TYPES = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
+
+
+class KServeEngine(Engine):
+    """A server with the REST form of KServe's protocol, version 2.
+
+    Args:
+      url: of the model, as `URL`.
+      inputs: the names of the model's inputs.
+      timeout: seconds.
+    """
+
+    def __init__(self, url: str = URL, inputs: tuple[str, ...] = TEXT_INPUTS, timeout: float = 60.0):
+        self.name, self.inputs = "kserve", inputs
+        self._url, self._timeout = url, timeout
+
+    def outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
+        for batch in batches:
+            yield self._infer(batch)
+
+    def _infer(self, batch: Arrays) -> Arrays:
+        inputs = [
+            {
+                "name": name,
+                "shape": batch[name].shape,
+                "datatype": "INT32",
+                "data": batch[name].ravel().tolist(),
+            }
+            for name in self.inputs
+        ]
+        body = json.dumps({"inputs": inputs}).encode()
+        request = urllib.request.Request(f"{self._url}/infer", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=self._timeout) as response:
+            outputs = json.load(response)["outputs"]
+        return {
+            each["name"]: np.array(each["data"], _TYPES[each["datatype"]]).reshape(each["shape"])
+            for each in outputs
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", help="what `albert export --format=onnx` wrote")
+    parser.add_argument("texts", nargs="+")
+    parser.add_argument("--url", default=URL)
+    flags = parser.parse_args()
+    folder = PortableFolder(flags.folder)
+    inputs = (*TEXT_INPUTS, POSITIONS) if folder.facts.kind == "fill-mask" else TEXT_INPUTS
+    model = MODELS[folder.facts.kind](folder, KServeEngine(flags.url, inputs))
+    for text, answer in zip(flags.texts, model.stream(flags.texts), strict=True):
+        print(text)
+        for name, value in answer.items():
+            print("   ", name, np.asarray(value).tolist())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Portable models answer as the SavedModels of their kinds, on both engines."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import load_portable
+from albert_tf.prediction.splits import BatchSize
+from data_prep.errors import InputError
+from export.run import export_for_runtime, export_model
+from tests.data_prep.nasty import LINES
+from tests.export.conftest import CONFIG, model_file, source, story, tokenizer
+from tests.export.test_finetuned import saved
+
+__all__ = ["model_file", "source", "story", "tokenizer"]
+
+pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+
+ENGINES = [name for name in ("onnxruntime", "openvino") if importlib.util.find_spec(name)]
+LONG = " ".join(LINES[:40])
+TEXTS = [*LINES, LONG, "", " ", "İstanbul ﷺ ½ ΟΔΟΣ", "a\u3000b\x1cc"]
+MASKED = [
+    "The captain [MASK] past the lighthouse.",
+    "[MASK][MASK]s, [MASK] .",
+    "no mask",
+    "",
+    "[MASK]",
+    f"[MASK] {LONG} [MASK]",
+    f"{LONG} [MASK], {LONG}",
+    "a [MASK]\tb[MASK]c",
+]
+QUESTIONS = [f"Who {text[:20]}?" for text in TEXTS]
+PAIRS = (TEXTS, TEXTS[::-1])
+FINETUNED = {
+    "text": ("classifier", (TEXTS,)),
+    "topics": ("classifier", (TEXTS,)),
+    "pair": ("classifier", PAIRS),
+    "choice": ("multiple-choice", (TEXTS, QUESTIONS, [["the captain", "_", "a café"]] * len(TEXTS))),
+    "words": ("token-classification", (TEXTS,)),
+    "span": ("question-answering", PAIRS),
+    "span or none": ("question-answering", PAIRS),
+}
+PRETRAINED = {"fill-mask": (MASKED,), "embedding": (TEXTS,)}
+
+
+@pytest.fixture(scope="module")
+def exported(model_file, source, tmp_path_factory):
+    """A function that exports a model at most once; returns its SavedModel and the folder of the portable one."""
+    folder, made = tmp_path_factory.mktemp("exported"), {}
+
+    def get(name):
+        if name not in made:
+            kind = name if name in (*PRETRAINED, "encoder") else FINETUNED[name][0]
+            file = source if kind == name else saved(name, model_file, folder)[1]
+            export_model(file, folder / f"{name} savedmodel", kind)
+            export_for_runtime(file, folder / f"{name} onnx", "onnx", kind=kind)
+            made[name] = tf.saved_model.load(folder / f"{name} savedmodel"), folder / f"{name} onnx"
+        return made[name]
+
+    return get
+
+
+def as_text(array):
+    """TensorFlow's bytes as strings."""
+    if array.dtype != object:
+        return array
+    return np.array([value.decode() for value in array.reshape(-1)], object).reshape(array.shape)
+
+
+def assert_equal(theirs: dict, ours: dict):
+    assert set(ours) == set(theirs)
+    for name, value in theirs.items():
+        array = as_text(value.numpy())
+        assert ours[name].shape == array.shape, name
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(ours[name], array, atol=1e-4, err_msg=name)
+        else:
+            np.testing.assert_array_equal(ours[name], array, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", [*FINETUNED, *PRETRAINED])
+def test_answers_equal_the_savedmodel(name, engine, exported):
+    """Texts of all scripts, empty ones and those that are longer than the model's sequences."""
+    loaded, folder = exported(name)
+    model = load_portable(folder, engine=engine, size=BatchSize(16))
+    columns = PRETRAINED[name] if name in PRETRAINED else FINETUNED[name][1]
+    method = "pair" if name == "pair" else "__call__"
+    theirs = getattr(loaded, method)(*map(tf.constant, columns))
+    assert_equal(theirs, getattr(model, method)(*columns))
+    empty = [column[:0] for column in columns]
+    if name != "choice":  # options of no questions have no second axis
+        assert_equal(
+            getattr(loaded, method)(*[tf.zeros([0], tf.string)] * len(columns)),
+            getattr(model, method)(*empty),
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_encoder_equals_the_savedmodel(engine, exported):
+    """With and without masked positions; rows of padding give 0."""
+    loaded, folder = exported("encoder")
+    encoder = load_portable(folder, engine=engine)
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, CONFIG.vocab_size, (3, 9), np.int32)
+    mask = (np.arange(9) < np.array([[9], [4], [1]])).astype("int32")
+    inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": ids % 2}
+    names = ("sequence_output", "pooled_output", "sop_logits")
+    theirs = {name: value for name, value in loaded.sop(inputs).items() if name in names}
+    assert_equal(theirs, encoder(inputs))
+    inputs["masked_lm_positions"] = rng.integers(0, 9, (3, 2), np.int32)
+    logits = encoder(inputs)["mlm_logits"]
+    np.testing.assert_allclose(logits, loaded.mlm(inputs)["mlm_logits"], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_stream_answers_in_order(exported):
+    """With several batches in flight, and after an item that is no text."""
+    for engine in ENGINES:
+        model = load_portable(exported("text")[1], engine=engine, requests=2, size=BatchSize(64, 40))
+        together = model(TEXTS)
+        answers = list(model.stream(iter(TEXTS)))
+        assert [answer["label"] for answer in answers] == together["label"].tolist()
+        with pytest.raises(InputError, match="A text must be a string. Received 3."):
+            list(model.stream(["a", 3]))
+        assert model(["a"])["label"].shape == (1,)  # no request is left busy
+        np.testing.assert_allclose(
+            model(["again"])["probabilities"], model(["again"])["probabilities"], atol=1e-6
+        )
+
+
+@pytest.mark.slow
+def test_wrong_inputs_are_refused(exported):
+    encoder, classify = load_portable(exported("encoder")[1]), load_portable(exported("text")[1])
+    answer = load_portable(exported("span")[1])
+    ids = np.ones((2, 5), np.int32)
+    usual = {"input_word_ids": ids, "input_mask": ids, "input_type_ids": ids * 0}
+    for inputs, message in (
+        ({**usual, "input_word_ids": ids * 104}, "Token ids must be from 0 to 103. Received 104 to 104."),
+        ({**usual, "input_word_ids": -ids}, "Token ids must be from 0 to 103. Received -1 to -1."),
+        ({**usual, "input_mask": ids * 2}, "The mask must be from 0 to 1."),
+        ({**usual, "input_type_ids": ids[:1]}, "must have the same shape. Received (2, 5), (2, 5), (1, 5)."),
+        ({**usual, "input_word_ids": ids * 1.5}, "must be integers (rows, tokens). Received float64"),
+        ({**usual, "input_mask": [[1], [1, 1]]}, "Received rows of different lengths."),
+        ({name: np.ones((1, 17), np.int32) for name in usual}, "from 1 to 16 tokens. Received 17."),
+        ({**usual, "masked_lm_positions": ids * 5}, "Masked positions must be from 0 to 4."),
+        ({**usual, "ids": ids}, "An encoder takes input_word_ids, input_mask, input_type_ids"),
+        ({"input_word_ids": ids}, "Received input_word_ids."),
+    ):
+        with pytest.raises(InputError) as error:
+            encoder(inputs)
+        assert message in str(error.value)
+    for call, message in (
+        (lambda: classify("one text"), "`text` must be a list of texts. Received 'one text'."),
+        (lambda: classify([1]), "A text must be a string. Received 1."),
+        (lambda: classify(["a"], ["b"]), "This model takes text. Received 2 columns."),
+        (lambda: answer(["a"]), "This model takes question and context. Received 1 columns."),
+        (lambda: answer(["a"], ["b", "c"]), "must have the same number of rows. Received 1, 2."),
+    ):
+        with pytest.raises(InputError) as error:
+            call()
+        assert message in str(error.value)

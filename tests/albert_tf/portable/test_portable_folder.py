@@ -1,0 +1,197 @@
+"""The folder of a portable model: its commands, what its import brings in, and damaged ones."""
+
+import http.server
+import importlib.util
+import io
+import json
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from albert_cli import cli
+from albert_tf import load_portable
+from albert_tf.portable.engines import Engine, EngineSettings, open_engine
+from albert_tf.portable.folder import MODEL_FILE, PortableFolder
+from albert_tf.portable.models import MODELS
+from data_prep.errors import InputError
+from examples.serve.kserve_client import KServeEngine
+from export.run import export_for_runtime
+from tests.albert_tf.finetuning.task_models import CASES
+from tests.data_prep.conftest import model_file, story, tokenizer
+from tests.export.test_finetuned import saved
+
+__all__ = ["model_file", "story", "tokenizer"]
+
+pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+
+_ALONE = """
+import sys
+sys.argv = ["albert"]
+{code}
+heavy = {{"tensorflow", "keras", "torch", "jax", "transformers"}}
+found = heavy & {{name.split(".")[0] for name in sys.modules}}
+assert not found, found
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(model_file, tmp_path_factory):
+    """The .keras file of a classifier, and its portable folder."""
+    folder = tmp_path_factory.mktemp("portable")
+    _, file = saved("text", model_file, folder)
+    export_for_runtime(file, folder / "onnx", "onnx", kind="classifier")
+    return file, folder / "onnx"
+
+
+def run_alone(code: str) -> str:
+    """Runs Python in a process, which must not import TensorFlow, Keras or PyTorch; returns what it printed."""
+    process = [sys.executable, "-c", _ALONE.format(code=code)]
+    return subprocess.run(process, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def test_needs_no_tensorflow(folders):
+    """Nor scipy and scikit-learn, which metrics need."""
+    code = f"""
+from albert_tf import load_portable
+from albert_tf.portable.engines import Engine, EngineSettings, open_engine
+from albert_tf.portable.folder import MODEL_FILE, PortableFolder
+from albert_tf.portable.models import MODELS
+model = load_portable({str(folders[1])!r}, engine="onnxruntime")
+print(model(["a quiet neighbour"])["label"][0], model.pair(["a"], ["b"])["label"][0])
+assert not {{"scipy", "sklearn", "pandas"}} & {{name.split(".")[0] for name in sys.modules}}
+"""
+    assert run_alone(code).split()[0] in ("small", "big")
+
+
+def test_commands_take_the_folder(folders, tmp_path, monkeypatch, capsys):
+    """`albert predict` and `albert evaluate` answer as with the .keras file, without TensorFlow."""
+    file, folder = folders
+    lines = "\n".join(CASES["text"].x)
+    rows = [f"{text}\t{label}" for text, label in zip(CASES["text"].x, CASES["text"].y, strict=True)]
+    (tmp_path / "dev.tsv").write_text("\n".join(["text_a\tlabel", *rows]), encoding="utf-8")
+    evaluate = ["evaluate", "--task=classification", f"--gold={tmp_path / 'dev.tsv'}"]
+    answers, metrics = {}, {}
+    for name, model in (("keras", file), ("portable", folder)):
+        stdin = io.TextIOWrapper(io.BytesIO(lines.encode()))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert cli.main(["predict", f"--model_dir={model}", "--batch_tokens=30"]) == 0
+        answers[name] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert cli.main([*evaluate, f"--model_dir={model}"]) == 0
+        metrics[name] = json.loads(capsys.readouterr().out)
+    assert [one["label"] for one in answers["keras"]] == [one["label"] for one in answers["portable"]]
+    assert [one["probability"] for one in answers["keras"]] == pytest.approx(
+        [one["probability"] for one in answers["portable"]], abs=1e-4
+    )
+    assert metrics["portable"] == {
+        name: pytest.approx(value, abs=1e-6) for name, value in metrics["keras"].items() if name != "loss"
+    }
+    arguments = [*evaluate, f"--model_dir={folder}", "--requests=2"]
+    run_alone(f"from albert_cli import cli\nassert cli.main({arguments!r}) == 0")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: (folder / "model.onnx").unlink(), "There must be a file "),
+        (lambda folder: (folder / "spm.model").write_bytes(b"other"), "must be the file that was exported"),
+        (
+            lambda folder: (folder / "portable.json").unlink(),
+            "A portable model is a folder with portable.json",
+        ),
+        (lambda folder: (folder / "portable.json").write_text("[]"), "must hold one JSON object"),
+        (
+            lambda folder: (folder / "portable.json").write_text("{}"),
+            "portable.json: Object missing required",
+        ),
+        (lambda folder: _rewrite(folder, "../portable.json"), "must name files of its folder"),
+        (lambda folder: _rewrite(folder, kind="song"), "must be one of encoder, "),
+    ],
+)
+def test_damaged_folders_are_refused(change, message, folders, tmp_path, capsys):
+    shutil.copytree(folders[1], tmp_path / "copy")
+    change(tmp_path / "copy")
+    with pytest.raises(InputError) as error:
+        load_portable(tmp_path / "copy")
+    assert message in str(error.value)
+    if (tmp_path / "copy" / "portable.json").exists():
+        assert cli.main(["predict", f"--model_dir={tmp_path / 'copy'}"]) == 2
+        assert message in " ".join(capsys.readouterr().err.split())
+
+
+def _rewrite(folder, name=None, kind=None):
+    manifest = json.loads((folder / "portable.json").read_text())
+    if name:
+        manifest["files"][name] = "0"
+    if kind:
+        manifest["facts"]["kind"] = kind
+    (folder / "portable.json").write_text(json.dumps(manifest))
+
+
+def test_flags_that_do_not_fit(folders, monkeypatch, capsys):
+    file, folder = folders
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *args: None if name == "openvino" else found(name, *args)
+    )
+    for model, flag, message in (
+        (folder, "--engine=openvino", "runs on openvino, which is not installed"),
+        (folder, "--precision=bfloat16", "runs on openvino, which is not installed"),
+        (folder, "--requests=0", "--requests must be at least 1. Received 0."),
+        (folder, "--labels=a,b", "Flags for what files leave open do not fit a portable model"),
+        (folder, "--task=regression", "--task=regression needs a model for it"),
+        (
+            file,
+            "--requests=2",
+            "--engine, --precision and --requests are for what `albert export --format=onnx`",
+        ),
+        (
+            file,
+            "--batch_tokens=0",
+            "--batch_tokens and --max_answer_length must be at least 1. Received 64, 0",
+        ),
+    ):
+        assert cli.main(["predict", f"--model_dir={model}", flag]) == 2
+        assert message in " ".join(capsys.readouterr().err.split())
+
+
+class _KServe(http.server.BaseHTTPRequestHandler):
+    """Answers as a model server does."""
+
+    engine: Engine
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        arrays = {
+            each["name"]: np.array(each["data"], np.int32).reshape(each["shape"])
+            for each in request["inputs"]
+        }
+        outputs = [
+            {"name": name, "shape": array.shape, "datatype": "FP32", "data": array.ravel().tolist()}
+            for name, array in self.engine(arrays).items()
+        ]
+        body = json.dumps({"model_name": "albert", "outputs": outputs}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_server_may_run_the_model(folders):
+    """The client in examples/serve answers from text, over the REST form of KServe."""
+    folder = PortableFolder(folders[1])
+    _KServe.engine = open_engine(folder.path / MODEL_FILE, EngineSettings("onnxruntime"))
+    with http.server.HTTPServer(("localhost", 0), _KServe) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        engine = KServeEngine(f"http://localhost:{server.server_port}/v2/models/albert")
+        found = MODELS["classifier"](folder, engine)(CASES["text"].x)
+        server.shutdown()
+    expected = load_portable(folder.path, engine="onnxruntime")(CASES["text"].x)
+    np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-6)
