@@ -337,7 +337,8 @@ def test_micro_batches_need_the_models_own_loss():
 @pytest.mark.slow
 def test_two_devices_equal_one(model_file, tmp_path):
     """With batches and words that two devices cannot share evenly; half of the tasks take micro-batches there."""
-    run_python("-m", "tests.albert_tf.finetuning.task_models", "fit", model_file, tmp_path / "two.npz")
+    command = ("-m", "tests.albert_tf.finetuning.task_models", "fit", model_file, tmp_path / "two.npz")
+    run_python(*command, timeout=600)
     two = dict(np.load(tmp_path / "two.npz"))
     masked = two.pop("outputs of replicas")
     for step, replica in ((0, 0), (0, 1), (1, 0)):  # every step and replica draws masks of its own
