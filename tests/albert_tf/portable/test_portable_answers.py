@@ -38,7 +38,11 @@ FINETUNED = {
     "text": ("classifier", (TEXTS,)),
     "topics": ("classifier", (TEXTS,)),
     "pair": ("classifier", PAIRS),
-    "choice": ("multiple-choice", (TEXTS, QUESTIONS, [["the captain", "_", "a café"]] * len(TEXTS))),
+    # Enough questions for full batches: there OpenVINO finds wrong maxima of integers.
+    "choice": (
+        "multiple-choice",
+        (TEXTS * 3, QUESTIONS * 3, [["the captain", "_", "a café"]] * 3 * len(TEXTS)),
+    ),
     "words": ("token-classification", (TEXTS,)),
     "span": ("question-answering", PAIRS),
     "span or none": ("question-answering", PAIRS),
@@ -87,7 +91,7 @@ def assert_equal(theirs: dict, ours: dict):
 def test_answers_equal_the_savedmodel(name, engine, exported):
     """Texts of all scripts, empty ones and those that are longer than the model's sequences."""
     loaded, folder = exported(name)
-    model = load_portable(folder, engine=engine, size=BatchSize(16))
+    model = load_portable(folder, engine=engine)
     columns = PRETRAINED[name] if name in PRETRAINED else FINETUNED[name][1]
     method = "pair" if name == "pair" else "__call__"
     theirs = getattr(loaded, method)(*map(tf.constant, columns))
