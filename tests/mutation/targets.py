@@ -1,0 +1,50 @@
+"""The modules that compute something, and the fast tests that must notice if they compute something else."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+_MODEL = ("model/test_encoder.py", "model/test_heads.py", "model/test_pretrainer.py")
+
+_ALBERT_TF = {
+    "config.py": ("test_config.py",),
+    "evaluation/classification_metrics.py": ("evaluation/test_classification_metrics.py",),
+    "evaluation/squad_metrics.py": ("evaluation/test_squad_metrics.py",),
+    "evaluation/squad_predictions.py": ("evaluation/test_squad_predictions.py",),
+    "finetuning/heads.py": ("finetuning/test_finetuning_heads.py",),
+    "flops.py": ("test_flops.py",),
+    "model/encoder.py": _MODEL,
+    "model/execution.py": ("model/test_execution.py", "model/test_unpadding.py", *_MODEL),
+    "model/formulas.py": ("model/test_formulas.py", *_MODEL),
+    "model/heads.py": _MODEL,
+    "model/layers.py": ("model/test_formulas.py", *_MODEL),
+    "model/padding.py": ("model/test_unpadding.py",),
+    "model/pretrainer.py": ("model/test_pretrainer.py", "model/test_heads.py"),
+    "optimizers/adamw.py": ("optimizers/test_optimizers.py",),
+    "optimizers/lamb.py": ("optimizers/test_optimizers.py",),
+    "optimizers/schedule.py": ("optimizers/test_optimizers.py",),
+    "parameters.py": ("test_parameters.py",),
+    "pretrained/weights.py": ("pretrained/test_names.py", "pretrained/test_tf1.py"),
+    "pretraining/guard.py": ("pretraining/test_guard.py",),
+    "training/positions.py": ("training/test_positions.py",),
+    "training/weights.py": ("training/test_weights.py",),
+}
+
+_DATA_PREP = {
+    "examples/masking.py": ("examples/test_masking.py",),
+    "examples/segments.py": ("examples/test_segments.py",),
+    "reading/dynamic_masking.py": ("reading/test_dynamic_masking.py",),
+    "reading/dynamic_pairs.py": ("reading/test_dynamic_pairs.py",),
+    "reading/random_draws.py": ("reading/test_dynamic_masking.py", "reading/test_dynamic_pairs.py"),
+    "tasks/features.py": ("tasks/test_features.py",),
+    "tasks/windows.py": ("tasks/test_windows.py",),
+    "tokenizers/digit_comma.py": ("tokenizers/test_albert_tokenizer.py",),
+    "tokenizers/normalization.py": ("tokenizers/test_albert_tokenizer.py",),
+    "tokenizers/offsets.py": ("tokenizers/test_albert_tokenizer.py",),
+}
+
+TARGETS: dict[str, tuple[str, ...]] = {
+    f"{package}/{module}": tuple(f"tests/{package}/{test}" for test in tests)
+    for package, modules in (("albert_tf", _ALBERT_TF), ("data_prep", _DATA_PREP))
+    for module, tests in modules.items()
+}

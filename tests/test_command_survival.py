@@ -1,0 +1,238 @@
+"""Every command that writes, interrupted, run twice at once, on bad disks and with few descriptors."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from albert_cli import cli
+from tests.data_prep.conftest import write_story
+from tests.processes import Program, run_together
+
+pytestmark = pytest.mark.slow
+
+MAIN = "import sys; from albert_cli.cli import main; sys.exit(main(sys.argv[1:]))"
+FEW_DESCRIPTORS = (
+    "import os, resource; used = len(os.listdir('/proc/self/fd')); "
+    "resource.setrlimit(resource.RLIMIT_NOFILE, (used + {}, used + {})); "
+)
+CLOCK_SET_BACK = "import time; now = time.time; time.time = lambda: now() - 86_400; "
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Finished work that later commands start from."""
+
+    text: Path
+    vocabulary: Path
+    pretraining: Callable[[Path], list[str]]
+    pretrained: Path
+    finetuning: Callable[[Path], list[str]]
+    finetuned: Path
+    glue_run: Path
+
+
+@pytest.fixture(scope="module")
+def inputs(pretraining_files, finetuning_files, tmp_path_factory) -> Inputs:
+    folder = tmp_path_factory.mktemp("inputs")
+    pretrained, finetuned, rte = (folder / name for name in ("pretrained", "finetuned", "rte"))
+    assert cli.main(pretraining_files.flags(pretrained)) == 0
+    assert cli.main(finetuning_files.flags(finetuned, do_predict=True)) == 0
+    rte.mkdir()
+    (rte / "test_probabilities.jsonl").write_text(
+        '{"id": "0", "probabilities": {"entailment": 0.75, "not_entailment": 0.25}}\n'
+    )
+    return Inputs(
+        write_story(folder / "text.txt"),
+        pretraining_files.spm_model_file,
+        pretraining_files.flags,
+        pretrained,
+        finetuning_files.flags,
+        finetuned,
+        rte,
+    )
+
+
+def prepare(inputs: Inputs, output: Path) -> list[str]:
+    flags = {"input_file": inputs.text, "output_file": output / "e.tfrecord", "max_seq_length": 32}
+    flags |= {"spm_model_file": inputs.vocabulary, "num_shards": 2, "workers": 1}
+    return ["prepare", *(f"--{name}={value}" for name, value in flags.items())]
+
+
+# Each command with an empty folder to write into.
+COMMANDS: dict[str, Callable[[Inputs, Path], Sequence[object]]] = {
+    "vocab": lambda inputs, output: (
+        "vocab",
+        f"--input_file={inputs.text}",
+        f"--output_prefix={output}/v",
+        "--vocab_size=80",
+    ),
+    "prepare": prepare,
+    "pretrain": lambda inputs, output: inputs.pretraining(output / "run"),
+    "finetune": lambda inputs, output: inputs.finetuning(output / "run"),
+    "plot": lambda inputs, output: ("plot", inputs.pretrained, f"--output={output}/curves.png"),
+    "convert": lambda inputs, output: ("convert", inputs.pretrained, output / "hf", "--to=huggingface"),
+    "convert a task": lambda inputs, output: ("convert", inputs.finetuned, output / "tf1", "--to=tf1"),
+    "export": lambda inputs, output: (
+        "export",
+        "--kind=preprocessor",
+        "--seq_length=32",
+        f"--model_dir={inputs.pretrained}",
+        f"--output={output}/saved_model",
+    ),
+    "ensemble": lambda inputs, output: (
+        "ensemble",
+        inputs.finetuned,
+        "--task=classification",
+        f"--output_dir={output}/all",
+    ),
+    "submission": lambda inputs, output: (
+        "submission",
+        f"rte={inputs.glue_run}",
+        f"--output={output}/glue.zip",
+    ),
+}
+KEEP_STATE = {"pretrain", "finetune", "prepare"}
+
+
+def program(name: str, inputs: Inputs, output: Path, before: str = "") -> list:
+    return ["-c", before + MAIN, *COMMANDS[name](inputs, output)]
+
+
+def files(folder: Path) -> set[str]:
+    """The files of an output, but for the events of TensorBoard, whose names hold the time."""
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return {name for name in found if "tensorboard" not in name}
+
+
+@dataclass(frozen=True)
+class Finished:
+    files: set[str]
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def finished(inputs, tmp_path_factory) -> dict[str, Finished]:
+    """What each command writes if nothing disturbs it."""
+    found = {}
+    for name in COMMANDS:
+        output = tmp_path_factory.mktemp("finished")
+        begin = time.monotonic()
+        (result,) = run_together([program(name, inputs, output)], [{}], timeout=240)
+        assert result.returncode == 0, result.stderr
+        found[name] = Finished(files(output), time.monotonic() - begin)
+    return found
+
+
+def assert_one_sentence(result: subprocess.CompletedProcess) -> str:
+    """The command reports what is wrong with its input or its system."""
+    assert "Traceback" not in result.stderr, result.stderr
+    assert result.returncode == 2, result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("albert: "), result.stderr
+    return last
+
+
+def assert_complete(name: str, inputs: Inputs, output: Path, finished: dict[str, Finished]) -> None:
+    """The same command again ends with the files of an undisturbed one."""
+    (result,) = run_together([program(name, inputs, output)], [{}], timeout=240)
+    if result.returncode == 2 and "--overwrite" in result.stderr:  # was finished already
+        assert name not in KEEP_STATE
+    else:
+        assert result.returncode == 0, result.stderr
+    assert files(output) == finished[name].files
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_signal_at_a_random_moment(name, number, inputs, finished, tmp_path):
+    share = random.Random(f"{name} {number}").uniform(0.1, 0.9)
+    with Program(program(name, inputs, tmp_path)) as process:
+        time.sleep(share * finished[name].seconds)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=120)
+    if number != signal.SIGKILL:
+        assert "Traceback" not in error, error
+        assert process.returncode in {0, 128 + number, -number}, error
+        if name not in KEEP_STATE:
+            assert files(tmp_path) in (set(), finished[name].files), "nothing is half-written"
+    assert_complete(name, inputs, tmp_path, finished)
+
+
+@contextlib.contextmanager
+def disk(folder: Path, options: str) -> Iterator[None]:
+    """A file system of its own in a folder."""
+    mount = ["mount", "-t", "tmpfs", "-o", options, "none", folder]
+    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a disk needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("options", ["size=4k", "ro"])
+def test_a_disk_that_is_full_or_read_only(name, options, inputs, tmp_path):
+    with disk(tmp_path, options):
+        (result,) = run_together([program(name, inputs, tmp_path)], [{}], timeout=240)
+        if result.returncode == 0:  # what it writes is that small
+            assert (name, options) == ("submission", "size=4k")
+            return
+        last = assert_one_sentence(result)
+        assert any(word in last for word in ("No space left", "full", "Read-only")), last
+        if name not in KEEP_STATE:
+            assert not files(tmp_path)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_few_descriptors(name, inputs, finished, tmp_path):
+    """With every limit the command either works or reports it."""
+    for spare in (0, 3, 8):
+        before = FEW_DESCRIPTORS.format(spare, spare)
+        (result,) = run_together([program(name, inputs, tmp_path, before)], [{}], timeout=240)
+        if result.returncode:
+            assert "Too many open files" in assert_one_sentence(result)
+    assert_complete(name, inputs, tmp_path, finished)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_at_once(name, inputs, finished, tmp_path):
+    results = run_together([program(name, inputs, tmp_path)] * 2, [{}] * 2, timeout=240)
+    for result in results:
+        if result.returncode:
+            assert_one_sentence(result)
+    assert any(result.returncode == 0 for result in results)
+    assert files(tmp_path) == finished[name].files
+
+
+@pytest.mark.parametrize("name", sorted(KEEP_STATE))
+def test_the_clock_set_back_between_two_runs(name, inputs, finished, tmp_path):
+    with Program(program(name, inputs, tmp_path)) as process:
+        time.sleep(0.7 * finished[name].seconds)
+        process.kill()
+        process.communicate(timeout=60)
+    (result,) = run_together([program(name, inputs, tmp_path, CLOCK_SET_BACK)], [{}], timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert files(tmp_path) == finished[name].files
+
+
+def test_checkpoints_deleted_under_a_running_process(inputs, tmp_path):
+    """The run ends all the same, and the newest checkpoint is there."""
+    run = tmp_path / "run"
+    flags = inputs.pretraining(run)
+    with Program(["-c", MAIN, *flags, "--num_train_steps=60", "--save_checkpoints_steps=5"]) as process:
+        while process.poll() is None:
+            for path in (run / "checkpoints").glob("*.index"):
+                path.unlink(missing_ok=True)
+            time.sleep(0.2)
+        _, error = process.communicate(timeout=240)
+    assert "Traceback" not in error, error
+    assert process.returncode == 0, error
