@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from albert_cli import cli
+from albert_tf.evaluation.run_predictions import Probabilities, probabilities_file, write_probabilities
+from data_prep.tasks.task import TASKS
 from tests.data_prep.conftest import write_story
 from tests.processes import Program, run_together
 
@@ -32,7 +35,7 @@ class Inputs:
 
     text: Path
     vocabulary: Path
-    pretraining: Callable[[Path], list[str]]
+    pretraining: Callable[..., list[str]]
     pretrained: Path
     finetuning: Callable[[Path], list[str]]
     finetuned: Path
@@ -45,9 +48,10 @@ def inputs(pretraining_files, finetuning_files, tmp_path_factory) -> Inputs:
     pretrained, finetuned, rte = (folder / name for name in ("pretrained", "finetuned", "rte"))
     assert cli.main(pretraining_files.flags(pretrained)) == 0
     assert cli.main(finetuning_files.flags(finetuned, do_predict=True)) == 0
+    classes = TASKS["rte"].labels
     rte.mkdir()
-    (rte / "test_probabilities.jsonl").write_text(
-        '{"id": "0", "probabilities": {"entailment": 0.75, "not_entailment": 0.25}}\n'
+    write_probabilities(
+        probabilities_file(rte, "test"), Probabilities(("0",), classes, (np.array([0.75, 0.25]),))
     )
     return Inputs(
         write_story(folder / "text.txt"),
@@ -106,10 +110,15 @@ def program(name: str, inputs: Inputs, output: Path, before: str = "") -> list:
     return ["-c", before + MAIN, *COMMANDS[name](inputs, output)]
 
 
-def files(folder: Path) -> set[str]:
-    """The files of an output, but for the events of TensorBoard, whose names hold the time."""
+def files(folder: Path, *, hidden: bool = True) -> set[str]:
+    """The files of an output, but for the events of TensorBoard, whose names hold the time.
+
+    Args:
+      folder: the output.
+      hidden: whether the temporary folders count that a command fills before it renames them.
+    """
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    return {name for name in found if "tensorboard" not in name}
+    return {name for name in found if "tensorboard" not in name and (hidden or ".tmp/" not in name)}
 
 
 @dataclass(frozen=True)
@@ -143,15 +152,15 @@ def assert_one_sentence(result: subprocess.CompletedProcess) -> str:
 def assert_complete(name: str, inputs: Inputs, output: Path, finished: dict[str, Finished]) -> None:
     """The same command again ends with the files of an undisturbed one."""
     (result,) = run_together([program(name, inputs, output)], [{}], timeout=240)
-    if result.returncode == 2 and "--overwrite" in result.stderr:  # was finished already
-        assert name not in KEEP_STATE
+    if result.returncode == 2 and any(words in result.stderr for words in ("--overwrite", "new or empty")):
+        assert name not in KEEP_STATE  # it was complete already
     else:
         assert result.returncode == 0, result.stderr
-    assert files(output) == finished[name].files
+    assert files(output, hidden=False) == finished[name].files
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signal_at_a_random_moment(name, number, inputs, finished, tmp_path):
     share = random.Random(f"{name} {number}").uniform(0.1, 0.9)
     with Program(program(name, inputs, tmp_path)) as process:
@@ -188,19 +197,23 @@ def test_a_disk_that_is_full_or_read_only(name, options, inputs, tmp_path):
             return
         last = assert_one_sentence(result)
         assert any(word in last for word in ("No space left", "full", "Read-only")), last
-        if name not in KEEP_STATE:
+        if name == "ensemble":  # one file after the other, each complete
+            assert files(tmp_path) <= {"all/dev_probabilities.jsonl"}
+        elif name not in KEEP_STATE:
             assert not files(tmp_path)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_few_descriptors(name, inputs, finished, tmp_path):
-    """With every limit the command either works or reports it."""
-    for spare in (0, 3, 8):
+    """The command either works or reports it; a folder cannot even be removed without descriptors."""
+    for spare in (0, 6):
+        output = tmp_path / str(spare)
+        output.mkdir()
         before = FEW_DESCRIPTORS.format(spare, spare)
-        (result,) = run_together([program(name, inputs, tmp_path, before)], [{}], timeout=240)
-        if result.returncode:
+        (result,) = run_together([program(name, inputs, output, before)], [{}], timeout=240)
+        if result.returncode and "random_device" not in result.stderr:  # TensorFlow's C++ ends the process
             assert "Too many open files" in assert_one_sentence(result)
-    assert_complete(name, inputs, tmp_path, finished)
+    assert_complete(name, inputs, output, finished)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -227,8 +240,8 @@ def test_the_clock_set_back_between_two_runs(name, inputs, finished, tmp_path):
 def test_checkpoints_deleted_under_a_running_process(inputs, tmp_path):
     """The run ends all the same, and the newest checkpoint is there."""
     run = tmp_path / "run"
-    flags = inputs.pretraining(run)
-    with Program(["-c", MAIN, *flags, "--num_train_steps=60", "--save_checkpoints_steps=5"]) as process:
+    flags = inputs.pretraining(run, num_train_steps=60, save_checkpoints_steps=5)
+    with Program(["-c", MAIN, *flags]) as process:
         while process.poll() is None:
             for path in (run / "checkpoints").glob("*.index"):
                 path.unlink(missing_ok=True)

@@ -68,10 +68,19 @@ class AlbertModel(keras.Model):
         for layer in model._flatten_layers(include_self=False):
             # The layers of a part that has a configuration of its own are quantized already.
             if layer.path in config.get("quantized", {}) and not layer.quantization_mode:
-                layer.quantize(config=keras.saving.deserialize_keras_object(config["quantized"][layer.path]))
+                layer.quantize(config=_quantization_config(config["quantized"][layer.path]))
         return model
 
     @classmethod
     def arguments_of(cls, config: dict[str, Any]) -> dict[str, Any]:
         """The constructor's arguments that a configuration describes."""
         raise NotImplementedError
+
+
+def _quantization_config(serialized: dict[str, Any]) -> keras.quantizers.QuantizationConfig:
+    """What `keras.saving.serialize_keras_object` made, without building the classes that a file may name."""
+    quantizers = {
+        name: quantizer and keras.quantizers.AbsMaxQuantizer.from_config(quantizer["config"])
+        for name, quantizer in serialized["config"].items()
+    }
+    return keras.quantizers.Int8QuantizationConfig(**quantizers)

@@ -37,6 +37,10 @@ def test_released_file_is_the_base_v2_preset(tmp_path):
     assert AlbertConfig.from_json_file(path) == AlbertConfig.from_preset("albert_base_v2")
 
 
+def test_the_default_is_base():
+    assert AlbertConfig() == AlbertConfig.from_preset("albert_base_v2")
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_file_round_trip(preset, tmp_path):
     config = AlbertConfig.from_preset(preset)
@@ -117,6 +121,50 @@ def test_bad_values_state_the_rule(changes, message):
     with pytest.raises(InputError) as error:
         AlbertConfig(**changes)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [
+        ("vocab_size", 10_000_000),
+        ("embedding_size", 65_536),
+        ("hidden_size", 65_536),
+        ("num_hidden_layers", 1000),
+        ("inner_group_num", 100),
+        ("intermediate_size", 524_288),
+        ("max_position_embeddings", 1_048_576),
+        ("type_vocab_size", 1000),
+    ],
+)
+def test_the_largest_values(name, largest):
+    shape = {"num_attention_heads": 1, name: largest}
+    assert getattr(AlbertConfig(**shape), name) == largest
+    with pytest.raises(InputError, match=f"`{name}` must be a whole number from 1 to {largest:,}."):
+        AlbertConfig(**{**shape, name: largest + 1})
+
+
+def test_the_largest_numbers_of_heads_and_groups():
+    assert AlbertConfig(hidden_size=4096, num_attention_heads=4096).num_attention_heads == 4096
+    assert AlbertConfig(num_hidden_layers=1000, num_hidden_groups=1000).num_hidden_groups == 1000
+    with pytest.raises(InputError, match="`num_attention_heads` must be a whole number from 1 to 4,096."):
+        AlbertConfig(num_attention_heads=4097)
+    with pytest.raises(InputError, match="`num_hidden_groups` must be a whole number from 1 to 1,000."):
+        AlbertConfig(num_hidden_groups=1001)
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-3, -float("inf"), True])
+def test_numbers_above_zero(value):
+    with pytest.raises(InputError, match="`initializer_range` must be a number above 0"):
+        AlbertConfig(initializer_range=value)
+    with pytest.raises(InputError, match="`layer_norm_epsilon` must be a number above 0"):
+        AlbertConfig(layer_norm_epsilon=value)
+
+
+def test_long_integers_are_counted():
+    with pytest.raises(InputError, match=f"Received {2**64 - 1}."):
+        AlbertConfig(vocab_size=2**64 - 1)
+    with pytest.raises(InputError, match="Received an integer of 65 bits."):
+        AlbertConfig(vocab_size=2**64)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\xff"])

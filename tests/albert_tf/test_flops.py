@@ -83,8 +83,29 @@ def test_the_paper_run_is_of_the_known_size():
     assert by_weights < training_flops(config, 512, 77) < 1.3 * by_weights
 
 
+@pytest.mark.parametrize("E", [64, 128])
+def test_the_products_of_a_small_model(E):
+    """Each product of a forward pass by its (m, k, n), and twice as much backward."""
+    config = dataclasses.replace(CONFIG, embedding_size=E)
+    H, F, V = 128, 512, 1000
+
+    def layer(wanted: int) -> list[tuple[int, int, int]]:
+        attention = [(T, H, 2 * H), (wanted, H, H), (wanted, H, T), (wanted, T, H), (wanted, H, H)]
+        return [*attention, (wanted, H, F), (wanted, F, H)]
+
+    products = [*layer(T), *layer(T), *layer(P + 1)]
+    products += [(1, H, H), (1, H, 2), (P, H, E), (P, E, V)]
+    if E != H:
+        products.append((T, E, H))
+    assert training_flops(config, T, P) == 3 * sum(2 * m * k * n for m, k, n in products)
+
+
 def test_peaks():
     assert tpu_peak("v4-32") == 16 * 275e12  # the number counts cores, two a chip
+    assert tpu_peak("v2-8") == 4 * 45e12
+    assert tpu_peak("v3-8") == 4 * 123e12
+    assert tpu_peak("v5p-8") == 4 * 459e12
+    assert tpu_peak("v6e-8") == 8 * 918e12
     assert tpu_peak("v5litepod-8") == 8 * 197e12
     assert tpu_peak("v99-8") is None
     assert tpu_peak("") is None

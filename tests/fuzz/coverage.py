@@ -23,7 +23,7 @@ import atheris
 with atheris.instrument_imports(include=["albert_tf", "data_prep"]):
     from data_prep.errors import InputError
     from data_prep.tfrecord.records import count_examples, framed, read_records
-    from tests.fuzz.readers import READERS
+    from tests.fuzz.readers import BY_NAME
 
 _LONGEST = 30  # seconds of a case
 _MOST_MEMORY = 2048 + 1024  # MB: what a case may take, and what TensorFlow has before the first
@@ -74,7 +74,7 @@ def main() -> None:
     )
     flags = parser.parse_args()
     target = TARGETS[flags.target]
-    reader = next(reader for reader in READERS if reader.name == target.reader)
+    reader = BY_NAME[target.reader]
     corpus = flags.corpus / flags.target
     corpus.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="fuzz"))

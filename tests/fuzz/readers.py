@@ -87,7 +87,7 @@ class Reader:
     untouched: Sequence[str] = ()
 
 
-def _stored(labels: Sequence[str] = ()) -> StoredModel:
+def pretrained_model(labels: Sequence[str] = ()) -> StoredModel:
     """A pretrained model, or a fine-tuned one with these classes."""
     stored = random_stored(CONFIG)
     if not labels:
@@ -102,7 +102,7 @@ def _stored(labels: Sequence[str] = ()) -> StoredModel:
 
 
 def _write_run(folder: Path) -> None:
-    model = _stored().to_pretrainer()
+    model = pretrained_model().to_pretrainer()
     content = tf.train.Checkpoint(weights=by_name(model.trainable_variables))
     for step in (1, 2):
         write_checkpoint(content, folder / "checkpoints", step, good=True)
@@ -119,7 +119,7 @@ def _write_run(folder: Path) -> None:
 
 
 def _write_tf1(folder: Path) -> None:
-    write_tf1(_stored(), folder)
+    write_tf1(pretrained_model(), folder)
     for path in folder.glob("model.ckpt-best.*"):
         (folder / path.name.replace("best", "2")).write_bytes(path.read_bytes())
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
@@ -127,7 +127,7 @@ def _write_tf1(folder: Path) -> None:
 
 def _write_exported(folder: Path) -> None:
     module = tf.Module()
-    setattr(module, WEIGHTS, {name: tf.Variable(array) for name, array in _stored().weights.items()})
+    setattr(module, WEIGHTS, {name: tf.Variable(array) for name, array in pretrained_model().weights.items()})
     tf.saved_model.save(module, str(folder))
     CONFIG.to_json_file(folder / "assets" / "albert_config.json")
     VOCABULARY.save(folder / "assets")
@@ -135,7 +135,7 @@ def _write_exported(folder: Path) -> None:
 
 def _write_archive(folder: Path) -> None:
     (folder / "model").mkdir()
-    write_huggingface(_stored(), folder / "model")
+    write_huggingface(pretrained_model(), folder / "model")
     with tarfile.open(folder / "model.tar.gz", "w:gz") as archive:
         archive.add(folder / "model", "model")
     for path in (folder / "model").iterdir():
@@ -378,13 +378,13 @@ READERS = [
         lambda folder: AlbertConfig.from_json_file(folder / "albert_config.json"),
     ),
     Reader("run", _write_run, read_source),
-    Reader("keras pretrainer", lambda folder: write_keras(_stored(), folder), read_source),
+    Reader("keras pretrainer", lambda folder: write_keras(pretrained_model(), folder), read_source),
     Reader("fine-tuned run", _write_finetuned, _read_finetuned),
     Reader("fine-tuned source", _write_finetuned, _read_task_source, ("*.json",)),
     Reader("adapters", _write_adapters, _read_adapters),
     Reader("TF1", _write_tf1, read_source),
-    Reader("Hugging Face", lambda folder: write_huggingface(_stored("ab"), folder), read_source),
-    Reader("KerasHub", lambda folder: write_kerashub(_stored("ab"), folder), read_source),
+    Reader("Hugging Face", lambda folder: write_huggingface(pretrained_model("ab"), folder), read_source),
+    Reader("KerasHub", lambda folder: write_kerashub(pretrained_model("ab"), folder), read_source),
     Reader("SavedModel", _write_exported, read_source, ("fingerprint.pb",)),
     Reader("archive", _write_archive, lambda folder: read_source(folder / "model.tar.gz")),
     Reader("examples", _write_examples, _read_examples),
@@ -406,3 +406,4 @@ READERS = [
     Reader("metrics.jsonl", _write_metrics, _read_metrics),
     Reader("texts", _write_texts, _read_texts),
 ]
+BY_NAME = {reader.name: reader for reader in READERS}

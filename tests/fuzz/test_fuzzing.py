@@ -24,10 +24,9 @@ from data_prep.tasks.text_rows import as_list
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.random_models import spm_model
 from tests.fuzz.campaign import run
-from tests.fuzz.readers import READERS
+from tests.fuzz.readers import BY_NAME
 
 CASES = 8
-BY_NAME = {reader.name: reader for reader in READERS}
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -13,7 +13,7 @@ _ALBERT_TF = {
     "evaluation/squad_predictions.py": ("evaluation/test_squad_predictions.py",),
     "finetuning/heads.py": ("finetuning/test_finetuning_heads.py",),
     "flops.py": ("test_flops.py",),
-    "model/encoder.py": _MODEL,
+    "model/encoder.py": ("model/test_execution.py", "finetuning/test_adapters.py", *_MODEL),
     "model/execution.py": ("model/test_execution.py", "model/test_unpadding.py", *_MODEL),
     "model/formulas.py": ("model/test_formulas.py", *_MODEL),
     "model/heads.py": _MODEL,

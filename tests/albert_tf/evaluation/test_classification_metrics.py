@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from albert_tf.evaluation.classification_metrics import best_thresholds, task_metrics
+from albert_tf.evaluation.classification_metrics import best_thresholds, probabilities_metrics, task_metrics
 from albert_tf.evaluation.run_predictions import Probabilities
 from data_prep.errors import InputError
 from data_prep.tasks.task import find_task
@@ -176,3 +176,17 @@ def test_lengths_must_agree():
         metrics_of("cola", ["0"], ["0", "1"])
     with pytest.raises(ValueError, match="Received 0 and 0"):
         metrics_of("cola", [], [])
+
+
+def test_parts_are_measured_together():
+    """Both dev sets of MNLI; the groups of RACE."""
+    values = (np.array([0.9, 0.1]), np.array([0.2, 0.8]))
+    first, second = (
+        Probabilities(("a", "b"), ("A", "B"), values, labels) for labels in (("A", "B"), ("B", "B"))
+    )
+    assert probabilities_metrics(find_task("race"), [first, second])["accuracy"] == 0.75
+    unknown = Probabilities(("a", "b"), ("A", "B"), values)
+    assert probabilities_metrics(find_task("race"), [first, unknown]) == {}
+    grouped = Probabilities(("a", "b"), ("A", "B"), values, ("A", "A"), ("high", "middle"))
+    found = probabilities_metrics(find_task("race"), [grouped])
+    assert found == {"accuracy": 0.5, "accuracy_high": 1.0, "accuracy_middle": 0.0}

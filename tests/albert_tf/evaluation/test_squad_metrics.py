@@ -103,6 +103,14 @@ def test_the_chosen_threshold_gives_the_best_f1(case, random):
     assert result["f1"] >= max(result["best_f1"], silence) - 1e-9
 
 
+def test_the_chosen_threshold_if_a_few_answers_are_right():
+    """Answering is better than silence, by half a percent of the questions."""
+    answers = {f"q{i}": () if i else ("Denver",) for i in range(200)}
+    null_odds = {id_: float(i) for i, id_ in enumerate(answers)}
+    predictions = dict.fromkeys(answers, "Denver")
+    assert choose_threshold(answers, predictions, null_odds) == 0.0
+
+
 def test_normalization():
     assert normalize_answer("The  U.S. Army's\ta-b (an) x") == "us armys ab x"
     assert normalize_answer("a_the the_a") == "athe thea"
@@ -124,6 +132,13 @@ def test_gold_answers():
 def test_gold_of_another_form(data):
     with pytest.raises(InputError, match="dev.json"):
         gold_answers(data, "dev.json")
+
+
+def test_what_gold_answers_lack_is_named():
+    with pytest.raises(InputError, match="Received dev.json without 'data'"):
+        gold_answers({}, "dev.json")
+    with pytest.raises(InputError, match="Received dev.json, which is not"):
+        gold_answers([], "dev.json")
 
 
 def test_ids_must_be_those_of_the_gold_file():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from albert_tf.evaluation.squad_predictions import predict_answers
+from albert_tf.evaluation.squad_predictions import Answer, predict_answers, window_spans
 from data_prep.tasks.examples import QuestionExample
 
 CONTEXT = "Denver  won in 2015; Denver, again."
@@ -124,7 +124,34 @@ def test_a_context_without_tokens_has_the_empty_answer():
     window = Window(0, 0, own=(0, 0))
     scores = {"start_logits": np.zeros(4), "end_logits": np.zeros(4)}
     (answer,) = predict_answers([EXAMPLE], [window], [scores]).n_best["q"]
-    assert (answer.text, answer.probability) == ("", 1.0)
+    assert answer == Answer("", 0, 1.0, 0.0, 0.0)
+
+
+def test_twenty_answers_are_kept():
+    scores = [logits(i, len(window.begins), 0) for i, window in enumerate(WINDOWS)]
+    assert len(predict_answers([EXAMPLE], WINDOWS, scores).n_best["q"]) == 20
+
+
+def test_as_many_spans_as_candidates():
+    """A context of one token, and answers of at most 30: as many pairs as the candidates of some `n_best`."""
+    window = Window(0, 1, own=(0, 1))
+    scores = {"start_logits": np.zeros(5), "end_logits": np.zeros(5)}
+    for count in range(1, 40):
+        (span,) = window_spans(window, scores, count, max_answer_length=4)
+        assert (span.begin, span.end) == (0, 6)
+
+
+def test_a_beam_with_more_ends_than_starts():
+    scores = beam([3, 5], [-0.1, -0.9], [3, 4, 5, 5, 6, 7], [-0.1, -0.2, -0.3, -0.4, -0.5, -0.6], 1.0)
+    answers = predict_answers([EXAMPLE], WINDOWS[:1], [scores]).n_best["q"]
+    assert [(answer.text, round(answer.start_score + answer.end_score, 3)) for answer in answers] == [
+        ("Denver", -0.2),
+        ("Denver  won", -0.3),
+        ("Denver  won in", -0.4),
+        ("in", -1.3),
+        ("in 2015", -1.4),
+        ("in 2015;", -1.5),
+    ]
 
 
 def test_every_question_needs_windows_and_every_window_scores():

@@ -114,4 +114,5 @@ def test_dropout_of_the_answerability(tiny_config, seeds, tokens):
         return np.asarray(head(*tokens, starts, training=training)["answerable_logits"])
 
     np.testing.assert_array_equal(logits(False), logits(False))
+    np.testing.assert_array_equal(head(*tokens, starts)["answerable_logits"], logits(False))
     assert np.abs(logits(True) - logits(True)).min() > 0
