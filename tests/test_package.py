@@ -37,7 +37,8 @@ CHECKED = {
     "tf2onnx",
 }
 CHECKED |= {"torch", "transformers"}
-UNIMPORTED = {"tensorboard"}  # TensorFlow writes its files; people open them
+# TensorFlow writes TensorBoard's files, and people open them; Windows has no tensorflow-text.
+UNIMPORTED = {"tensorboard", "tensorflow-text"}
 
 
 def name_of(requirement: str) -> str:
