@@ -5,9 +5,26 @@ from typing import Any
 
 from albert_tf.portable.engines import EngineName, EnginePrecision, EngineSettings, open_engine
 from albert_tf.portable.folder import MANIFEST_FILE, MODEL_FILE, PortableFolder
-from albert_tf.portable.models import MODELS, PortableModel
+from albert_tf.portable.model import PortableEncoder, PortableModel
+from albert_tf.portable.task_answers import (
+    PortableClassifier,
+    PortableMultipleChoice,
+    PortableQuestionAnswering,
+)
+from albert_tf.portable.text_model import PortableEmbedding, PortableFillMask
+from albert_tf.portable.word_labels import PortableTokenClassification
 from albert_tf.prediction.splits import USUAL_SIZE, BatchSize
 from data_prep.errors import InputError
+
+MODELS: dict[str, type[PortableModel]] = {
+    "encoder": PortableEncoder,
+    "fill-mask": PortableFillMask,
+    "embedding": PortableEmbedding,
+    "classifier": PortableClassifier,
+    "question-answering": PortableQuestionAnswering,
+    "multiple-choice": PortableMultipleChoice,
+    "token-classification": PortableTokenClassification,
+}
 
 
 def load_portable(

@@ -9,7 +9,7 @@ from albert_tf.portable.engines import EngineSettings
 from albert_tf.portable.folder import PortableFolder
 from albert_tf.portable.inputs import as_task_outputs
 from albert_tf.portable.loading import load_folder
-from albert_tf.portable.models import task_preprocessor
+from albert_tf.portable.task_answers import task_preprocessor
 from albert_tf.prediction.preprocessor import Preprocessor
 from albert_tf.prediction.trained_model import Batch, TrainedModel
 from data_prep.errors import InputError

@@ -12,6 +12,11 @@ from data_prep.examples.manifest import Manifest
 _MASKED = 0.15  # share of the tokens, the paper's section 4.1
 # The paper's 125,000 steps of 4096 x 512 tokens read its 16 GB of text about 60 times.
 _PAPER_PASSES, _MANY_PASSES = 60, 200
+# From runs of small models with AdamW (docs/pretrain.md): the steps of warm-up below which they did not leave the
+# plateau of frequent pieces, the tokens that did not suffice if sequences were long from the start.
+_SMALL_WARMUP, _WARMUP = 200, 500
+_LONG, _FEW_TOKENS = 128, 10_000_000
+_SHORTEST_RUN = 1000  # steps; nobody expects a shorter run to leave it
 
 
 def learning_rate_line(settings: ResolvedPretrainingSettings) -> str:
@@ -46,19 +51,25 @@ MEMORIZATION = (
 )
 
 
-def warnings(settings: ResolvedPretrainingSettings, data: Sequence[tuple[int, Manifest | None]]) -> list[str]:
+def warnings(
+    settings: ResolvedPretrainingSettings,
+    data: Sequence[tuple[int, Manifest | None]],
+    config: AlbertConfig | None = None,
+) -> list[str]:
     """A line for each known mistake in the settings.
 
     Args:
       settings: the run's.
       data: for each phase the number of training examples, and their manifest if there is one.
+      config: the model's, of a run with fresh weights.
     """
     lines = [
         line
         for phase, (examples, manifest) in zip(settings.phases, data, strict=True)
         for line in (_few_predictions(phase, manifest), _many_passes(phase, examples, manifest))
     ]
-    return [f"warning: {line}" for line in (*lines, _long_warmup(settings)) if line]
+    lines += [_long_warmup(settings), _plateau(settings, config) if config else None]
+    return [f"warning: {line}" for line in lines if line]
 
 
 def _few_predictions(phase: ResolvedPhase, manifest: Manifest | None) -> str | None:
@@ -97,3 +108,26 @@ def _long_warmup(settings: ResolvedPretrainingSettings) -> str | None:
         f"the warm-up of {settings.num_warmup_steps:,} steps is not shorter than the training of "
         f"{settings.num_train_steps:,}; the paper's is 2.5% of the steps (--num_warmup_steps)"
     )
+
+
+def _plateau(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> str | None:
+    """Settings with which small models are known to learn no more than how frequent pieces are."""
+    first = settings.phases[0]
+    if settings.optimizer != "adamw" or settings.num_train_steps < _SHORTEST_RUN:
+        return None
+    is_small = config.num_hidden_layers <= 3 and config.hidden_size <= 128
+    warmup = _SMALL_WARMUP if is_small else _WARMUP
+    if settings.num_warmup_steps < warmup:
+        return (
+            f"with a warm-up of {settings.num_warmup_steps:,} steps, models of this size are known to learn only "
+            f"how frequent pieces are. Use --num_warmup_steps={2 * warmup} or more"
+        )
+    tokens = sum(
+        phase.num_train_steps * phase.train_batch_size * phase.max_seq_length for phase in settings.phases
+    )
+    if first.max_seq_length >= _LONG and tokens < _FEW_TOKENS:
+        return (
+            f"{tokens / 1e6:.0f} million tokens in sequences of {first.max_seq_length} are known to teach little "
+            "more than how frequent pieces are. Begin with a --phase of sequences of 32 tokens"
+        )
+    return None

@@ -214,7 +214,10 @@ class PretrainingRun:
             say(phases_line(settings.phases, self.config))
         if self.given.learning_rate is None:
             say(learning_rate_line(settings))
-        for line in warnings(settings, [(inputs.examples, inputs.manifest) for inputs in self.inputs]):
+        config = None if settings.init_checkpoint else self.config
+        for line in warnings(
+            settings, [(inputs.examples, inputs.manifest) for inputs in self.inputs], config
+        ):
             say(line)
 
     def _catch_up(self) -> None:

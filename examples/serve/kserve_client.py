@@ -15,7 +15,7 @@ import numpy as np
 from albert_tf.portable.engines import Arrays, Engine
 from albert_tf.portable.folder import PortableFolder
 from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS
-from albert_tf.portable.models import MODELS
+from albert_tf.portable.loading import MODELS
 
 URL = "http://localhost:8000/v2/models/albert"
 _TYPES = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}

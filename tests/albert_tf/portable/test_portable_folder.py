@@ -16,7 +16,7 @@ from albert_cli import cli
 from albert_tf import load_portable
 from albert_tf.portable.engines import Engine, EngineSettings, open_engine
 from albert_tf.portable.folder import MODEL_FILE, PortableFolder
-from albert_tf.portable.models import MODELS
+from albert_tf.portable.loading import MODELS
 from data_prep.errors import InputError
 from examples.serve.kserve_client import KServeEngine
 from export.run import export_for_runtime
@@ -60,7 +60,7 @@ def test_needs_no_tensorflow(folders):
 from albert_tf import load_portable
 from albert_tf.portable.engines import Engine, EngineSettings, open_engine
 from albert_tf.portable.folder import MODEL_FILE, PortableFolder
-from albert_tf.portable.models import MODELS
+from albert_tf.portable.loading import MODELS
 model = load_portable({str(folders[1])!r}, engine="onnxruntime")
 print(model(["a quiet neighbour"])["label"][0], model.pair(["a"], ["b"])["label"][0])
 assert not {{"scipy", "sklearn", "pandas"}} & {{name.split(".")[0] for name in sys.modules}}

@@ -1,7 +1,9 @@
+import re
 from collections import Counter
 
 import pytest
 
+from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.guidance import learning_rate_line, warnings
 from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from data_prep.examples.manifest import ExampleCounts, Manifest, VocabularyFacts
@@ -76,3 +78,34 @@ def test_few_documents():
 def test_long_warmup():
     (line,) = warnings(changed(num_train_steps=100, num_warmup_steps=100), [(90_000_000, None)])
     assert "the warm-up of 100 steps is not shorter than the training of 100" in line
+
+
+SMALL = AlbertConfig(hidden_size=128, num_attention_heads=4, num_hidden_layers=3, intermediate_size=512)
+LARGER = AlbertConfig(hidden_size=256, num_attention_heads=4, num_hidden_layers=6, intermediate_size=1024)
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "message"),
+    [
+        (SMALL, {"num_warmup_steps": 100}, "warm-up of 100 steps.*--num_warmup_steps=400 or more"),
+        (SMALL, {"num_warmup_steps": 200}, None),
+        (LARGER, {"num_warmup_steps": 400}, "warm-up of 400 steps.*--num_warmup_steps=1000 or more"),
+        (LARGER, {"num_warmup_steps": 500}, None),
+        (LARGER, {"num_warmup_steps": 100, "optimizer": "lamb"}, None),
+        (LARGER, {"num_warmup_steps": 100, "num_train_steps": 999}, None),
+        (None, {"num_warmup_steps": 100}, None),
+    ],
+)
+def test_a_short_warmup_stays_on_the_plateau(config, flags, message):
+    flags = {"optimizer": "adamw", "train_batch_size": 64, "num_train_steps": 4000, **flags}
+    lines = warnings(changed(32, 5, **flags), [(90_000_000, None)], config)
+    assert len(lines) == (message is not None)
+    assert all(re.search(message, line) for line in lines)
+
+
+@pytest.mark.parametrize(("T", "steps", "warns"), [(128, 3000, True), (128, 5000, False), (64, 3000, False)])
+def test_long_sequences_from_the_start(T, steps, warns):
+    flags = {"optimizer": "adamw", "train_batch_size": 16, "num_train_steps": steps, "num_warmup_steps": 500}
+    lines = warnings(changed(T, 20, **flags), [(90_000_000, None)], SMALL)
+    assert len(lines) == warns
+    assert all("6 million tokens in sequences of 128" in line for line in lines)

@@ -1,0 +1,83 @@
+"""A portable model: batches of similar lengths -> engine -> rows. And the encoder, from ids.
+
+Each kind has the answers of its SavedModel, without TensorFlow.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from albert_tf.portable.engines import Arrays, Engine
+from albert_tf.portable.folder import PortableFolder
+from albert_tf.portable.inputs import POSITIONS, checked_ids, to_hub_names
+from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, Split, by_row, numpy_batches
+from data_prep.errors import InputError
+from data_prep.tasks.features import Features
+from data_prep.tokenizers.vocabulary import Tokenizer
+
+
+class PortableModel:
+    """A model in a folder, on an engine.
+
+    Args:
+      folder: the files.
+      engine: runs the model.
+      size: of the engine's batches.
+
+    Attributes:
+      folder, engine: the same.
+    """
+
+    def __init__(self, folder: PortableFolder, engine: Engine, size: BatchSize = USUAL_SIZE):
+        self.folder, self.engine, self._size = folder, engine, size
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of its vocabulary; raises InputError if it has none."""
+        return self.folder.vocabulary.tokenizer()
+
+    def outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
+        """The engine's outputs for batches of `numpy_batches`, with their `index`."""
+        indices: list[np.ndarray] = []
+
+        def inputs() -> Iterator[Arrays]:
+            for batch in batches:
+                indices.append(batch["index"])
+                yield self.engine_inputs(batch)
+
+        for found in self.engine.outputs(inputs()):
+            yield {**found, "index": indices.pop(0)}
+
+    def engine_inputs(self, batch: Arrays) -> Arrays:
+        """The inputs of the model for a batch."""
+        return to_hub_names(batch)
+
+    def rows(self, features: Sequence[Features]) -> list[Arrays]:
+        """The model's outputs for each example."""
+        return by_row(self.outputs(numpy_batches(Split("call", (), features), self._size)), len(features))
+
+
+class PortableEncoder(PortableModel):
+    """Ids to vectors and logits, as the SavedModel of the encoder."""
+
+    def __call__(self, inputs: Mapping) -> Arrays:
+        """The encoder's outputs.
+
+        Args:
+          inputs: `input_word_ids`, `input_mask` and `input_type_ids`, integers (B, T), and for `mlm_logits`
+            `masked_lm_positions` (B, P).
+
+        Raises:
+          InputError: the inputs do not fit each other or the model.
+        """
+        arrays = checked_ids(inputs, self.folder.config)
+        has_positions = POSITIONS in arrays
+        if has_positions and POSITIONS not in self.engine.inputs:
+            raise InputError(f"{POSITIONS} needs a masked-LM head, which {self.folder.path} does not hold.")
+        if not has_positions:
+            arrays[POSITIONS] = np.zeros((len(arrays["input_mask"]), 0), np.int32)
+        outputs = self.engine(arrays)
+        if not has_positions:
+            outputs.pop("mlm_logits", None)
+        return outputs

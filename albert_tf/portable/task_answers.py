@@ -1,0 +1,134 @@
+"""Portable fine-tuned models of texts: classes and scores, answers to questions, choices."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from albert_tf.evaluation.squad_predictions import IMPOSSIBLE, predict_answers
+from albert_tf.portable.engines import Arrays
+from albert_tf.portable.folder import PortableFolder
+from albert_tf.portable.text_model import Answer, Field, TextModel
+from albert_tf.prediction.preprocessor import (
+    PREPROCESSORS,
+    ChoicePreprocessor,
+    QuestionPreprocessor,
+    TextPreprocessor,
+)
+
+
+def task_preprocessor(folder: PortableFolder) -> Any:
+    """The preprocessor of a fine-tuned model."""
+    return PREPROCESSORS[folder.facts.task_kind](folder.vocabulary, **folder.facts.lengths)
+
+
+class PortableClassifier(TextModel):
+    """Texts, or with `.pair` pairs of texts, to classes or `score` (B,).
+
+    A classifier returns `label` (B,), or `has_label` (B, C) if a text may have several, `labels` and
+    `probabilities` (B, C).
+    """
+
+    @cached_property
+    def fields(self):
+        facts, C = self.folder.facts, len(self.folder.facts.labels)
+        if not C:
+            return {"score": Field()}
+        decision = (
+            {"has_label": Field((C,), False, bool)} if facts.thresholds else {"label": Field((), "", object)}
+        )
+        return {**decision, "labels": Field((C,), "", object), "probabilities": Field((C,))}
+
+    def pair(self, texts, pairs) -> Arrays:
+        """The answers to pairs of texts."""
+        paired = _Pairs(self.folder, self.engine, self._size)
+        return paired(texts, pairs)
+
+    @cached_property
+    def preprocessor(self) -> TextPreprocessor:
+        return task_preprocessor(self.folder)
+
+    def answers(self, columns):
+        features = self.preprocessor.features(tuple(columns) if len(columns) > 1 else columns[0])
+        return [self._answer(row) for row in self.rows(features)]
+
+    def _answer(self, row: Arrays) -> Answer:
+        facts = self.folder.facts
+        if not facts.labels:
+            return {"score": row["score"]}
+        labels, probabilities = np.array(facts.labels, object), row["probabilities"]
+        if facts.thresholds:
+            decision = {"has_label": probabilities >= np.array(facts.thresholds, np.float32)}
+        else:
+            decision = {"label": labels[row["logits"].argmax()]}
+        return {**decision, "labels": labels, "probabilities": probabilities}
+
+
+class _Pairs(PortableClassifier):
+    columns = ("text", "text_pair")
+
+
+class PortableQuestionAnswering(TextModel):
+    """Questions and contexts to `answer`, `begin`, `score` and, if it may find none, `null_odds` (B,)."""
+
+    columns = ("question", "context")
+
+    @cached_property
+    def fields(self):
+        usual = {"answer": Field((), "", object), "begin": Field((), -1, np.int32), "score": Field()}
+        return {**usual, "null_odds": Field()} if self.folder.facts.answerable else usual
+
+    @cached_property
+    def preprocessor(self) -> QuestionPreprocessor:
+        return task_preprocessor(self.folder)
+
+    def answers(self, columns):
+        examples = self.preprocessor.examples(tuple(columns))
+        windows = self.preprocessor.windows(examples)
+        rows = self.rows(self.preprocessor.inputs(windows))
+        longest = int(self.folder.facts.options["max_answer_length"])
+        found = predict_answers(examples, windows, rows, n_best=1, max_answer_length=longest)
+        return [
+            _best_answer(found.n_best[example.id][0], (found.null_odds or {}).get(example.id))
+            for example in examples
+        ]
+
+
+def _best_answer(best, null_odds: float | None) -> Answer:
+    score = best.start_score + best.end_score if best.text else IMPOSSIBLE
+    is_none = not best.text or (null_odds is not None and null_odds > 0)
+    answer: Answer = {
+        "answer": "" if is_none else best.text,
+        "begin": -1 if is_none else best.answer_start,
+        "score": score,
+    }
+    return answer if null_odds is None else {**answer, "null_odds": null_odds}
+
+
+class PortableMultipleChoice(TextModel):
+    """Passages, questions and options to `answer`, `choice` (B,) and `probabilities` (B, C).
+
+    All questions of a call have the same number of options.
+    """
+
+    columns = ("passage", "question", "options")
+
+    @cached_property
+    def fields(self):
+        return {
+            "answer": Field((), "", object),
+            "choice": Field((), 0, np.int32),
+            "probabilities": Field((0,)),
+        }
+
+    @cached_property
+    def preprocessor(self) -> ChoicePreprocessor:
+        return task_preprocessor(self.folder)
+
+    def answers(self, columns):
+        rows = self.rows(self.preprocessor.features(tuple(columns)))
+        choices = [int(row["logits"].argmax()) for row in rows]
+        return [
+            {"answer": given[choice], "choice": choice, "probabilities": row["probabilities"]}
+            for row, given, choice in zip(rows, columns[2], choices, strict=True)
+        ]

@@ -1,0 +1,154 @@
+"""Portable models that take texts, and those of a pretrained model: fill-mask and embedding."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert_tf.portable.engines import Arrays
+from albert_tf.portable.inputs import POSITIONS, to_hub_names
+from albert_tf.portable.model import PortableModel
+from albert_tf.prediction.preprocessor import as_texts
+from data_prep.errors import InputError
+from data_prep.tasks.features import joined
+from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks
+
+Answer = dict[str, Any]
+SYMBOLS = 2  # [CLS] and [SEP], around every text
+_CHUNK = 1024  # items of a stream that are sorted by length and answered together
+
+
+class Field(NamedTuple):
+    """An array of answers.
+
+    Attributes:
+      least: the smallest sizes of the axes after the first, and those of an empty batch.
+      fill: pads answers with smaller axes.
+      dtype: of the array.
+    """
+
+    least: tuple[int, ...] = ()
+    fill: Any = 0
+    dtype: Any = np.float32
+
+
+class TextModel(PortableModel):
+    """A model that takes columns of texts.
+
+    Attributes:
+      columns: their names.
+      fields: the arrays of its answers.
+    """
+
+    columns: tuple[str, ...] = ("text",)
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        raise NotImplementedError
+
+    def __call__(self, *columns) -> Arrays:
+        """The answers to B examples, as arrays with a row for each.
+
+        Args:
+          *columns: lists of B strings each; see the class.
+
+        Raises:
+          InputError: the columns are not lists of strings of one length.
+        """
+        return stacked(self.answers(self._checked(columns)), self.fields)
+
+    def stream(self, items: Iterable) -> Iterator[Answer]:
+        """Yields the answer to each item, which are read in chunks.
+
+        Args:
+          items: a text each, or a tuple of the texts of the columns.
+        """
+        items = iter(items)
+        while chunk := list(islice(items, _CHUNK)):
+            columns = [chunk] if len(self.columns) == 1 else list(map(list, zip(*chunk, strict=True)))
+            yield from self.answers(self._checked(columns))
+
+    def answers(self, columns: list[list]) -> list[Answer]:
+        """The answer to each example, without padding."""
+        raise NotImplementedError
+
+    def _checked(self, columns: Sequence) -> list[list]:
+        if len(columns) != len(self.columns):
+            raise InputError(
+                f"This model takes {' and '.join(self.columns)}. Received {len(columns)} columns."
+            )
+        for name, column in zip(self.columns, columns, strict=True):
+            if isinstance(column, str | bytes) or not isinstance(column, Sequence | np.ndarray):
+                raise InputError(f"`{name}` must be a list of texts. Received {column!r}.")
+        if len({len(column) for column in columns}) > 1:
+            names = " and ".join(f"`{name}`" for name in self.columns)
+            lengths = ", ".join(str(len(column)) for column in columns)
+            raise InputError(f"{names} must have the same number of rows. Received {lengths}.")
+        return [
+            [as_texts(row) for row in column] if name == "options" else as_texts(column)
+            for name, column in zip(self.columns, columns, strict=True)
+        ]
+
+
+def stacked(answers: Sequence[Answer], fields: Mapping[str, Field]) -> Arrays:
+    """The answers as arrays with a row for each, padded to the largest."""
+    arrays = {}
+    for name, field in fields.items():
+        values = [np.asarray(answer[name], field.dtype) for answer in answers]
+        shape = tuple(
+            max(sizes) for sizes in zip(field.least, *(value.shape for value in values), strict=True)
+        )
+        arrays[name] = np.full((len(answers), *shape), field.fill, field.dtype)
+        for row, value in zip(arrays[name], values, strict=True) if shape else ():
+            row[tuple(map(slice, value.shape))] = value
+        if not shape:
+            arrays[name][:] = values
+    return arrays
+
+
+class PortableEmbedding(TextModel):
+    """Texts to `embedding` (B, H)."""
+
+    @cached_property
+    def fields(self):
+        return {"embedding": Field((self.folder.config.hidden_size,))}
+
+    def answers(self, columns):
+        (texts,), longest = columns, self.folder.config.max_position_embeddings
+        features = [joined(ids, None, self.tokenizer, longest) for ids in self.tokenizer.encode_batch(texts)]
+        return self.rows(features)
+
+
+class PortableFillMask(TextModel):
+    """Texts with [MASK] to `pieces` and `probabilities` (B, M, K)."""
+
+    @cached_property
+    def fields(self):
+        least = (1, int(self.folder.facts.options["top_k"]))
+        return {"pieces": Field(least, "", object), "probabilities": Field(least)}
+
+    @cached_property
+    def _masked(self) -> MaskedTexts:
+        return MaskedTexts(self.tokenizer)
+
+    @cached_property
+    def _pieces(self) -> np.ndarray:
+        return np.array(self.tokenizer.pieces, object)
+
+    def engine_inputs(self, batch):
+        is_mask = batch["input_ids"] == self.tokenizer.mask_id
+        first = np.argsort(~is_mask, axis=1, kind="stable")  # the places of masks, then all others
+        return to_hub_names({**batch, POSITIONS: first[:, : max(1, is_mask.sum(axis=1).max())]})
+
+    def answers(self, columns):
+        (texts,) = columns
+        mask_id, longest = self.tokenizer.mask_id, self.folder.config.max_position_embeddings
+        rows = [cut_around_masks(ids, mask_id, longest - SYMBOLS) for ids in self._masked.encode_batch(texts)]
+        found = self.rows([joined(ids, None, self.tokenizer, longest) for ids in rows])
+        counts = [int(np.sum(ids == mask_id)) for ids in rows]
+        return [
+            {"pieces": self._pieces[row["ids"][:M]], "probabilities": row["probabilities"][:M]}
+            for row, M in zip(found, counts, strict=True)
+        ]
