@@ -14,6 +14,7 @@ SHAPES = {
     "table": (11, 3),
     "zero": (4, 4),  # |w| = 0: the trust ratio is 1
     "still": (3,),  # its gradient is 0
+    "small": (3, 2),  # |w| is below 1
 }
 
 
@@ -21,6 +22,7 @@ def make_weights(rng):
     weights = {name: rng.normal(0, 1, shape).astype("float32") for name, shape in SHAPES.items()}
     weights["zero"][:] = 0
     weights["still"][:] = 0
+    weights["small"] *= 0.01
     return weights
 
 
@@ -60,6 +62,33 @@ def test_bias_and_layer_norm_are_not_decayed(optimizer):
     assert (variables[0].numpy() < 1).all()
     assert (variables[1].numpy() == 1).all()
     assert (variables[2].numpy() == 1).all()
+
+
+def test_trust_ratios():
+    """|w| / |m / (sqrt(v) + epsilon) + 0.01 w| of every matrix and vector that is decayed; 1 if a norm is 0."""
+    rng = np.random.default_rng(3)
+    variables = make_variables(make_weights(rng))
+    optimizer = Lamb(0.001)
+    for _ in range(2):
+        gradients = [rng.normal(0, 0.01, shape).astype("float32") for shape in SHAPES.values()]
+        gradients[list(SHAPES).index("still")][:] = 0
+        optimizer.apply(gradients, variables)
+    expected = []
+    for name, variable in zip(SHAPES, variables, strict=True):
+        if "bias" in name or "layer_norm" in name.lower().replace("layernorm", "layer_norm"):
+            continue
+        m, v = (np.asarray(moment, "float64") for moment in optimizer.moments_of(variable))
+        weight = np.asarray(variable, "float64")
+        norms = np.linalg.norm(weight), np.linalg.norm(m / (np.sqrt(v) + 1e-6) + 0.01 * weight)
+        expected.append(norms[0] / norms[1] if all(norms) else 1.0)
+    assert len(expected) == 5
+    assert 1.0 in expected
+    np.testing.assert_allclose(optimizer.trust_ratios(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
+def test_the_default_is_the_papers_rate(optimizer):
+    assert float(optimizer().learning_rate) == pytest.approx(0.00176)
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
