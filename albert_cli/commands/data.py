@@ -75,9 +75,11 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
       albert prepare --input_file='text/*.txt' --max_seq_length=512 \\
           --spm_model_file=vocab/30k.model --output_file=data/train.tfrecord
 
-      albert prepare --runner=FlinkRunner --pipeline_options='--flink_master=host:8081' \\
+      albert prepare --runner=FlinkRunner \\
+          --pipeline_options='--flink_master=host:8081' \\
           --input_file='gs://bucket/text/*.txt' --num_shards=256 \\
-          --spm_model_file=vocab/30k.model --output_file=gs://bucket/data/train.tfrecord
+          --spm_model_file=vocab/30k.model \\
+          --output_file=gs://bucket/data/train.tfrecord
     """
     if settings.runner == "local":
         from data_prep.prepare.local import prepare as write_examples

@@ -24,13 +24,16 @@ def export(
 
       albert export --model_dir=runs/base --output=saved_model
 
-      albert export --kind=fill-mask --model_dir=albert_base_v2.tar.gz --output=models/albert/1
+      albert export --kind=fill-mask --model_dir=albert_base_v2.tar.gz \\
+          --output=models/albert/1
 
-      albert export --format=litert --quantize=int8 --eval_file='heldout/*.tfrecord' --model_dir=runs/base \\
+      albert export --format=litert --quantize=int8 \\
+          --eval_file='heldout/*.tfrecord' --model_dir=runs/base \\
           --output=phone
 
-      albert export --kind=classifier --format=onnx --quantize=int8 --eval_file=glue/SST-2/dev.tsv \\
-          --model_dir=runs/sst-2 --output=reviews
+      albert export --kind=classifier --format=onnx --quantize=int8 \\
+          --eval_file=glue/SST-2/dev.tsv --model_dir=runs/sst-2 \\
+          --output=reviews
     """
     import_tensorflow()
     from export.run import export_with_settings
@@ -63,7 +66,8 @@ def convert(
 
       albert convert runs/sst-2 sst2_hf --to=huggingface
 
-      albert convert original/model.ckpt-800 rte --to=keras --labels=entailment,not_entailment
+      albert convert original/model.ckpt-800 rte --to=keras \\
+          --labels=entailment,not_entailment
 
     Args:
       source: a folder of a run, pretraining or fine-tuning, a checkpoint in it, Google's TF1 checkpoint (folder,
@@ -134,7 +138,8 @@ def models() -> None:
 
       albert export --kind=fill-mask --model_dir=albert_base_v2 --output=fill_mask
 
-      albert finetune --task=rte --data_dir=glue --init_checkpoint=albert_base_v2 --output_dir=runs/rte --do_train
+      albert finetune --task=rte --data_dir=glue \\
+          --init_checkpoint=albert_base_v2 --output_dir=runs/rte --do_train
     """
     from albert_tf.pretrained.sources import named_models
 

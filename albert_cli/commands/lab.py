@@ -107,7 +107,8 @@ def figure1(
 
     For example:
 
-      albert lab figure1 --model=albert_large.tar.gz --model=BERT=runs/none --text=book.txt --output=lab
+      albert lab figure1 --model=albert_large.tar.gz --model=BERT=runs/none \\
+          --text=book.txt --output=lab
 
     Args:
       model: PATH or NAME=PATH of anything that `albert convert` reads; may be given several times. A folder with
@@ -144,7 +145,8 @@ def table10(*runs: str, output: str, gold: Annotated[list[str] | None, _REPEATED
 
     For example:
 
-      albert lab table10 runs/squad2 runs/race --gold=squad2.0=dev-v2.0.json --output=lab
+      albert lab table10 runs/squad2 runs/race --gold=squad2.0=dev-v2.0.json \\
+          --output=lab
 
     Args:
       runs: folders of `albert finetune`; a folder with several seeds stands for all of them. Runs from one

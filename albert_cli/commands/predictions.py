@@ -42,7 +42,8 @@ def predict(
 
       albert predict --model_dir=hf://OWNER/NAME < reviews.txt
 
-      albert predict --model_dir=portable --requests=2 --batch_tokens=2048 < reviews.txt
+      albert predict --model_dir=portable --requests=2 --batch_tokens=2048 \\
+          < reviews.txt
 
     Args:
       model_dir: the --output_dir of `albert finetune` (of several seeds, the best on the dev set is used); what
@@ -90,8 +91,8 @@ def evaluate(
 
     For example:
 
-      albert evaluate --task=squad2.0 --predictions=predictions.json --null_odds=null_odds.json \\
-          --gold=dev-v2.0.json
+      albert evaluate --task=squad2.0 --predictions=predictions.json \\
+          --null_odds=null_odds.json --gold=dev-v2.0.json
 
       albert evaluate --task=mrpc --predictions=MRPC.tsv --gold=glue/MRPC/dev.tsv
 
@@ -205,7 +206,8 @@ def ensemble(
 
       albert ensemble runs/rte runs/rte_large --task=rte
 
-      albert ensemble runs/squad2 --task=squad2.0 --gold=dev-v2.0.json --output_dir=runs/squad2/all
+      albert ensemble runs/squad2 --task=squad2.0 --gold=dev-v2.0.json \\
+          --output_dir=runs/squad2/all
 
       albert ensemble runs/rte hf://OWNER/NAME --task=rte --data_dir=glue
 
@@ -251,7 +253,8 @@ def submission(*runs: str, output: str) -> None:
 
     For example:
 
-      albert submission cola=runs/cola mnli=runs/mnli ax=runs/mnli --output=glue.zip
+      albert submission cola=runs/cola mnli=runs/mnli ax=runs/mnli \\
+          --output=glue.zip
 
     Args:
       runs: TASK=FOLDER for each task; the run must have predicted its test set. Of several seeds, the best on the

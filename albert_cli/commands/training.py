@@ -45,11 +45,13 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
 
     For example:
 
-      albert finetune --task=rte --data_dir=glue --init_checkpoint=albert_base_v2.tar.gz \\
-          --output_dir=runs/rte --do_train --do_eval --do_predict --seeds=5
+      albert finetune --task=rte --data_dir=glue \\
+          --init_checkpoint=albert_base_v2.tar.gz --output_dir=runs/rte \\
+          --do_train --do_eval --do_predict --seeds=5
 
-      albert finetune --task=classification --train_file=train.csv --dev_file=dev.csv --do_train --do_eval \\
-          --init_checkpoint=runs/base --output_dir=runs/mine
+      albert finetune --task=classification --train_file=train.csv \\
+          --dev_file=dev.csv --do_train --do_eval --init_checkpoint=runs/base \\
+          --output_dir=runs/mine
     """
     import_tensorflow()
     from albert_tf.finetuning import program
