@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import dataclasses
+import hashlib
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ from albert_tf.training.weights import check_finite, find_checkpoint, load_weigh
 from data_prep.errors import InputError, first_line
 from data_prep.examples.manifest import Manifest
 from data_prep.files import Number, as_record, write_json
-from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
 MODEL_FILE = "model.keras"
@@ -87,11 +88,23 @@ def read_run(path: Path) -> StoredModel:
 
 
 def read_run_vocabulary(path: Path) -> Vocabulary | None:
-    """The vocabulary of a run's folder or checkpoint, if the folder holds one."""
+    """The vocabulary of a run's folder or checkpoint, if the folder holds one.
+
+    Raises:
+      InputError: the vocabulary is not the one that the run's examples were made with.
+    """
     run = _run_folder(path)
     manifest = run / MANIFEST_FILE
-    normalization = Manifest.read(manifest).vocabulary.normalization if manifest.exists() else RELEASED
-    return find_vocabulary(run, otherwise=normalization)
+    if not manifest.exists():
+        return find_vocabulary(run)
+    facts = Manifest.read(manifest).vocabulary
+    vocabulary = find_vocabulary(run, otherwise=facts.normalization)
+    if vocabulary and hashlib.sha256(vocabulary.content).hexdigest() != facts.sha256:
+        raise InputError(
+            f"{vocabulary.file} must be the vocabulary that the run's examples were made with. Its SHA-256 is not "
+            f"the one in {manifest.name}; copy the vocabulary there again."
+        )
+    return vocabulary
 
 
 def _run_folder(path: Path) -> Path:

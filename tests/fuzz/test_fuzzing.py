@@ -57,9 +57,17 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def flipped(path: Path) -> None:
+    """Changes a bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
 ONCE_FAILED = [
     ("config", "albert_config.json", written("[" * 100_000)),
     ("run", "best.json", written('{"step": [1]}')),
+    ("run", "spm.model", flipped),
     ("keras pretrainer", "pretrained.json", written('{"parts": [[]]}')),
     ("fine-tuned run", "results.json", written('{"best_seed": "../elsewhere"}')),
     ("TF1", "checkpoint", written(b"\xff\xfe model")),
