@@ -6,7 +6,7 @@
 
 import sys
 
-from albert_cli.cli import main
+from albert_cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main(["pretrain", *sys.argv[1:]]))

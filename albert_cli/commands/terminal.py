@@ -2,24 +2,31 @@
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from data_prep.signals import signal_handler
+
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow without the messages on CUDA and oneDNN that its C++ code prints at start-up."""
+    """Imports TensorFlow without the messages on CUDA and oneDNN that its C++ code prints at start-up.
+
+    Ctrl-C and SIGTERM end the process at once: in the middle of an import they would raise all kinds of errors.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     saved = os.dup(2)
     try:
         with Path(os.devnull).open("wb") as silence:
             os.dup2(silence.fileno(), 2)
-        import tensorflow as tf
+        with signal_handler(signal.SIG_DFL, signal.SIGINT, signal.SIGTERM):
+            import tensorflow as tf
 
-        tf.config.list_physical_devices()
+            tf.config.list_physical_devices()
     finally:
         os.dup2(saved, 2)
         os.close(saved)

@@ -160,3 +160,20 @@ def test_suggestions_are_for_terminals(monkeypatch, capfd):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     print_next("albert params")
     assert capfd.readouterr() == ("", "next: albert params\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.1, 0.7, 2.5])
+def test_ctrl_c_during_imports(seconds, tmp_path):
+    words = ["convert", "nothing", str(tmp_path / "out"), "--to=tf1"]
+    code = f"import sys; print('started', flush=True); from albert_cli.entry import main; sys.exit(main({words}))"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "started\n"
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert "Traceback" not in error
+    assert process.returncode in {-signal.SIGINT, 130, 2}
+    assert not list(tmp_path.iterdir())
