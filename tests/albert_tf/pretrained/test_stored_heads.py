@@ -219,9 +219,12 @@ def test_what_a_format_has_no_head_for_is_refused(tmp_path):
         write_huggingface(
             stored_with(random_head(HeadSize("conditional_span_head", 0), "question_answering")), tmp_path
         )
-    for part, kind in (("token_head", "token"), ("sequence_head", "multi_label")):
+    for part, kind, name in (
+        ("token_head", "token", "token"),
+        ("sequence_head", "multi_label", "multi-label"),
+    ):
         head = random_head(HeadSize(part, 3), f"{kind}_classification")
-        with pytest.raises(InputError, match=f"albert has no {kind.replace('_', ' ')} classification"):
+        with pytest.raises(InputError, match=f"albert has no {name} classification"):
             write_tf1(stored_with(head), tmp_path)
     assert not list(tmp_path.iterdir())
 
