@@ -42,7 +42,7 @@ def batch(config: AlbertConfig, B: int, T: int, P: int = 2) -> dict[str, np.ndar
         "input_word_ids": rng.integers(0, config.vocab_size, (B, T)).astype("int32"),
         "input_mask": (np.arange(T) < lengths[:, None]).astype("int32"),
         "input_type_ids": rng.integers(0, 2, (B, T)).astype("int32"),
-        "masked_lm_positions": rng.integers(0, T, (B, P)).astype("int32"),
+        "masked_lm_positions": rng.integers(0, lengths[:, None], (B, P)).astype("int32"),  # of tokens
     }
 
 
