@@ -157,8 +157,8 @@ def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
     try:
         config = description["config"]
         shape = AlbertConfig.from_dict(config["encoder"]["config"])
-        stored = config["preprocessor"]
-        preprocessor = stored["registered_name"] if stored is not None else None
+        stored, expected = config["preprocessor"], f"albert_tf>{model_class.preprocessor_class.__name__}"
+        is_its_preprocessor = stored is None or stored.get("registered_name") == expected
         outputs = len(config.get("labels", "1"))
     except InputError as error:
         raise InputError(f"{path} does not describe a model: {error}") from None
@@ -166,7 +166,7 @@ def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
         raise InputError(
             f"{path} is not a complete fine-tuned model: it does not describe its encoder's shape."
         ) from None
-    if stored is not None and preprocessor != f"albert_tf>{model_class.preprocessor_class.__name__}":
+    if not is_its_preprocessor:
         raise InputError(f"{path} must hold the preprocessor of a {model_class.__name__}.")
     check_size(shape, path.stat().st_size, path, outputs * shape.hidden_size)
 
