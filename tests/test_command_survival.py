@@ -103,6 +103,7 @@ COMMANDS: dict[str, Callable[[Inputs, Path], Sequence[object]]] = {
         f"--output={output}/glue.zip",
     ),
 }
+QUICK = [name for name in COMMANDS if name not in ("finetune", "convert a task", "export")]
 KEEP_STATE = {"pretrain", "finetune", "prepare"}
 
 
@@ -203,7 +204,7 @@ def test_a_disk_that_is_full_or_read_only(name, options, inputs, tmp_path):
             assert not files(tmp_path)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", QUICK)
 def test_few_descriptors(name, inputs, finished, tmp_path):
     """The command either works or reports it; a folder cannot even be removed without descriptors."""
     for spare in (0, 6):
@@ -216,7 +217,7 @@ def test_few_descriptors(name, inputs, finished, tmp_path):
     assert_complete(name, inputs, output, finished)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", QUICK)
 def test_two_at_once(name, inputs, finished, tmp_path):
     results = run_together([program(name, inputs, tmp_path)] * 2, [{}] * 2, timeout=240)
     for result in results:
