@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from albert_cli import program
+from albert_tf.portable.folder import is_portable
+from albert_tf.portable.loading import load_portable
 from data_prep.errors import InputError
 from data_prep.files import read_text
 from data_prep.text.sources import expand_files
@@ -76,9 +78,14 @@ def main(settings: SoakSettings) -> dict[str, Any]:
 
 
 def load(folder: Path) -> Callable[[Sequence[str]], dict[str, np.ndarray]]:
-    """A function from texts to the model's outputs."""
+    """A function from texts to the outputs of a SavedModel or of a portable model."""
+    if is_portable(folder):
+        return load_portable(folder)
     if not (folder / "saved_model.pb").exists():
-        raise InputError(f"--model must be a SavedModel. Received {folder}, which has no saved_model.pb.")
+        raise InputError(
+            f"--model must be a SavedModel or a portable model. Received {folder}, which has no saved_model.pb "
+            "and no portable.json."
+        )
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations of the tokenizer
 

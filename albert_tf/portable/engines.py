@@ -111,7 +111,7 @@ class _OpenVino(Engine):
         import openvino
 
         cache = {"CACHE_DIR": settings.cache_dir} if settings.cache_dir else {}
-        model = openvino.Core().compile_model(
+        self._model = openvino.Core().compile_model(
             str(file),
             "CPU",
             {
@@ -122,12 +122,13 @@ class _OpenVino(Engine):
             },
         )
         self.name = "openvino"
-        self.inputs = tuple(port.get_any_name() for port in model.inputs)
-        self._names = [port.get_any_name() for port in model.outputs]
-        self._free = [model.create_infer_request() for _ in range(settings.requests)]
+        self.inputs = tuple(port.get_any_name() for port in self._model.inputs)
+        self._names = [port.get_any_name() for port in self._model.outputs]
+        self._requests = settings.requests
+        self._idle: deque[Any] = deque()  # requests that no call uses; threads may call at the same time
 
     def outputs(self, batches):
-        free = deque(self._free)
+        free = deque(self._request() for _ in range(self._requests))
 
         def start(arrays: Arrays):
             request = free.popleft()
@@ -141,7 +142,16 @@ class _OpenVino(Engine):
             free.append(request)
             return found
 
-        return _in_flight(batches, len(free), start, finish)
+        try:
+            yield from _in_flight(batches, len(free), start, finish)
+        finally:
+            self._idle.extend(free)
+
+    def _request(self):
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._model.create_infer_request()
 
 
 class _OnnxRuntime(Engine):

@@ -1,6 +1,7 @@
 """Portable models answer as the SavedModels of their kinds, on both engines."""
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -139,6 +140,18 @@ def test_stream_answers_in_order(exported):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_threads_share_a_model(engine, exported):
+    model = load_portable(exported("fill-mask")[1], engine=engine)
+    batches = [MASKED[i : i + 2] for i in range(len(MASKED) - 1)] * 12
+    expected = [model(batch) for batch in batches]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(model, batches))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours["pieces"].tolist() == theirs["pieces"].tolist()
+        np.testing.assert_allclose(ours["probabilities"], theirs["probabilities"], atol=1e-6)
+
+
 def test_wrong_inputs_are_refused(exported):
     encoder, classify = load_portable(exported("encoder")[1]), load_portable(exported("text")[1])
     answer = load_portable(exported("span")[1])
