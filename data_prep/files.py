@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -208,3 +209,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
             with contextlib.suppress(OSError):  # not empty: it holds work that a later run resumes
                 path.rmdir()
         raise
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,8 +11,9 @@ from typing import Literal
 from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.variants import Objective
 from data_prep.errors import InputError
-from data_prep.examples.manifest import MANIFEST, file_sha256
+from data_prep.examples.manifest import MANIFEST
 from data_prep.examples.settings import PrepareSettings, check_settings
+from data_prep.files import file_sha256
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary_training import VocabularySettings
 

@@ -3,7 +3,6 @@
 `albert export --format=onnx` writes it, `albert_tf.load_portable` reads it.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
-from data_prep.files import Number, as_record, check_file, read_json_object, write_json
+from data_prep.files import Number, as_record, check_file, file_sha256, read_json_object, write_json
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.offsets import OffsetTables
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -115,7 +114,7 @@ def is_portable(path: str | Path) -> bool:
 
 def write_manifest(folder: Path, facts: PortableFacts) -> None:
     """Writes portable.json, after all other files but README.md."""
-    files = {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.suffix != ".md"}
+    files = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.suffix != ".md"}
     write_json(folder / MANIFEST_FILE, asdict(_Manifest(facts, files)))
 
 
@@ -130,13 +129,8 @@ def _check_hash(folder: Path, name: str, expected: str) -> None:
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise InputError(f"{folder / MANIFEST_FILE} must name files of its folder. Received {name!r}.")
     check_file(folder / name)
-    if _sha256(folder / name) != expected:
+    if file_sha256(folder / name) != expected:
         raise InputError(
             f"{folder / name} must be the file that was exported. Its SHA-256 is not the one in {MANIFEST_FILE}; "
             "export the model again."
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

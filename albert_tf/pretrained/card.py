@@ -9,7 +9,7 @@ from pathlib import Path
 import albert_tf
 from albert_tf.pretrained.stored import Format, StoredModel, read_optional_json
 from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE, RESULTS_FILE, SETTINGS_FILE
-from data_prep.files import visible_files
+from data_prep.files import file_sha256, visible_files
 
 CARD_FILE = "README.md"
 TITLES: dict[Format, str] = {
@@ -189,9 +189,4 @@ def _source_files(source: str | Path, stored: StoredModel) -> list[tuple[str, st
         files = list(folder.glob(f"{stored.path.name}*"))
         if folder.name == CHECKPOINTS:
             files += folder.parent.glob(MANIFEST_FILE)
-    return [(path.name, f"{path.stat().st_size:,}", _file_hash(path)) for path in sorted(files)]
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return [(path.name, f"{path.stat().st_size:,}", file_sha256(path)) for path in sorted(files)]

@@ -4,7 +4,6 @@ ckpt-STEP.index and ckpt-STEP.data-* are TensorFlow's; ckpt-STEP.json holds thei
 checkpoint is intact if all of them exist and agree.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.files import Integer, as_record, read_json, write_text
+from data_prep.files import Integer, as_record, file_sha256, read_json, write_text
 
 _ASIDE = ".unfinished-"
 
@@ -38,7 +37,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
     try:
         checkpoint.write(str(aside / f"ckpt-{step}"))
         files = sorted(aside.glob(f"ckpt-{step}.*"))
-        sums = {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files}
+        sums = {path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in files}
         for path in files:
             _to_disk(path)
         checksums = checksums_of(aside / f"ckpt-{step}")
@@ -78,7 +77,7 @@ def damage(prefix: str | Path) -> str | None:
             path = prefix.with_name(name)
             if path.stat().st_size != expected.bytes:
                 return f"{name} has {path.stat().st_size:,} bytes instead of {expected.bytes:,}"
-            if _sha256(path) != expected.sha256:
+            if file_sha256(path) != expected.sha256:
                 return f"{name} does not have the checksum that it was written with"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
@@ -158,11 +157,6 @@ def _remove(folder: Path, step: int) -> None:
     (folder / f"ckpt-{step}.index").unlink(missing_ok=True)  # first: without it the rest is not a checkpoint
     for path in folder.glob(f"ckpt-{step}.*"):
         path.unlink()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _to_disk(path: Path) -> None:

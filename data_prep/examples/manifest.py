@@ -1,7 +1,6 @@
 """manifest.json: what `albert prepare` wrote, from what, and how. Without times: same input, same bytes."""
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections import Counter
@@ -16,7 +15,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.files import as_record, read_json_object, write_text
+from data_prep.files import as_record, file_sha256, read_json_object, write_text
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -304,11 +303,6 @@ def _has_content(path: Path, shard: Shard) -> bool:
     """Whether a file is a shard, by its size and, if that is right, its checksum; an empty file is none."""
     same_size = path.is_file() and path.stat().st_size == shard.bytes > 0
     return same_size and file_crc32c(path) == shard.crc32c
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, hexadecimal."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)

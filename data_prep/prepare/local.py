@@ -28,13 +28,12 @@ from data_prep.examples.manifest import (
     Manifest,
     Shard,
     SourceFile,
-    file_sha256,
     package_versions,
     remove_manifests,
 )
 from data_prep.examples.partners import PartnerPool, partner_pool
 from data_prep.examples.settings import PrepareSettings, check_settings, shard_names
-from data_prep.files import new_folder, write_text
+from data_prep.files import file_sha256, new_folder, write_text
 from data_prep.prepare.outputs import (
     RECORD_BYTES,
     check_outputs,
