@@ -12,14 +12,14 @@ import tensorflow as tf
 
 from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.portable.inputs import TEXT_INPUTS
+from albert_tf.portable.inputs import TEXT_INPUTS, from_hub_names
 from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.own import write_facts
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.tokenizers.normalization import Normalization
 from export.checks import checked_inputs, checked_positions
 from export.savedmodel import Export, track_pretrainer, track_vocabulary
-from export.serialized import EXAMPLES, canonical, parsed_examples
+from export.serialized import EXAMPLES, parsed_examples
 
 V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
 _EXAMPLE = """
@@ -80,7 +80,7 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
 
     def encode(inputs, training):
         inputs = checked_inputs(inputs, model.config)
-        outputs = model.encoder(canonical(inputs), training=training, intermediates=True)
+        outputs = model.encoder(from_hub_names(inputs), training=training, intermediates=True)
         outputs = tf.nest.map_structure(_float32, outputs)
         return {
             **dict.fromkeys(pooled, outputs["pooled_output"]),

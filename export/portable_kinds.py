@@ -17,7 +17,7 @@ from albert_tf.finetuning.task_models import (
     TokenClassifier,
 )
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.portable.inputs import OURS, POSITIONS, TEXT_INPUTS, to_hub_names
+from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
 from albert_tf.pretrained.loading import Pretrained
 from export.embedding import check_pooling, mean_of_tokens
 from export.fill_mask import check_fill_mask
@@ -35,7 +35,7 @@ def portable_encoder(pretrained: Pretrained) -> Portable:
     model, parts = pretrained.model, pretrained.parts
 
     def encode(inputs):
-        outputs = model.encoder(_to_ours(inputs))
+        outputs = model.encoder(from_hub_names(inputs))
         arrays = {"sequence_output": outputs["sequence_output"]}
         if "pooler" in parts:
             arrays["pooled_output"] = outputs["pooled_output"]
@@ -66,7 +66,7 @@ def portable_embedding(pretrained: Pretrained, pooling: Pooling = "mean") -> Por
     model = pretrained.model
 
     def embed(inputs):
-        batch = _to_ours(inputs)
+        batch = from_hub_names(inputs)
         outputs = model.encoder(batch, training=False)
         mean = mean_of_tokens(outputs, batch["input_mask"])
         return {"embedding": outputs["pooled_output"] if pooling == "pooled" else mean}
@@ -84,7 +84,7 @@ def portable_fill_mask(pretrained: Pretrained, top_k: int = 5) -> Portable:
     model = pretrained.model
 
     def best_pieces(inputs):
-        hidden = model.encoder(_to_ours(inputs), training=False)["sequence_output"]
+        hidden = model.encoder(from_hub_names(inputs), training=False)["sequence_output"]
         logits = model.masked_lm(hidden, inputs[POSITIONS], model.encoder.embeddings.word_embeddings)
         # The model may have more embeddings than the vocabulary has pieces.
         best, ids = tf.math.top_k(tf.nn.softmax(logits)[..., :V], top_k)
@@ -105,7 +105,7 @@ def portable_classifier(model: TextClassifier | TextRegressor | TokenClassifier 
     probabilities = tf.sigmoid if isinstance(model, MultiLabelClassifier) else tf.nn.softmax
 
     def classify(inputs):
-        outputs = model(_to_ours(inputs), training=False)
+        outputs = model(from_hub_names(inputs), training=False)
         if isinstance(model, TextRegressor):
             return {"score": outputs}
         return {"probabilities": probabilities(outputs), "logits": tf.maximum(outputs, MASKED_LOGIT)}
@@ -134,7 +134,7 @@ def portable_question_answering(model: QuestionAnswering, max_answer_length: int
     check_answer_length(max_answer_length)
 
     def answer(inputs):
-        inputs = _to_ours(inputs)
+        inputs = from_hub_names(inputs)
         outputs = model({**inputs, "p_mask": _cannot_answer(inputs)}, training=False)
         # Log probabilities of masked tokens are lower still, and -inf in float16.
         return {
@@ -185,7 +185,3 @@ def _function(
 
 def _sample(model: TaskModel | AlbertPretrainer, seed: int = 0) -> dict[str, np.ndarray]:
     return to_hub_names(random_inputs(model.encoder.config, seed))
-
-
-def _to_ours(inputs: dict) -> dict:
-    return {ours: inputs[theirs] for ours, theirs in zip(OURS, TEXT_INPUTS, strict=True)}

@@ -29,12 +29,3 @@ def parsed_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         "input_mask": tf.where(lengths["input_mask"][:, tf.newaxis] > 0, arrays["input_mask"], tokens),
         "input_type_ids": arrays["segment_ids"] + arrays["token_type_ids"],
     }
-
-
-def canonical(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The inputs of a TF2 text encoder under the names that the model knows."""
-    return {
-        "input_ids": inputs["input_word_ids"],
-        "input_mask": inputs["input_mask"],
-        "token_type_ids": inputs["input_type_ids"],
-    }

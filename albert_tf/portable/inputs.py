@@ -18,6 +18,11 @@ def to_hub_names(batch: Mapping) -> dict[str, np.ndarray]:
     return {theirs: np.asarray(batch[name], np.int32) for name, theirs in names if name in batch}
 
 
+def from_hub_names(inputs: Mapping) -> dict:
+    """Arrays or tensors with the names of TEXT_INPUTS renamed to this library's."""
+    return {ours: inputs[theirs] for ours, theirs in zip(OURS, TEXT_INPUTS, strict=True)}
+
+
 def as_task_outputs(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs of a task model's file under the names that `by_row` expects."""
     names = [name for name in ("score", "logits") if name in outputs]
