@@ -14,7 +14,7 @@ from rich.console import Console
 from albert_cli.mistakes import describe_mistake
 from data_prep.errors import InputError, Preempted, system_fault
 from data_prep.files import check_local
-from data_prep.signals import signal_handler
+from data_prep.signals import ignored_signals_sent_again, signal_handler
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
@@ -40,7 +40,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         console.print(f"albert: {line}", style=style, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        with signal_handler(_terminate, signal.SIGTERM):
+        with signal_handler(_terminate, signal.SIGTERM), ignored_signals_sent_again(_SIGNALS):
             _check_local(words)
             program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
@@ -63,6 +63,9 @@ def run(program: App, arguments: list[str] | None = None) -> int:
 
 class _Terminated(BaseException):
     """The process received SIGTERM in a command that saves no state."""
+
+
+_SIGNALS = {_Terminated: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

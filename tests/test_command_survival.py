@@ -1,12 +1,10 @@
 """Every command that writes, interrupted, run twice at once, on bad disks and with few descriptors."""
 
-import contextlib
-import os
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from albert_cli import cli
 from albert_tf.evaluation.run_predictions import Probabilities, probabilities_file, write_probabilities
 from data_prep.tasks.task import TASKS
 from tests.data_prep.conftest import write_story
+from tests.disks import mounted_disk
 from tests.processes import Program, run_together
 
 pytestmark = pytest.mark.slow
@@ -176,22 +175,10 @@ def test_signal_at_a_random_moment(name, number, inputs, finished, tmp_path):
     assert_complete(name, inputs, tmp_path, finished)
 
 
-@contextlib.contextmanager
-def disk(folder: Path, options: str) -> Iterator[None]:
-    """A file system of its own in a folder."""
-    mount = ["mount", "-t", "tmpfs", "-o", options, "none", folder]
-    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a disk needs root")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("options", ["size=4k", "ro"])
 def test_a_disk_that_is_full_or_read_only(name, options, inputs, tmp_path):
-    with disk(tmp_path, options):
+    with mounted_disk(tmp_path, options):
         (result,) = run_together([program(name, inputs, tmp_path)], [{}], timeout=240)
         if result.returncode == 0:  # what it writes is that small
             assert (name, options) == ("submission", "size=4k")

@@ -17,6 +17,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, without_speed
+from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, free_ports, run_together
 
 pytestmark = pytest.mark.slow
@@ -113,24 +114,13 @@ def test_no_checkpoint_is_intact(finished, pretraining_files, tmp_path, capfd):
     assert last.startswith("albert: None of the 3 checkpoints in")
 
 
-@contextlib.contextmanager
-def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", folder]
-    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small disk needs root")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
 def test_full_disk(finished, pretraining_files, tmp_path):
     """A disk too small for all checkpoints."""
     checkpoints = sum(path.stat().st_size for path in (finished / "checkpoints").iterdir()) // 3
     others = sum(path.stat().st_size for path in finished.glob("*") if path.is_file())
     disk = tmp_path / "disk"
-    with small_disk(disk, (others + int(1.7 * checkpoints)) // 1024 + 60):
+    disk.mkdir()
+    with mounted_disk(disk, f"size={(others + int(1.7 * checkpoints)) // 1024 + 60}k"):
         run = disk / "run"
         (result,) = run_together([program(pretraining_files, run)], [{}], timeout=240)
         assert result.returncode == 2, result.stderr

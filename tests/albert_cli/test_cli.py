@@ -108,6 +108,42 @@ def test_sigterm_lets_commands_clean_up(monkeypatch, capfd, tmp_path):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+class _Finalized:
+    def __init__(self, number: signal.Signals):
+        self.number = number
+
+    def __del__(self):
+        os.kill(os.getpid(), self.number)
+        time.sleep(0)  # Python raises here, and ignores what is raised here
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "message"),
+    [(signal.SIGTERM, 143, "albert: received SIGTERM\n"), (signal.SIGINT, 130, "albert: interrupted\n")],
+)
+def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, status, message, monkeypatch, capfd):
+    def finalize():
+        _Finalized(number)
+        time.sleep(60)
+
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", finalize)
+    before = sys.unraisablehook
+    assert run(capfd, "params") == (status, "", message)
+    assert sys.unraisablehook is before
+
+
+def test_other_exceptions_in_finalizers_are_reported_as_ever(monkeypatch, capfd):
+    class Faulty:
+        def __del__(self):
+            raise ZeroDivisionError("in a finalizer")
+
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_type))
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", lambda: Faulty() and [])
+    run(capfd, "params")
+    assert reported == [ZeroDivisionError]
+
+
 def test_a_full_disk_is_reported_in_one_line(monkeypatch, capfd):
     def write():
         Path("/dev/full").write_text("every write to this device fails")

@@ -1,6 +1,5 @@
 """Runs tests against a mutant, in a process forked from one that has imported TensorFlow but not this package."""
 
-import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -40,9 +39,8 @@ def _run(module: str, source: str, tests: tuple[str, ...]) -> None:
     import pytest
 
     silent = os.open(os.devnull, os.O_WRONLY)
-    if not os.environ.get("SHOW_TESTS"):
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
     os.chdir(ROOT)
     path = ROOT / module
     # AutoGraph compiles the lines that it finds here; an entry without a time of change is never read again.
@@ -50,8 +48,6 @@ def _run(module: str, source: str, tests: tuple[str, ...]) -> None:
     sys.meta_path.insert(0, _Finder(module.removesuffix(".py").replace("/", "."), path, source))
     plugins = ("-p", "no:cacheprovider", "-p", "no:xdist")
     status = pytest.main(["-x", "-q", "-m", "not slow", *plugins, *tests])
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
     os._exit(int(status))
 
 
