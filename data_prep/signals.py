@@ -27,8 +27,8 @@ def signal_handler(handler: Callable[..., Any] | signal.Handlers, *numbers: sign
 def ignored_signals_sent_again(numbers: Mapping[type[BaseException], signal.Signals]) -> Iterator[None]:
     """Within this context no signal is lost whose handler raises one of these exceptions.
 
-    Python ignores exceptions in finalizers and in callbacks of the garbage collector. A signal that arrives there is
-    sent again a moment later, when other code runs.
+    Python ignores exceptions in finalizers and in callbacks of the garbage collector. A signal that arrives there
+    is sent again a moment later, when other code runs.
 
     Args:
       numbers: the signal of each exception.
