@@ -6,12 +6,10 @@ texts, or pairs of texts --tokenize--> pieces --cut--> one batch --model--> prob
 import tensorflow as tf
 
 from albert_tf.finetuning.task_models import MultiLabelClassifier, TextClassifier, TextRegressor
-from albert_tf.portable.inputs import from_hub_names
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.checks import checked_inputs
 from export.savedmodel import Export, track_variables
-from export.serialized import EXAMPLES, parsed_examples
+from export.serialized import EXAMPLES, example_batch
 from export.text import TEXT, Method, joined_batch, text_export, warmup_requests
 
 _TEXT_PAIR = tf.TensorSpec([None], tf.string, name="text_pair")
@@ -52,7 +50,7 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
         return {"score": outputs} if isinstance(model, TextRegressor) else _classes(outputs, model)
 
     def predict_examples(examples):
-        return predict_ids(from_hub_names(checked_inputs(parsed_examples(examples), model.encoder.config)))
+        return predict_ids(example_batch(examples, model.encoder.config))
 
     def check(loaded):
         pair = [_TEXT] * 2, [_TEXT, "a"]

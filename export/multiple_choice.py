@@ -12,13 +12,15 @@ from albert_tf.finetuning.task_models import MultipleChoice
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
-from export.text import joined_batch, repeated, text_export
+from export.serialized import example_batch
+from export.text import Method, joined_batch, repeated, text_export
 
 _INPUTS = [
     tf.TensorSpec([None], tf.string, name="passage"),
     tf.TensorSpec([None], tf.string, name="question"),
     tf.TensorSpec([None, None], tf.string, name="options"),
 ]
+_EXAMPLES = tf.TensorSpec([None, None], tf.string, name="examples")
 _BLANK = "_"
 _PASSAGE = "The captain sailed past. His brother painted the lighthouse."
 _OPTIONS = ["the captain", "his brother", "a neighbour"]
@@ -39,9 +41,10 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
 
     The object is called with passages and questions, string (B,), and options, string (B, C). It returns
     `answer`, string (B,), the best option, `choice`, int32 (B,), its index, and `probabilities`,
-    float32 (B, C). A passage that is too long is cut at its end, a question
-    at its beginning. The signature's inputs are `passage`,
-    `question` and `options`.
+    float32 (B, C). A passage that is too long is cut at its end, a question at its beginning. `.examples` takes a
+    serialized tf.train.Example message with the ids of each option, string (B, C), and returns `choice` and
+    `probabilities`. The signature `serving_default` has the inputs `passage`, `question` and `options`; `examples`
+    has `examples`.
 
     Args:
       model: the fine-tuned model.
@@ -62,15 +65,18 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
         places = tf.ragged.range(passages.row_lengths())
         passages = tf.ragged.boolean_mask(passages, places < room[:, tf.newaxis])
         batch = joined_batch([passages, queries], tokenizer, max_seq_length)
-        T = tf.shape(batch["input_ids"])[1]
-        shape = tf.stack([tf.shape(options)[0], C, T])
+        outputs = choose_ids(batch, tf.shape(options))
+        return {"answer": tf.gather(options, outputs["choice"], batch_dims=1), **outputs}
+
+    def choose_ids(batch, size):  # from arrays (B * C, T) and [B, C]
+        shape = tf.concat([size, tf.shape(batch["input_ids"])[1:]], 0)
         logits = model({name: tf.reshape(array, shape) for name, array in batch.items()}, training=False)
         choice = tf.argmax(logits, axis=-1, output_type=tf.int32)
-        return {
-            "answer": tf.gather(options, choice, batch_dims=1),
-            "choice": choice,
-            "probabilities": tf.nn.softmax(logits),
-        }
+        return {"choice": choice, "probabilities": tf.nn.softmax(logits)}
+
+    def choose_examples(examples):
+        batch = example_batch(tf.reshape(examples, [-1]), model.encoder.config)
+        return choose_ids(batch, tf.shape(examples))
 
     def check(loaded):
         questions = ["Who painted? _", "Who?"]
@@ -84,7 +90,11 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
         {"passage": [passage], "question": ["Who painted it?"], "options": [_OPTIONS]}
         for passage in (_PASSAGE, repeated(_PASSAGE))
     ]
-    return text_export(root, {"serving_default": (choose, _INPUTS)}, check, _EXAMPLE, warmup)
+    methods: dict[str, Method] = {
+        "serving_default": (choose, _INPUTS),
+        "examples": (choose_examples, [_EXAMPLES]),
+    }
+    return text_export(root, methods, check, _EXAMPLE, warmup)
 
 
 def asked(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:

@@ -22,7 +22,7 @@ from albert_tf.pretrained.loading import Pretrained
 from export.embedding import check_pooling, mean_of_tokens
 from export.fill_mask import check_fill_mask
 from export.portable import MASKED_LOGIT, Portable
-from export.question_answering import check_answer_length
+from export.question_answering import check_answer_length, window_outputs
 from export.settings import Pooling
 
 
@@ -126,21 +126,13 @@ def portable_classifier(model: TextClassifier | TextRegressor | TokenClassifier 
 def portable_question_answering(model: QuestionAnswering, max_answer_length: int = 30) -> Portable:
     """A fine-tuned model, which finds answers in [CLS] question [SEP] context [SEP].
 
-    It returns what the model does: `start_logits` and `end_logits` (B, T); for a model with unanswerable questions
-    the best starts and ends. An answer lies in the tokens of type 1 but the last, or is [CLS], for no answer; the
-    logits of all other tokens are MASKED_LOGIT.
+    It returns what `window_outputs` does.
     """
 
     check_answer_length(max_answer_length)
 
     def answer(inputs):
-        inputs = from_hub_names(inputs)
-        outputs = model({**inputs, "p_mask": _cannot_answer(inputs)}, training=False)
-        # Log probabilities of masked tokens are lower still, and -inf in float16.
-        return {
-            name: tf.maximum(array, MASKED_LOGIT) if array.dtype.is_floating else array
-            for name, array in outputs.items()
-        }
+        return window_outputs(model, from_hub_names(inputs))
 
     sample = _sample(model)
     places = np.arange(sample["input_mask"].shape[1])
@@ -157,14 +149,6 @@ def portable_question_answering(model: QuestionAnswering, max_answer_length: int
     ids, types = "[[2, 13, 3, 7, 9, 1, 3]]", 'np.array([[0, 0, 0, 1, 1, 1, 1]], "int32")'
     options = {"max_answer_length": max_answer_length}
     return _task(model, answer, outputs, sample, options=options, example_ids=ids, example_types=types)
-
-
-def _cannot_answer(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-    """1 for tokens that are neither in the context nor [CLS], int32 (B, T)."""
-    is_second = inputs["token_type_ids"] * inputs["input_mask"]
-    is_context = is_second * tf.pad(is_second, [[0, 0], [0, 1]])[:, 1:]  # without the last, which is [SEP]
-    is_first = tf.cast(tf.cumsum(tf.ones_like(is_context), axis=1) == 1, tf.int32)
-    return 1 - tf.maximum(is_context, is_first)
 
 
 def _task(model: TaskModel, function: Callable, outputs: dict[str, str], sample=None, **options) -> Portable:

@@ -14,8 +14,10 @@ from albert_tf.finetuning.question_answering import QuestionAnswering
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
+from export.portable import MASKED_LOGIT
 from export.savedmodel import Export, track_variables
-from export.text import repeated, text_export
+from export.serialized import EXAMPLES, example_batch
+from export.text import Method, repeated, text_export
 from export.windows import GraphWindows, Windows
 
 _INPUTS = [
@@ -55,7 +57,9 @@ def build_question_answering(
     float32 (B,), by which the answer was chosen: the sum of the two logits, or log probabilities. Windows slide
     over the context as in fine-tuning. A model that was trained with unanswerable questions also returns
     `null_odds`, float32 (B,), the log odds that there is no answer; above 0 the answer is "" and `begin` -1, as
-    for a context without words. The signature's inputs are `question` and `context`.
+    for a context without words. `.examples` takes the ids of windows, [CLS] question [SEP] context [SEP], as
+    serialized tf.train.Example messages, string (W,), and returns the model's scores as `window_outputs` does. The
+    signature `serving_default` has the inputs `question` and `context`; `examples` has `examples`.
 
     Args:
       model: the fine-tuned model.
@@ -88,6 +92,9 @@ def build_question_answering(
         before = tf.strings.length(before, unit="UTF8_CHAR")
         return {"answer": texts, "begin": tf.where(has_answer, before, -1), **results}
 
+    def answer_examples(examples):
+        return window_outputs(model, example_batch(examples, model.encoder.config))
+
     def check(loaded):
         questions, contexts = [_QUESTION] * 2, [_CONTEXT, " ".join([_CONTEXT] * 50)]
         outputs = loaded(tf.constant(questions), tf.constant(contexts))
@@ -101,7 +108,41 @@ def build_question_answering(
     root = tf.train.Checkpoint(windows=windows_of)
     track_variables(root, model.variables, model.trainable_variables)
     warmup = [{"question": [_QUESTION], "context": [context]} for context in (_CONTEXT, repeated(_CONTEXT))]
-    return text_export(root, {"serving_default": (answer, _INPUTS)}, check, _EXAMPLE, warmup)
+    methods: dict[str, Method] = {
+        "serving_default": (answer, _INPUTS),
+        "examples": (answer_examples, [EXAMPLES]),
+    }
+    return text_export(root, methods, check, _EXAMPLE, warmup)
+
+
+def window_outputs(model: QuestionAnswering, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """What the model returns of windows [CLS] question [SEP] context [SEP].
+
+    An answer lies in the tokens of type 1 but the last, or is [CLS], for no answer. No logit or log probability is
+    below MASKED_LOGIT, which all other tokens have.
+
+    Args:
+      model: the fine-tuned model.
+      batch: `input_ids`, `input_mask` and `token_type_ids`, int32 (W, T).
+
+    Returns:
+      `start_logits` and `end_logits`, float32 (W, T); for a model with unanswerable questions the outputs of
+      `ConditionalSpanHead`, with the K best starts and the K best ends of each.
+    """
+    outputs = model({**batch, "p_mask": _cannot_answer(batch)}, training=False)
+    # Log probabilities of masked tokens are lower still, and -inf in float16.
+    return {
+        name: tf.maximum(array, MASKED_LOGIT) if array.dtype.is_floating else array
+        for name, array in outputs.items()
+    }
+
+
+def _cannot_answer(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+    """1 for tokens that are neither in the context nor [CLS], int32 (W, T)."""
+    is_second = inputs["token_type_ids"] * inputs["input_mask"]
+    is_context = is_second * tf.pad(is_second, [[0, 0], [0, 1]])[:, 1:]  # without the last, which is [SEP]
+    is_first = tf.cast(tf.cumsum(tf.ones_like(is_context), axis=1) == 1, tf.int32)
+    return 1 - tf.maximum(is_context, is_first)
 
 
 def check_answer_length(max_answer_length: int) -> None:

@@ -2,9 +2,16 @@
 
 import tensorflow as tf
 
-from export.checks import feature_checks
+from albert_tf.config import AlbertConfig
+from albert_tf.portable.inputs import from_hub_names
+from export.checks import checked_inputs, feature_checks
 
 EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
+
+
+def example_batch(examples: tf.Tensor, config: AlbertConfig) -> dict[str, tf.Tensor]:
+    """The inputs of a task model, int32 (B, T), from serialized messages, string (B,), checked for its sizes."""
+    return from_hub_names(checked_inputs(parsed_examples(examples), config))
 
 
 def parsed_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:

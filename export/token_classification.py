@@ -15,7 +15,8 @@ from data_prep.in_graph.character_ops import looked_up
 from data_prep.tokenizers.normalization import WHITE_SPACE
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
-from export.text import SYMBOLS, TEXT, padded_batch, text_export, warmup_requests
+from export.serialized import EXAMPLES, example_batch
+from export.text import SYMBOLS, TEXT, Method, padded_batch, text_export, warmup_requests
 
 _TEXT = "The captain sailed past. His brother painted the lighthouse."
 _EXAMPLE = """
@@ -36,7 +37,10 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
     `begins` and `ends`, int32, the word's place in the text in bytes, padded with -1; and `probabilities`,
     float32, those of the labels, padded with 0. A word has the label of its first piece. A text that is longer
     than the model's sequences is read in windows that overlap by half, and each word is labelled where it has
-    context on both sides. The signature `serving_default` has the input `text`.
+    context on both sides. `.examples` takes the ids of texts as serialized tf.train.Example messages, string (B,).
+    It returns each token's label, `labels`, string (B, T), and the `probabilities` of all labels,
+    float32 (B, T, C); padding has "" and 0. The signature `serving_default` has the input `text`; `examples` has
+    `examples`.
 
     Args:
       model: the fine-tuned model.
@@ -61,6 +65,16 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
             "probabilities": words.with_values(best).to_tensor(0.0),
         }
 
+    def label_examples(examples):
+        batch = example_batch(examples, model.encoder.config)
+        probabilities = tf.nn.softmax(model(batch, training=False))
+        is_token = batch["input_mask"] > 0
+        names = tf.gather(tf.constant(model.labels), tf.argmax(probabilities, axis=-1))
+        return {
+            "labels": tf.where(is_token, names, ""),
+            "probabilities": tf.where(is_token[:, :, tf.newaxis], probabilities, 0.0),
+        }
+
     def check(loaded):
         words = _words_that_fit(model)
         (word_index,) = (features["word_index"] for features in model.preprocessor.features([words]))
@@ -71,7 +85,11 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
 
     root = tf.train.Checkpoint(tokenizer=graph)
     track_variables(root, model.variables, model.trainable_variables)
-    return text_export(root, {"serving_default": (label, [TEXT])}, check, _EXAMPLE, warmup_requests(_TEXT))
+    methods: dict[str, Method] = {
+        "serving_default": (label, [TEXT]),
+        "examples": (label_examples, [EXAMPLES]),
+    }
+    return text_export(root, methods, check, _EXAMPLE, warmup_requests(_TEXT))
 
 
 def _split(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -124,6 +124,27 @@ def test_multiple_choice(exported):
     np.testing.assert_allclose(served["probabilities"], outputs["probabilities"][:2], atol=1e-6)
 
 
+def test_serialized_examples_of_choices(exported):
+    """One message for each option."""
+    model, loaded, _ = exported("choice", "multiple-choice")
+    strings = LINES[:8], ["why?"] * 8, [["the captain", "", f"{line} {line}"] for line in LINES[:8]]
+    names = ("input_ids", "input_mask", "token_type_ids")
+    messages = [
+        [
+            serialized(**{name: features[name][option].tolist() for name in names})
+            for option in range(len(features["input_ids"]))
+        ]
+        for features in model.preprocessor.features(strings)
+    ]
+    expected = loaded(*map(tf.constant, strings))
+    outputs = loaded.signatures["examples"](examples=tf.constant(messages))
+    np.testing.assert_allclose(outputs["probabilities"], expected["probabilities"], atol=1e-5)
+    np.testing.assert_array_equal(outputs["choice"], expected["choice"])
+    assert set(outputs) == {"choice", "probabilities"}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Each example must have `input_ids`"):
+        loaded.examples(tf.constant([[messages[0][0], b""]]))
+
+
 def test_token_classification(exported):
     """Words, their bytes and their labels, which equal the model's where a text fits one sequence."""
     model, loaded, _ = exported("words", "token-classification")
@@ -144,6 +165,23 @@ def test_token_classification(exported):
     served = loaded.signatures["serving_default"](text=tf.constant(texts))
     np.testing.assert_array_equal(served["labels"], outputs["labels"])
     assert loaded(tf.zeros([0], tf.string))["words"].shape == (0, 0)
+
+
+def test_serialized_examples_of_words(exported):
+    """The ids of texts that `albert finetune` would read give its labels; padding has none."""
+    model, loaded, _ = exported("words", "token-classification")
+    features = model.preprocessor.features([line.split() for line in LINES[:20] if line.split()])
+    rows = [row["input_ids"].tolist() for row in features]
+    outputs = loaded.signatures["examples"](examples=tf.constant([serialized(input_ids=row) for row in rows]))
+    for i, row in enumerate(rows):
+        probabilities = tf.nn.softmax(np.asarray(model({"input_ids": np.array([row])}))[0])
+        np.testing.assert_allclose(outputs["probabilities"][i, : len(row)], probabilities, atol=1e-5)
+        best = [model.labels[place] for place in np.argmax(probabilities, axis=-1)]
+        assert [label.decode() for label in outputs["labels"][i, : len(row)].numpy()] == best
+        assert not np.any(outputs["probabilities"][i, len(row) :])
+        assert (outputs["labels"][i, len(row) :].numpy() == b"").all()
+    assert len(set(map(len, rows))) > 1
+    assert loaded.examples(tf.zeros([0], tf.string))["labels"].shape[0] == 0
 
 
 def _in_windows(model, words: list[str]) -> tuple[np.ndarray, list[int]]:
@@ -210,6 +248,34 @@ def test_question_answering_equals_the_model(exported, name):
         np.testing.assert_allclose(outputs["null_odds"], list(found.null_odds.values()), atol=1e-4)
     assert len([text for text in texts if text]) > len(texts) / 4
     assert loaded(*[tf.zeros([0], tf.string)] * 2)["answer"].shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["span", "span or none"])
+def test_serialized_examples_of_windows(exported, name):
+    """The scores are the model's, to which `albert finetune` names the tokens that cannot answer."""
+    model, loaded, _ = exported(name, "question-answering")
+    examples = model.preprocessor.examples(
+        (["who painted the lighthouse?", ""], [LONG, "the captain painted"])
+    )
+    windows = model.preprocessor.windows(examples)
+    messages = [
+        serialized(input_ids=window.input_ids.tolist(), segment_ids=window.token_type_ids.tolist())
+        for window in windows
+    ]
+    outputs = loaded.signatures["examples"](examples=tf.constant(messages))
+    assert len(windows) > 2
+    for i, features in enumerate(model.preprocessor.inputs(windows)):
+        alone = model({name: array[np.newaxis] for name, array in features.items()})
+        assert set(outputs) == set(alone)
+        for name, array in alone.items():
+            ours = np.asarray(array)[0]
+            found = outputs[name].numpy()[i][: len(ours)] if ours.ndim else outputs[name].numpy()[i]
+            scores = np.asarray(alone[name.replace("index", "log_probs")])[0]
+            can_answer = scores > -10_000  # elsewhere an index is that of any other token
+            np.testing.assert_allclose(
+                np.where(can_answer, found, 0), np.where(can_answer, ours, 0), atol=1e-4
+            )
+            assert np.any(can_answer)
 
 
 @pytest.mark.slow
