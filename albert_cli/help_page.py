@@ -59,10 +59,12 @@ def _name(entry: HelpEntry) -> str:
 
 
 def _tidy(entry: HelpEntry) -> HelpEntry:
-    """A flag without the line breaks of its docstring, and without a default that says nothing."""
-    text = str(getattr(entry.description, "primary_renderable", None) or entry.description or "")
+    """A flag's text as sentences on one line, and without a default that says nothing."""
+    text = " ".join(
+        str(getattr(entry.description, "primary_renderable", None) or entry.description or "").split()
+    )
     return entry.copy(
-        description=InlineText.from_format(" ".join(text.split()), format="plaintext"),
+        description=InlineText.from_format(text[:1].upper() + text[1:], format="plaintext"),
         negative_names=tuple(name for name in entry.negative_names if not name.startswith("--empty-")),
         default=None if entry.default in ("False", "()", '""') else entry.default,
     )

@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in a sentence."""
+"""One-sentence descriptions of mistakes on a command line."""
 
 import difflib
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
 from albert_cli.original_flags import INSTEAD
 
-_ALIKE = 0.6  # a flag whose name is less alike is no hint
+_ALIKE = 0.6  # flags whose names are less similar are not suggested
 
 
 def describe_mistake(error: Exception, words: Sequence[str], flags: Parameter) -> str:
-    """The message of an error. A flag that does not exist comes before everything else that is wrong.
+    """The message of an error. An unknown flag is reported before all other mistakes.
 
     Args:
-      error: the user's mistake; others than those of the command line already have their message.
+      error: the user's mistake; an error that cyclopts did not raise already has its message.
       words: the command line after the program's name.
       flags: the style of the flags.
     """
@@ -29,7 +29,7 @@ def describe_mistake(error: Exception, words: Sequence[str], flags: Parameter) -
     if isinstance(error, UnusedCliTokensError):
         return (
             "A value with spaces needs quotation marks, and several files are one value, separated by commas. "
-            f"Received words that belong to no flag: {', '.join(error.unused_tokens or ())}."
+            f"These words belong to no flag: {', '.join(error.unused_tokens or ())}."
         )
     return str(error)
 

@@ -11,6 +11,7 @@ import cyclopts
 from cyclopts import App, Parameter
 from rich.console import Console
 
+from albert_cli.help_page import HelpPage
 from albert_cli.mistakes import describe_mistake
 from data_prep.errors import InputError, Preempted, system_fault
 from data_prep.files import check_local
@@ -98,7 +99,13 @@ def run_with_settings(
     program.__annotations__["settings"] = Annotated[settings_class, Parameter(name="*")]
     if not any(field.default is field.default_factory for field in fields(settings_class)):  # both MISSING
         program.__kwdefaults__ = {"settings": settings_class()}
-    app = App(default_parameter=Parameter.combine(FLAGS, _LISTS), help=help_text, help_format="plaintext")
+    app = App(
+        default_parameter=Parameter.combine(FLAGS, _LISTS),
+        help=help_text,
+        help_format="plaintext",
+        help_formatter=HelpPage(),
+        version_flags=[],
+    )
     app.default(program)
     return run(app, arguments)
 

@@ -1,4 +1,6 @@
-"""Speed and memory of `albert prepare` and, if given, of the original's script; writes one JSON file.
+"""Measures speed and memory of `albert prepare` and, if given, of the original's script; writes one JSON file.
+
+For example:
 
     python -m benchmarks.data_prep --input_file='books/*.md' --spm_model_file=30k-clean.model \\
         --original_repo=google-research-albert --original_python=py37/bin/python
@@ -47,18 +49,19 @@ class BenchmarkSettings:
     """The flags.
 
     Attributes:
-      input_file: prose, UTF-8; files, globs, commas. The text is repeated if it is shorter than `megabytes`.
-      spm_model_file: the SentencePiece model.
-      output: the JSON file.
-      megabytes: the size of the text for the timed runs.
-      rounds: the number of timed runs of each program.
-      max_seq_length: T.
-      dupe_factor: as in `albert prepare`.
-      original_repo: a checkout of google-research/albert.
-      original_python: the interpreter that runs it.
-      original_megabytes: the size of the text for the original, which is slow; its rate does not depend on it.
-      memory_megabytes: sizes of text, separated by commas, at which peak memory is measured, with two workers and
-        `dupe_factor` 1.
+      input_file: text in prose; globs and commas are allowed. It is repeated if it is shorter than --megabytes.
+      spm_model_file: SentencePiece model of the vocabulary.
+      output: JSON file to write the results to.
+      megabytes: size of the text for the timed runs, in MB.
+      rounds: number of timed runs of each program.
+      max_seq_length: length of an example in tokens, T.
+      dupe_factor: number of passes over the text, as in `albert prepare`.
+      original_repo: checkout of google-research/albert.
+      original_python: Python interpreter that runs the original.
+      original_megabytes: size of the text for the original, in MB; it is slow, and its rate does not depend on
+        the size.
+      memory_megabytes: sizes of text in MB, separated by commas, at which to measure peak memory, with two
+        workers and --dupe_factor=1.
     """
 
     input_file: str

@@ -1,4 +1,6 @@
-"""Fine-tuning on single texts in this and other libraries: examples per second, memory.
+"""Measures fine-tuning on single texts in this and other libraries: examples per second and memory.
+
+For example:
 
     pip install -e '.[peers]'
     python -m benchmarks.finetuning --data_dir=SST-2 --spm_model_file=30k-clean.model --output=finetuning.json
@@ -38,20 +40,22 @@ class FinetuningBenchmarkSettings(PeerSettings):
     """What is measured.
 
     Attributes:
-      data_dir: the task's folder.
-      spm_model_file: a SentencePiece vocabulary.
-      task: the name of a task with one text and two classes.
-      preset: the model's size.
-      num_hidden_layers: replaces the preset's number of layers, for a quick look. `albert_tf` saves time in the
-        last layer, which is a larger share of a shallow model.
-      batch_size: B.
-      turns: the measured turns of each library; the first turn, which compiles and allocates, is not measured.
-      bucketed_batches: `albert_tf`'s batches in a turn, whose examples all libraries share.
-      dynamic_batches: Hugging Face's batches in a turn.
-      fixed_batches: batches of a fixed length in a turn.
-      padded_batch_size: B of `albert_tf_padded`, if 32 sequences of 512 tokens do not fit into memory.
-      padded_length: T of `albert_tf_padded`.
-      keras_hub_length: T of KerasHub. Its preprocessor's default is 512; its examples use 128.
+      data_dir: folder of the task as downloaded.
+      spm_model_file: SentencePiece model of the vocabulary.
+      task: name of a task with one text and two classes.
+      preset: preset of the model's size.
+      num_hidden_layers: number of layers in place of the preset's, for a quick look. `albert_tf` saves time in
+        the last layer, which is a larger share of a shallow model.
+      batch_size: number of examples per batch.
+      turns: number of measured turns of each library; one more turn before them compiles and allocates.
+      bucketed_batches: number of `albert_tf`'s batches in a turn; the other libraries get the same examples.
+      dynamic_batches: number of Hugging Face's batches in a turn.
+      fixed_batches: number of batches of a fixed length in a turn.
+      padded_batch_size: number of examples per batch of `albert_tf_padded`, if --batch_size sequences of its
+        length do not fit into memory.
+      padded_length: length of `albert_tf_padded`'s batches in tokens.
+      keras_hub_length: length of KerasHub's batches in tokens. Its preprocessor's default is 512; its examples
+        use 128.
     """
 
     data_dir: str

@@ -1,4 +1,6 @@
-"""Latency of ALBERT-base encoders in this and other libraries, without padding and on lengths of real texts.
+"""Measures the latency of ALBERT-base encoders in this and other libraries, with and without padding.
+
+For example:
 
     pip install -e '.[peers,onnx,litert]' openvino
     python -m benchmarks.inference --output=benchmarks/results/inference.json
@@ -38,11 +40,11 @@ class InferenceSettings(PeerSettings):
     """What is measured.
 
     Attributes:
-      shapes: B,T of batches without padding; none for the tasks alone.
-      tasks: TASK=DATA, whose development set gives the lengths of rows.
-      task_batch: rows in a task's batch.
-      spm_model_file: the vocabulary for tasks.
-      turns: the batches that each library encodes in each cell.
+      shapes: B,T of each batch without padding; without values, only the tasks are measured.
+      tasks: TASK=DATA of each task whose development set gives the lengths of the rows.
+      task_batch: number of rows in a task's batch.
+      spm_model_file: SentencePiece model of the vocabulary. Only tasks need it.
+      turns: number of batches that each library encodes for each shape or task.
     """
 
     peers: tuple[str, ...] = tuple(PEERS)

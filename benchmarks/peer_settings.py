@@ -23,11 +23,11 @@ class PeerSettings:
     """What is measured, and where.
 
     Attributes:
-      peers: the libraries.
-      dtypes: bfloat16, float32 or both.
+      peers: libraries to measure.
+      dtypes: precisions to measure.
       python: NAME=PATH of the interpreter for a library that needs its own environment.
-      logs: a folder for what the libraries print.
-      output: a JSON file for the results.
+      logs: folder for the libraries' output.
+      output: JSON file to write the results to.
     """
 
     peers: tuple[str, ...]

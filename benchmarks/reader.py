@@ -1,6 +1,8 @@
-"""Examples per second and core of the pretraining reader: what preparation leaves open is drawn while reading.
+"""Measures examples per second and core of the pretraining reader, which draws pairs and masks while it reads.
 
-python -m benchmarks.reader --max_seq_length=128 --batch_size=64 --output=reader.json
+For example:
+
+    python -m benchmarks.reader --max_seq_length=128 --batch_size=64 --output=reader.json
 """
 
 import json
@@ -41,11 +43,11 @@ class ReaderSettings:
     """What is measured.
 
     Attributes:
-      examples: the number of examples in each file.
-      max_seq_length: T.
-      batch_size: B.
-      runs: the number of runs, whose median counts.
-      output: a JSON file for the results.
+      examples: number of examples in each file.
+      max_seq_length: length of an example in tokens, T.
+      batch_size: number of examples per batch.
+      runs: number of runs; the median is reported.
+      output: JSON file to write the results to.
     """
 
     examples: int = 4096

@@ -1,4 +1,6 @@
-"""The time of a training step on a CPU by purpose: its operations on one thread.
+"""Profiles a training step on a CPU: the time of its operations by purpose, on one thread.
+
+For example:
 
     python -m benchmarks.step_profile --dtype=bfloat16 --shape 16 128 20
 
@@ -40,7 +42,7 @@ class StepProfileSettings:
     """What is measured.
 
     Attributes:
-      dtype: bfloat16 or float32.
+      dtype: precision to compute in.
       shape: B, T and P of the batch.
     """
 

@@ -1,4 +1,6 @@
-"""Reading a task's data: problems found, examples per second, and the share of padding in batches.
+"""Measures the reading of a task's data: problems found, examples per second, and padding in batches.
+
+For example:
 
     python -m benchmarks.task_data --task=sst-2 --data_dir=glue_data --spm_model_file=30k-clean.model
 
@@ -31,15 +33,16 @@ class TaskDataSettings:
     """What is measured.
 
     Attributes:
-      task: a task's name.
-      data_dir: its folder or file, or tfds:NAME.
-      split: one of the task's splits.
-      spm_model_file: a SentencePiece vocabulary.
-      vocab_file: a WordPiece vocabulary instead.
-      do_lower_case: whether the vocabulary is uncased. Default: as the file beside it says, else true.
-      max_seq_length: T, in tokens; windows of question answering have at most 384.
-      batch_size: B.
-      seed: the seed of the order.
+      task: name of the task.
+      data_dir: folder or file of the task, or tfds:NAME.
+      split: split to read.
+      spm_model_file: SentencePiece model of the vocabulary.
+      vocab_file: WordPiece vocab.txt in place of --spm_model_file, for example of a Chinese checkpoint.
+      do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
+        vocabulary says, or lower case without one.
+      max_seq_length: maximum length in tokens; windows of question answering have at most 384.
+      batch_size: number of examples per batch.
+      seed: seed of the order of examples.
     """
 
     task: str

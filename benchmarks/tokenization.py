@@ -1,4 +1,6 @@
-"""Tokens per second on one core: the tokenizer class, bare SentencePiece, and the TensorFlow graph.
+"""Measures tokens per second on one core: the tokenizer class, bare SentencePiece, and the TensorFlow graph.
+
+For example:
 
     python -m benchmarks.tokenization --spm_model_file=30k-clean.model --input_file='books/*.md'
 
@@ -29,11 +31,11 @@ class TokenizationSettings:
     """What is measured.
 
     Attributes:
-      spm_model_file: the vocabulary.
-      input_file: text files, globs and commas allowed.
-      megabytes: how much of their text to tokenize.
-      batch_size: lines in a call, as in a tf.data pipeline.
-      runs: interleaved runs of each variant.
+      spm_model_file: SentencePiece model of the vocabulary.
+      input_file: text files to tokenize; globs and commas are allowed.
+      megabytes: size of the text to tokenize, in MB.
+      batch_size: number of lines per call, as in a tf.data pipeline.
+      runs: number of interleaved runs of each variant.
     """
 
     spm_model_file: str

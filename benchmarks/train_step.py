@@ -1,4 +1,6 @@
-"""Training steps of ALBERT-base in this and other libraries: tokens/s, memory, share of the peak.
+"""Measures training steps of ALBERT-base in this and other libraries: tokens/s, memory, share of the peak.
+
+For example:
 
     pip install -e '.[peers]'
     python -m benchmarks.train_step --output=benchmarks/results/train_step.json
@@ -24,10 +26,10 @@ class TrainStepSettings(PeerSettings):
     """What is measured.
 
     Attributes:
-      shapes: B,T,P of the batches.
-      steps: the number of steps that each library takes, in turns.
-      dropout: both dropout rates; the default is ALBERT v2's.
-      original_repo: a checkout of google-research/albert, which is measured too.
+      shapes: B,T,P of each batch.
+      steps: number of steps that each library takes, in turns.
+      dropout: dropout rate of hidden vectors and attention probabilities; 0 is ALBERT v2's.
+      original_repo: checkout of google-research/albert; measures the original, too.
     """
 
     peers: tuple[str, ...] = DEFAULT

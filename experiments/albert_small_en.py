@@ -1,5 +1,7 @@
 """Trains the English model of the package, from text to a folder that `albert_tf.load_pretrained` reads.
 
+For example:
+
     make demo                          # writes demo/corpus/train.txt, the docstrings of the installed packages
     python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt --output=small_en
 
@@ -27,21 +29,22 @@ class SmallModelSettings:
     """The flags.
 
     Attributes:
-      books: prose, a book a file; files, globs, commas.
-      documents: more text to train on, one sentence a line with blank lines between documents.
-      output: a folder for the vocabulary, examples, run and model.
-      steps: of all phases together.
-      tokens_per_step: padding included; a multiple of 512.
-      vocab_size: V.
-      embedding_size: E.
-      hidden_size: H.
-      num_hidden_layers: L.
-      num_attention_heads: N.
-      learning_rate: the peak, of AdamW.
-      num_warmup_steps: after a shorter warm-up the model stays on the plateau of frequent words.
-      poly_power: of the decay; below 1 the rate stays higher for the long sequences.
-      save_checkpoints_steps: steps between checkpoints, each of which is evaluated.
-      seed: of the training.
+      books: text in prose, one book per file; globs and commas are allowed.
+      documents: more text to train on, with one sentence per line and a blank line between documents.
+      output: folder for the vocabulary, examples, run and model.
+      steps: number of training steps in all phases together.
+      tokens_per_step: number of tokens per step, padding included; a multiple of 512.
+      vocab_size: number of pieces in the vocabulary, V.
+      embedding_size: embedding size, E.
+      hidden_size: hidden size, H.
+      num_hidden_layers: number of layers, L.
+      num_attention_heads: number of attention heads, N.
+      learning_rate: peak learning rate of AdamW.
+      num_warmup_steps: number of warm-up steps; after a shorter warm-up the model stays on the plateau of
+        frequent words.
+      poly_power: power of the learning rate's decay; below 1 the rate stays higher for the long sequences.
+      save_checkpoints_steps: number of steps between checkpoints, each of which is evaluated.
+      seed: seed of the training.
     """
 
     books: str

@@ -1,6 +1,8 @@
 """Fine-tunes one pretrained model on all downstream tasks; reports scores beside trivial baselines.
 
-    python -m experiments.downstream --init_checkpoint=curves/sop --glue_dir=glue \
+For example:
+
+    python -m experiments.downstream --init_checkpoint=curves/sop --glue_dir=glue \\
         --squad_file=squad/dev-v1.1.json --race_dir=race --lookup_dir=lookup --output=downstream
 
 Tasks without data are skipped. SQuAD's dev set is split by article (experiments/squad_split.py). With
@@ -78,17 +80,18 @@ class DownstreamSettings:
     """The flags.
 
     Attributes:
-      init_checkpoint: the pretrained model.
-      output: a folder for runs and downstream.json.
-      glue_dir: GLUE's folders as downloaded.
-      squad_file: SQuAD 1.1's dev set, which is split into a training and a development set.
-      race_dir: RACE's folder.
-      lookup_dir: the output folder of experiments/lookup_data.py.
+      init_checkpoint: pretrained model to start from.
+      output: folder for the runs and downstream.json.
+      glue_dir: folder of GLUE as downloaded.
+      squad_file: SQuAD 1.1's development set, which is split into a training and a development set.
+      race_dir: folder of RACE as downloaded.
+      lookup_dir: output folder of experiments/lookup_data.py.
       tasks: names of tasks, separated by commas.
-      max_seq_length: T, at most the model's number of positions.
-      long_seq_length: T of tasks with long passages; positions that the model lacks start from random values.
-      train_batch_size: examples in a step.
-      seeds: the number of runs of each task.
+      max_seq_length: maximum length in tokens, at most the model's number of positions.
+      long_seq_length: maximum length in tokens for tasks with long passages; positions that the model lacks
+        start from random values.
+      train_batch_size: number of examples per step.
+      seeds: number of runs of each task.
     """
 
     init_checkpoint: str

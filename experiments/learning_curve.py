@@ -1,14 +1,15 @@
-"""Learning curves of the three sentence objectives on the same books, with books held out; one PNG and one JSON.
+"""Draws learning curves of the three sentence objectives on the same books, with books held out.
+
+For example:
 
     python -m experiments.learning_curve --input_file='books/*.md' --output=curves
 
 Every 20th book is held out. A small model first trains on short sequences, from which it learns much sooner to
 predict a word from its neighbors (it does not learn sentence order from them). From there the same model
 trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with masked
-words alone: the rows of the paper's Table 5. Masks are redrawn in every epoch. Everything runs through
-the `albert` command, on
-two virtual CPU devices; the short sequences on one, because their steps are too small to share. The same command
-resumes an interrupted experiment.
+words alone: the rows of the paper's Table 5. Masks are redrawn in every epoch. Everything runs through the
+`albert` command, on two virtual CPU devices; the short sequences run on one, because their steps are too small to
+share. The experiment writes one PNG and one JSON file; the same command resumes it if it was interrupted.
 """
 
 import json
@@ -31,19 +32,19 @@ class CurveSettings:
     """The flags.
 
     Attributes:
-      input_file: prose, a book a file; files, globs, commas.
-      output: a folder for examples, runs, curves.png and learning_curve.json.
-      short_steps: the steps of the run on short sequences, whose batches have half as many tokens.
-      steps: the steps of each later run.
-      batch_size: examples in a step.
-      num_devices: virtual CPU devices.
-      vocab_size: V.
-      short_seq_length: T of the first run.
-      max_seq_length: T of the later runs.
-      embedding_size: E.
-      hidden_size: H; heads are 32 wide.
-      num_hidden_layers: L.
-      learning_rate: the peak, of AdamW.
+      input_file: text in prose, one book per file; globs and commas are allowed.
+      output: folder for examples, runs, curves.png and learning_curve.json.
+      short_steps: number of steps on short sequences, whose batches have half as many tokens.
+      steps: number of steps of each later run.
+      batch_size: number of examples per step.
+      num_devices: number of virtual CPU devices.
+      vocab_size: number of pieces in the vocabulary, V.
+      short_seq_length: length of the short sequences in tokens.
+      max_seq_length: length of the later runs' sequences in tokens.
+      embedding_size: embedding size, E.
+      hidden_size: hidden size, H; each attention head is 32 wide.
+      num_hidden_layers: number of layers, L.
+      learning_rate: peak learning rate of AdamW.
     """
 
     input_file: str

@@ -1,4 +1,6 @@
-"""Writes training data from plain prose from which a small model learns to look words up in a passage.
+"""Writes training data that teaches a small model to look words up in a passage.
+
+For example:
 
     python -m experiments.lookup_data --input_file='books/*.md' --output_dir=lookup
 
@@ -50,15 +52,15 @@ class LookupSettings:
     """The size of the lessons.
 
     Attributes:
-      input_file: prose, a book per file; files, globs, commas.
-      output_dir: a new folder for short, long and shared, each with a training and a development file.
-      short: training examples of the lesson "short".
-      long: training examples of the lesson "long".
-      shared: training examples of the lesson "shared".
-      dev: development examples of each lesson, from every 20th book, which is not used for training.
-      passage_words: words in a passage of "shared".
-      dropped: the share of words that is removed from the second text of "shared".
-      seed: the seed of all random choices.
+      input_file: text in prose, one book per file; globs and commas are allowed.
+      output_dir: new folder for short, long and shared, each with a training and a development file.
+      short: number of training examples of the lesson "short".
+      long: number of training examples of the lesson "long".
+      shared: number of training examples of the lesson "shared".
+      dev: number of development examples of each lesson, from every 20th book, which is not used for training.
+      passage_words: number of words in a passage of "shared".
+      dropped: share of the words that is removed from the second text of "shared".
+      seed: seed of all random choices.
     """
 
     input_file: str

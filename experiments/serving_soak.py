@@ -1,4 +1,6 @@
-"""Whether an exported text model serves for long: the same answers from many threads, and memory that stays.
+"""Checks that an exported text model serves for long: equal answers from many threads, and constant memory.
+
+For example:
 
     python -m experiments.serving_soak --model=saved_model --text='books/*.txt'
 
@@ -33,13 +35,13 @@ class SoakSettings:
     """What is served.
 
     Attributes:
-      model: the output of `albert export`, of a kind that takes texts: fill-mask, embedding or classifier.
-      text: UTF-8 text, a text a line; globs and commas are allowed.
-      calls: in all threads together.
-      threads: that call at the same time.
-      batches: different batches, which the calls draw from.
-      seed: of the batches and of their order.
-      growth: in MB that memory may grow by after the first quarter.
+      model: output of `albert export` of a kind that takes texts: fill-mask, embedding or classifier.
+      text: text files with one text per line; globs and commas are allowed.
+      calls: number of calls in all threads together.
+      threads: number of threads that call at the same time.
+      batches: number of different batches that the calls draw from.
+      seed: seed of the batches and of their order.
+      growth: memory in MB by which the process may grow after the first quarter of the calls.
     """
 
     model: Path

@@ -1,4 +1,6 @@
-"""What helps a model that trains for minutes: one change at a time to a recipe, at equal numbers of tokens.
+"""Measures what helps a model that trains for minutes: one change to a recipe at a time, with equally many tokens.
+
+For example:
 
     python -m experiments.small_budgets --output=budgets --seeds 1 2 3 \\
         --train_file=demo/corpus/train.txt --heldout_file=demo/corpus/heldout.txt
@@ -95,13 +97,13 @@ class BudgetSettings:
     """The flags.
 
     Attributes:
-      train_file: text to train on, one sentence a line.
+      train_file: text to train on, with one sentence per line.
       heldout_file: text of other documents to evaluate on.
-      output: a folder for vocabularies, examples, runs and results.md.
+      output: folder for vocabularies, examples, runs and results.md.
       recipes: names of recipes. Default: all.
-      seeds: of the training runs.
-      tokens: that each run reads, padding included.
-      mixed_precision: of all runs; bfloat16 or none.
+      seeds: seeds of the training runs.
+      tokens: number of tokens that each run reads, padding included.
+      mixed_precision: precision of all runs: bfloat16 or none.
     """
 
     train_file: str

@@ -1,4 +1,6 @@
-"""Whether SQuAD's answers survive preprocessing: gold positions decoded and compared as the official script does.
+"""Checks that SQuAD's answers survive preprocessing: decodes gold positions and compares as the official script.
+
+For example:
 
     python -m experiments.squad_gold --data_file=dev-v1.1.json --spm_model_file=30k-clean.model
 
@@ -29,13 +31,14 @@ class GoldSettings:
     """What is checked.
 
     Attributes:
-      data_file: JSON in SQuAD's form.
-      spm_model_file: a SentencePiece vocabulary.
-      vocab_file: a WordPiece vocabulary instead.
-      do_lower_case: whether the vocabulary is uncased. Default: as the file beside it says, else true.
-      max_seq_length: the maximum length of a window, in tokens.
-      max_query_length: the maximum length of a question, in tokens.
-      doc_stride: the distance between the starts of windows, in tokens.
+      data_file: SQuAD's JSON file.
+      spm_model_file: SentencePiece model of the vocabulary.
+      vocab_file: WordPiece vocab.txt in place of --spm_model_file, for example of a Chinese checkpoint.
+      do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
+        vocabulary says, or lower case without one.
+      max_seq_length: maximum length of a window, in tokens.
+      max_query_length: maximum length of a question, in tokens.
+      doc_stride: number of tokens between the starts of successive windows of a long context.
     """
 
     data_file: Path

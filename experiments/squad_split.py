@@ -1,5 +1,7 @@
 """Splits a SQuAD file by article into a training and a development set, if only one file is available.
 
+For example:
+
     python -m experiments.squad_split --data_file=dev-v1.1.json --output_dir=squad_by_article
 
 No article contributes to both. Prints one JSON object with the titles of the development set.
@@ -22,10 +24,10 @@ class SplitSettings:
     """What is split, and where the parts go.
 
     Attributes:
-      data_file: JSON in SQuAD's form.
-      output_dir: a folder for train-v1.1.json and dev-v1.1.json, or v2.0 if that is the version of the file.
-      dev_share: the share of articles in the development set.
-      seed: the seed of the random choice.
+      data_file: SQuAD's JSON file.
+      output_dir: folder for train-v1.1.json and dev-v1.1.json, or v2.0 if that is the file's version.
+      dev_share: share of the articles in the development set.
+      seed: seed of the random choice.
     """
 
     data_file: Path

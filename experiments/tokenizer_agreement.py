@@ -1,4 +1,6 @@
-"""Whether the tokenizer class, its graph, an export and transformers give the same ids where accents are kept.
+"""Compares the ids of the tokenizer class, its graph, an export and transformers where accents are kept.
+
+For example:
 
     python -m experiments.tokenizer_agreement --text='de=novel.txt' --text='hi=news.txt' --lines=2000
 
@@ -40,10 +42,11 @@ class AgreementSettings:
     """What is compared.
 
     Attributes:
-      text: LANGUAGE=FILES, once for each language: UTF-8 text, a text a line; globs and commas are allowed.
-      lines: for each language, at most.
-      vocab_size: V.
-      character_coverage: as in `albert vocab`.
+      text: LANGUAGE=FILES of text with one text per line; give the flag once per language. Globs and commas are
+        allowed.
+      lines: maximum number of lines per language.
+      vocab_size: number of pieces in the vocabulary, V.
+      character_coverage: share of the text's characters that get a piece, as in `albert vocab`.
     """
 
     text: tuple[str, ...]

@@ -1,5 +1,7 @@
 """Compiles the training step with Google's TPU compiler, without a TPU; reports memory and FLOPs per chip.
 
+For example:
+
     pip install '.[tpu-compile]'
     python -m experiments.tpu_compile --preset=albert_xxlarge_v2 --topology=v5e:4x4 --batch_size=256 --remat
 
@@ -50,19 +52,22 @@ class CompileSettings:
     """The flags.
 
     Attributes:
-      task: the step of pretraining, or of fine-tuning for a classification of texts in two classes.
-      preset: the model, a preset of `AlbertConfig`; without a version, version 2.
+      task: training step to compile: that of pretraining, or of fine-tuning for a classification of texts in two
+        classes.
+      preset: preset of `AlbertConfig`; without a version, version 2.
       topology: generation and shape of the TPU, such as v5e:4x4.
-      batch_size: examples in a step, over all chips.
-      max_seq_length: T.
-      max_predictions_per_seq: P. Default: 15% of T.
-      remat: recompute whole layers in the backward pass; =activations recomputes only what lies between their
-        products.
-      scan_layers: compile the shared layers once, as a loop.
-      mixed_precision: "bfloat16" or "float32".
-      gradient_accumulation_steps: micro-batches in a step.
-      largest: find the largest batch that fits on a chip, up to batch_size / chips.
-      output: a JSON file.
+      batch_size: number of examples per step, over all chips.
+      max_seq_length: length of an example in tokens, T.
+      max_predictions_per_seq: maximum number of masked tokens in an example, P. Default: 15% of T.
+      remat: recompute activations in the backward pass instead of storing them. "activations" recomputes
+        attention probabilities and gelu and costs a few percent of speed. "layers", or the flag without a value,
+        recomputes everything inside each layer; it needs the least memory and costs about a third of the speed.
+      scan_layers: compile layers that share their parameters once, as a loop. Training starts sooner, above all
+        with XLA and on TPUs; without XLA the steps are no faster.
+      mixed_precision: precision to compute in: "bfloat16" or "float32".
+      gradient_accumulation_steps: number of micro-batches per step.
+      largest: find the largest batch that fits on a chip, up to --batch_size / chips.
+      output: JSON file to write the results to.
     """
 
     task: Literal["pretraining", "classification"] = "pretraining"

@@ -1,4 +1,6 @@
-"""A task's metric for trivial predictions, which fine-tuning has to exceed.
+"""Computes a task's metric for trivial predictions, which fine-tuning has to exceed.
+
+For example:
 
     python -m experiments.trivial_baselines --task=race --data_dir=RACE
 
@@ -28,10 +30,10 @@ class BaselineSettings:
     """What is evaluated.
 
     Attributes:
-      task: a task's name.
-      data_dir: its folder or file, or tfds:NAME.
-      split: a split with labels.
-      language: the ISO 639 code of the sentences' language.
+      task: name of the task.
+      data_dir: folder or file of the task, or tfds:NAME.
+      split: split to predict; it must have labels.
+      language: language of the sentences, as an ISO 639 code.
     """
 
     task: str

@@ -26,30 +26,31 @@ class ExportSettings:
     """The flags of `albert export`.
 
     Attributes:
-      model_dir: the folder of a pretraining or fine-tuning run (its --output_dir), a name that `albert models`
-        lists, anything else that `albert convert` reads, or the .keras file of a fine-tuned model.
-      output: a new folder, or an earlier export to replace.
-      kind: encoder (ids to vectors, with the heads), preprocessor (text to the encoder's inputs), fill-mask (text
-        with [MASK] to the best pieces) or embedding (text to one vector); for fine-tuned models classifier (texts
-        to classes or a number), question-answering, multiple-choice or token-classification (text to labelled
-        words).
-      seq_length: for preprocessor: the length of its outputs, 128 by default.
-      top_k: for fill-mask: the number of pieces for each mask, 5 by default.
-      pooling: for embedding: the mean of all tokens' vectors (the default), or the pooled output.
-      max_answer_length: for question-answering: in tokens, 30 by default.
-      format: a SavedModel; onnx, for all kinds but preprocessor: a folder that runs on OpenVINO or ONNX Runtime,
-        from text and without TensorFlow; or litert, for encoder and fine-tuned models: a model.tflite that takes
-        ids.
-      dtype: for SavedModels: bfloat16 halves the file and computes in bfloat16, which is faster on processors that
-        support it.
-      keep_padding: for SavedModels: compute padding too, so that all shapes follow from those of the inputs, as
-        XLA and TPUs need.
-      quantize: for onnx and litert: float16 halves the file; int8 quarters it and multiplies in 8 bits. For onnx,
-        int8-static also keeps activations in 8 bits, calibrated on --eval_file: the fastest on OpenVINO.
-      eval_file: for onnx and litert: measures what is lost, for an encoder as masked-LM accuracy on pretraining
-        examples, for a fine-tuned model as its task's metric on a file like its --dev_file.
-      max_loss: the most of the metric that the file may lose, as a share of it; more is refused. Default: 0.01 for
-        int8-static, no limit for the others.
+      model_dir: model to export: a fine-tuned model, a pretraining run or one of its checkpoints, a name from
+        `albert models`, or any other source that `albert convert` reads.
+      output: new folder to write, or an earlier export to replace.
+      kind: what the exported model computes. "encoder": vectors from ids, with the pretraining heads;
+        "preprocessor": the encoder's inputs from text; "fill-mask": the best pieces for each [MASK];
+        "embedding": one vector per text. For fine-tuned models: "classifier" (classes or a number),
+        "question-answering", "multiple-choice" or "token-classification" (labelled words).
+      seq_length: length of the preprocessor's outputs, in tokens. Default: 128.
+      top_k: number of pieces that fill-mask returns for each mask. Default: 5.
+      pooling: vector that embedding returns: the mean over all tokens, or the pooled output of [CLS]. Default:
+        mean.
+      max_answer_length: maximum length of an answer, in tokens. Default: 30.
+      format: file format: a SavedModel; "onnx", a folder that answers from text on OpenVINO or ONNX Runtime
+        without TensorFlow, for all kinds but preprocessor; or "litert", a model.tflite that takes ids, for
+        phones, from an encoder or a fine-tuned model.
+      dtype: precision of a SavedModel; bfloat16 halves the file and is faster on CPUs with AMX or AVX512-BF16.
+      keep_padding: compute padding too in a SavedModel, so that all shapes follow from the inputs' shapes; XLA
+        and TPUs need this.
+      quantize: smaller numbers for onnx and litert. "float16" halves the file; "int8" quarters it and multiplies
+        in 8 bits; "int8-static", for onnx only, also keeps activations in 8 bits, is calibrated on --eval_file,
+        and is the fastest on OpenVINO.
+      eval_file: data on which an onnx or litert file is compared with the original model: pretraining examples
+        for the masked-LM accuracy of an encoder, or a file like --dev_file for a fine-tuned model's metric.
+      max_loss: share of the metric on --eval_file that the file may lose; if it loses more, the export fails.
+        Default: 0.01 for int8-static, no limit otherwise.
     """
 
     model_dir: str

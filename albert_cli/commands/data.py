@@ -50,11 +50,12 @@ def tokenize(
       albert tokenize --spm_model_file=vocab/30k.model < text.txt
 
     Args:
-      spm_model_file: a SentencePiece model.
-      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, instead of a SentencePiece model.
-      do_lower_case: --nodo_lower_case for a cased vocabulary. Default: as the file beside it says, else true.
+      spm_model_file: SentencePiece model, from `albert vocab` or a released checkpoint.
+      vocab_file: WordPiece vocab.txt in place of --spm_model_file, for example of a Chinese checkpoint.
+      do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
+        vocabulary says, or lower case without one.
       pieces: print pieces instead of ids.
-      offsets: print [begin, end] of each piece in its line, in characters (code points), instead of ids.
+      offsets: print the [begin, end] of each piece in its line instead of ids, in characters (code points).
     """
     from data_prep.tokenizers.token_stream import Output, tokenize_stream
     from data_prep.tokenizers.vocabulary import load_tokenizer
@@ -94,24 +95,25 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
 
 
 def inspect(  # noqa: D417 - cyclopts finds no help of *files in the docstring
-    *files: Annotated[str, Parameter(help="TFRecord files of examples, plain or GZIP; globs allowed.")],
+    *files: Annotated[str, Parameter(help="TFRecord files of examples, plain or GZIP; globs are allowed.")],
     stats: bool = False,
     verify: bool = False,
     spm_model_file: str | None = None,
     vocab_file: str | None = None,
     num_examples: int | None = None,
 ) -> None:
-    """Show decoded pretraining examples, count their lengths and masks, check that the files are complete.
+    """Show decoded pretraining examples, count their lengths and masks, and check that the files are complete.
 
     For example:
 
-      albert inspect data/train.tfrecord-* --stats --verify
+      albert inspect data/train.tfrecord* --stats --verify
 
     Args:
       stats: print a table of the lengths, masks and labels of all examples.
       verify: check every record's checksum and values, and the files against their manifest.
-      spm_model_file: the vocabulary. Default: the one that manifest.json beside the files names.
-      vocab_file: a WordPiece vocab.txt instead.
+      spm_model_file: SentencePiece model, from `albert vocab` or a released checkpoint. Default: the vocabulary
+        that the manifest.json beside the files names.
+      vocab_file: WordPiece vocab.txt in place of --spm_model_file, for example of a Chinese checkpoint.
       num_examples: number of decoded examples to show. Default: 3, or 0 with --stats or --verify.
     """
     import_tensorflow()

@@ -18,7 +18,7 @@ def export(
     settings: Annotated[ExportSettings, Parameter(name="*")],
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
 ) -> None:
-    """Write a model as a SavedModel that takes ids or raw text, or as a file for ONNX Runtime or LiteRT.
+    """Export a model to a SavedModel that takes ids or raw text, or to a file for ONNX Runtime or LiteRT.
 
     For example:
 
@@ -56,7 +56,7 @@ def convert(
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     verify: bool = True,
 ) -> None:
-    """Write a pretrained or fine-tuned model in another format, and check that it computes the same.
+    """Convert a pretrained or fine-tuned model to another format, and check that it computes the same.
 
     For example:
 
@@ -70,16 +70,18 @@ def convert(
           --labels=entailment,not_entailment
 
     Args:
-      source: a folder of a run, pretraining or fine-tuning, a checkpoint in it, Google's TF1 checkpoint (folder,
-        prefix or .tar.gz), a TF-Hub SavedModel, a Hugging Face or KerasHub directory, what this command wrote, a
-        name that `albert models` lists, or an address: hf://OWNER/NAME, https:// of a .tar.gz, or
+      source: model to convert: a pretraining or fine-tuning run, one of its checkpoints, Google's TF1 checkpoint
+        (folder, prefix or .tar.gz), a TF-Hub SavedModel, a Hugging Face or KerasHub directory, what this command
+        wrote, a name from `albert models`, or an address: hf://OWNER/NAME, the https:// address of a .tar.gz, or
         kaggle://OWNER/MODEL/FRAMEWORK/VARIATION.
-      destination: a new or empty folder.
-      to: tf1 (for google-research/albert), huggingface, keras (a .keras file of this library) or kerashub.
-      dtype: for huggingface: float16 and bfloat16 round the weights and halve the file.
-      task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
+      destination: new or empty folder to write.
+      to: format to write: tf1 for google-research/albert, huggingface, keras for a .keras file of this library,
+        or kerashub.
+      dtype: precision of the weights in a Hugging Face file; float16 and bfloat16 round them and halve the file.
+      task: kind of a fine-tuned TF1 checkpoint with one output, which its files do not name: regression or
+        multiple_choice.
       flags: what the source's files leave open.
-      verify: compare the outputs of source and result on random input. --noverify skips it.
+      verify: compare the outputs of both models on random input.
     """
     import_tensorflow()
     from albert_tf.conversion.convert import convert as convert_model
@@ -104,19 +106,19 @@ def publish(
 ) -> None:
     """Upload what `albert convert` or `albert export` wrote to the Hugging Face Hub.
 
-    The repository is created if it does not exist. The token is that of `hf auth login`, or HF_TOKEN. For example:
+    The repository is created if it does not exist. The token comes from `hf auth login` or HF_TOKEN. For example:
 
       albert convert runs/sst-2 sst2_hf --to=huggingface
 
       albert publish sst2_hf hf://me/albert-sst2 --license=apache-2.0 --language=en
 
     Args:
-      folder: with its README.md, to which the metadata of the following flags are added.
-      address: hf://OWNER/NAME.
-      license: its identifier on the Hub, such as apache-2.0.
-      language: of the text that the model is for, such as en; several are separated by commas.
-      tags: further tags beside albert and albert_tf, separated by commas.
-      private: whether a new repository is private.
+      folder: folder to upload; the flags below add metadata to its README.md.
+      address: repository to upload to, as hf://OWNER/NAME.
+      license: license of the model, as the Hub abbreviates it, for example apache-2.0.
+      language: languages of the model's text, separated by commas, for example en,de.
+      tags: additional tags beside albert and albert_tf, separated by commas.
+      private: create a new repository as private.
     """
     import_tensorflow()
     from albert_tf.conversion.publication import publish as publish_folder
@@ -130,7 +132,7 @@ def publish(
 
 
 def models() -> None:
-    """List the models that have names: those of the package, then Google's, which are downloaded once.
+    """List the pretrained models that have a name: those in the package, and Google's, which are downloaded once.
 
     A name can replace a path wherever a pretrained model is expected. For example:
 

@@ -46,8 +46,8 @@ def list_() -> None:
     console = Console()
     console.print(table)
     console.print(
-        "Experiments with the same --output train a model that they share only once, by default with three seeds. "
-        "With --scale=tiny, a training takes minutes on two cores.",
+        "Experiments with the same --output train each model that they share only once, by default with three "
+        "seeds. With --scale=tiny, a training takes minutes on two cores.",
         highlight=False,
     )
 
@@ -61,7 +61,7 @@ def table1(*, output: str) -> None:
       albert lab table1 --output=lab
 
     Args:
-      output: the laboratory's folder.
+      output: folder of the laboratory; the results are written to its folder table1.
     """
     from albert_tf.lab.results import LAB_RESULTS_FILE
     from albert_tf.lab.tables import markdown_table, write_results
@@ -103,7 +103,7 @@ def figure1(
     text: str,
     settings: Annotated[Figure1Settings, _SETTINGS],
 ) -> None:
-    """Measure how far each layer of checkpoints moves its input: L2 distance and cosine similarity.
+    """Measure how far each layer of a model moves its input: L2 distance and cosine similarity.
 
     For example:
 
@@ -111,9 +111,9 @@ def figure1(
           --text=book.txt --output=lab
 
     Args:
-      model: PATH or NAME=PATH of anything that `albert convert` reads; may be given several times. A folder with
-        seed-1, seed-2, ... stands for all of them, as do several paths with the same name.
-      text: files to read, as --input_file in `albert prepare`.
+      model: PATH or NAME=PATH of any model that `albert convert` reads; give the flag once per model. A folder
+        that holds seed-1, seed-2 and so on stands for all of them, as do several paths with the same name.
+      text: text to read, as --input_file of `albert prepare`.
       settings: the other flags.
     """
     import_tensorflow()
@@ -125,23 +125,23 @@ def figure1(
 
 @app.command
 def table9(*runs: str, output: str) -> None:
-    """Tabulate fine-tuned models and their ensemble on GLUE beside the paper's, from their predictions.
+    """Compare fine-tuned models and their ensemble on GLUE with the paper's, from their predictions.
 
     For example:
 
       albert lab table9 runs/rte runs/mrpc base=runs/cola_base --output=lab
 
     Args:
-      runs: folders of `albert finetune`; a folder with several seeds stands for all of them. Runs from one
-        checkpoint share a row; NAME=FOLDER names it.
-      output: the laboratory's folder; the results are written to its folder table9.
+      runs: folders of `albert finetune`, where a folder with several seeds stands for all of them. Runs from the
+        same checkpoint share a row; NAME=FOLDER names the row.
+      output: folder of the laboratory; the results are written to its folder table9.
     """
     _leaderboard("table9", runs, output, [])
 
 
 @app.command
 def table10(*runs: str, output: str, gold: Annotated[list[str] | None, _REPEATED] = None) -> None:
-    """Tabulate fine-tuned models and their ensemble on SQuAD and RACE beside the paper's, from their predictions.
+    """Compare fine-tuned models and their ensemble on SQuAD and RACE with the paper's, from their predictions.
 
     For example:
 
@@ -149,11 +149,11 @@ def table10(*runs: str, output: str, gold: Annotated[list[str] | None, _REPEATED
           --output=lab
 
     Args:
-      runs: folders of `albert finetune`; a folder with several seeds stands for all of them. Runs from one
-        checkpoint share a row; NAME=FOLDER names it.
-      output: the laboratory's folder; the results are written to its folder table10.
-      gold: squad1.1=FILE or squad2.0=FILE, with SQuAD's JSON file of correct answers. Default: the file that the
-        runs were evaluated on, if it still exists.
+      runs: folders of `albert finetune`, where a folder with several seeds stands for all of them. Runs from the
+        same checkpoint share a row; NAME=FOLDER names the row.
+      output: folder of the laboratory; the results are written to its folder table10.
+      gold: SQuAD's JSON file with the correct answers, as squad1.1=FILE or squad2.0=FILE. Default: the file that
+        the runs were evaluated on, if it still exists.
     """
     _leaderboard("table10", runs, output, gold or [])
 
@@ -167,7 +167,7 @@ def report(folder: str, /) -> None:
       albert lab report lab
 
     Args:
-      folder: the laboratory's folder, which was --output; the page is its report.html.
+      folder: folder of the laboratory (its --output); the page is report.html in it.
     """
     from albert_tf.lab.report import write_report
 

@@ -32,7 +32,7 @@ def predict(
     max_answer_length: int = 30,
     portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
-    """Predict lines of standard input with a fine-tuned model; prints a JSON object for each line.
+    """Predict each line of standard input with a fine-tuned model, and print a JSON object per line.
 
     For example:
 
@@ -46,18 +46,21 @@ def predict(
           < reviews.txt
 
     Args:
-      model_dir: the --output_dir of `albert finetune` (of several seeds, the best on the dev set is used); what
-        `albert export --format=onnx` wrote, which runs without TensorFlow; or any other fine-tuned model that
-        `albert convert` reads: a .keras file, a Hugging Face or KerasHub directory, a TF1 checkpoint, or an
+      model_dir: fine-tuned model: the --output_dir of `albert finetune` (of several seeds, the one with the best
+        result on the dev set); the output of `albert export --format=onnx`, which runs without TensorFlow; or
+        any other source that `albert convert` reads, such as a .keras file, a Hugging Face directory or an
         address.
-      task: what the head of a fine-tuned TF1 checkpoint with one output is for: regression or multiple_choice.
+      task: kind of a fine-tuned TF1 checkpoint with one output, which its files do not name: regression or
+        multiple_choice.
       flags: what the model's files leave open.
-      input_format: text: one text on each line. tsv: texts separated by tabs (two texts; question and context;
-        passage, question and options). jsonl: a JSON object with the columns of own data. auto: as the first line.
-      batch_size: the maximum number of lines in a batch; lines are answered as they arrive.
-      batch_tokens: the maximum number of tokens in a batch, padding included; one line may have more.
-      max_answer_length: the maximum length of an answer to a question, in tokens.
-      portable: how what `albert export --format=onnx` wrote runs.
+      input_format: layout of standard input. "text" has one text per line; "tsv", texts separated by tabs (two
+        texts; a question and its context; a passage, a question and options); "jsonl", a JSON object with the
+        columns of your own data. "auto" decides from the first line.
+      batch_size: maximum number of lines per batch; lines are answered as they arrive.
+      batch_tokens: maximum number of tokens per batch, padding included; a single line may have more. Default:
+        no limit.
+      max_answer_length: maximum length of an answer, in tokens.
+      portable: how a portable model runs.
     """
     if batch_size < 1 or max_answer_length < 1 or (batch_tokens is not None and batch_tokens < 1):
         raise InputError(
@@ -99,19 +102,21 @@ def evaluate(
       albert evaluate --task=sst-2 --model_dir=hf://OWNER/NAME --gold=glue/SST-2
 
     Args:
-      task: a task of albert finetune; with --predictions also glue, for a folder with CoLA.tsv, SST-2.tsv and so
-        on.
-      gold: the file with the correct labels, or the folder of the task's download, whose dev set is used.
-      predictions: GLUE's TSV with the header index and prediction; SQuAD's predictions.json; for multiple choice a
-        JSON object of letters by id; for multi-label and token classification one of lists of labels; or CoNLL's
-        columns.
-      model_dir: a fine-tuned model, as for albert predict, in place of --predictions.
+      task: task of `albert finetune`; with --predictions also "glue", for a folder that holds CoLA.tsv,
+        SST-2.tsv and so on.
+      gold: file with the correct labels, or folder of the task as downloaded, whose dev set is used.
+      predictions: file with predictions. GLUE: TSV with the header index and prediction. SQuAD:
+        predictions.json. Multiple choice: a JSON object of letters by id. Multi-label and token classification:
+        a JSON object of lists of labels by id, or CoNLL columns.
+      model_dir: fine-tuned model to evaluate in place of --predictions; see `albert predict --help`.
       flags: what the model's files leave open.
-      null_odds: for SQuAD 2.0, null_odds.json; adds the best thresholds and their scores.
-      na_prob_thresh: predictions with null odds above it count as no answer, as in SQuAD's own script.
-      column_names: your columns, if their names differ, as for albert finetune.
-      label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
-      portable: how what `albert export --format=onnx` wrote runs.
+      null_odds: file null_odds.json of SQuAD 2.0; adds the best thresholds and the scores with them.
+      na_prob_thresh: null odds above which a prediction for SQuAD 2.0 counts as "no answer", as in SQuAD's own
+        script.
+      column_names: names of your columns if they differ from the known ones; see `albert finetune --help`.
+      label_separator: separator between the labels of a text in multi-label classification, unless the labels
+        are a list.
+      portable: how a portable model runs.
     """
     columns = Columns.named(column_names, label_separator)
     if (predictions is None) == (model_dir is None):
@@ -200,7 +205,7 @@ def ensemble(
     threshold: float | None = None,
     output_dir: str | None = None,
 ) -> None:
-    """Average the predictions of fine-tuned models; prints the metrics of each and of the ensemble as JSON.
+    """Average the predictions of fine-tuned models, and print the metrics of each and of the ensemble as JSON.
 
     For example:
 
@@ -212,16 +217,17 @@ def ensemble(
       albert ensemble runs/rte hf://OWNER/NAME --task=rte --data_dir=glue
 
     Args:
-      runs: output folders of albert finetune (a folder with several seeds stands for all of them), and other
-        fine-tuned models, as for albert predict, which predict the split now.
-      task: the task they were trained on.
-      split: dev, or test to write predictions.
-      data_dir: the task's folder or a file, for members that have no predictions yet. Default: what a run was
-        trained with.
-      flags: what the files of members from elsewhere leave open.
+      runs: output folders of `albert finetune`, where a folder with several seeds stands for all of them; and
+        other fine-tuned models, as for `albert predict`, which predict --split now.
+      task: task that the models were trained on.
+      split: "dev" measures the ensemble; "test" only writes its predictions.
+      data_dir: folder or file of the task, for models that have no predictions yet. Default: the data that a run
+        was trained with.
+      flags: what the files of models from elsewhere leave open.
       gold: SQuAD's JSON file with the correct answers.
-      threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for --gold, or 0.
-      output_dir: where to write the ensemble's predictions.
+      threshold: null odds above which SQuAD 2.0 has no answer. Default: the best threshold for --gold, or 0
+        without it.
+      output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.
     """
     from albert_tf.evaluation.ensemble import report_runs
 
@@ -249,7 +255,7 @@ def ensemble(
 
 
 def submission(*runs: str, output: str) -> None:
-    """Write the zip for a submission to GLUE's server.
+    """Write the zip file that GLUE's server takes as a submission.
 
     For example:
 
@@ -257,9 +263,9 @@ def submission(*runs: str, output: str) -> None:
           --output=glue.zip
 
     Args:
-      runs: TASK=FOLDER for each task; the run must have predicted its test set. Of several seeds, the best on the
-        dev set is taken.
-      output: the zip to write.
+      runs: TASK=FOLDER for each task, where the run in FOLDER was given --do_predict. Of several seeds, the one
+        with the best result on the dev set is used.
+      output: zip file to write.
     """
     from albert_tf.evaluation.submission import write_glue_zip
 

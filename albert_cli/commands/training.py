@@ -17,9 +17,9 @@ _SETTINGS = Parameter(name="*")
 
 
 def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
-    """Pretrain an ALBERT with masked-LM and sentence-order losses.
+    """Pretrain an ALBERT model with masked-LM and sentence-order losses.
 
-    To resume an interrupted run, use the same command again.
+    The same command resumes an interrupted run.
 
     For example:
 
@@ -39,9 +39,9 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
 
 
 def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
-    """Fine-tune a pretrained ALBERT on a task of the paper or on your own data; evaluate it and predict with it.
+    """Fine-tune a pretrained model on a task of the paper or on your own data; evaluate it and predict with it.
 
-    Defaults are those of the paper's Table 14. To resume an interrupted run, use the same command again.
+    The defaults for the paper's tasks come from its Table 14. The same command resumes an interrupted run.
 
     For example:
 
@@ -68,15 +68,16 @@ def plot(
     *runs: str,
     output: str = "learning_curves.png",
 ) -> None:
-    """Draw the learning curves of runs for comparison: training as lines, evaluation as dots.
+    """Plot the learning curves of runs in one picture: training as lines, evaluations as dots.
 
     For example:
 
       albert plot runs/base runs/without_sop --output=curves.png
 
     Args:
-      runs: the --output_dir of pretraining or fine-tuning runs; of fine-tuning runs all seeds are drawn.
-      output: the PNG to write.
+      runs: folders of pretraining or fine-tuning runs (their --output_dir); all seeds of a fine-tuning run are
+        drawn.
+      output: PNG file to write.
     """
     from albert_tf.training.plot import plot_runs
 
@@ -92,7 +93,7 @@ def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = Fa
       albert params --json
 
     Args:
-      json_: print a list of objects {table, name, parameters, with_heads} instead of a table.
+      json_: print a list of JSON objects {table, name, parameters, with_heads} instead of a table.
     """
     from albert_tf.lab.parameter_tables import counted_models
 

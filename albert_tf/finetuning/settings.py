@@ -15,84 +15,108 @@ class FinetuningSettings:
     """The flags of one fine-tuning run.
 
     Attributes:
-      task: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or race; for your own data
-        classification, ordinal-classification, multi-label-classification, regression, multiple-choice,
-        question-answering or token-classification.
-      output_dir: the run's folder; an interrupted run in it resumes.
-      data_dir: the task's folder as downloaded, or tfds:NAME.
-      train_file: your own data to train on, or a file of the task under another name.
-      dev_file: likewise, to evaluate on.
-      test_file: likewise, to predict.
-      high_only: of RACE, only the passages from high schools.
-      middle_only: of RACE, only the passages from middle schools.
-      column_names: your columns, if their names differ, for example "text_a=review,label=stars"; known columns are
-        text_a, text_b, label, id, passage, question, options, context, answer, answer_start, words, word_labels.
-      label_separator: what separates the labels of a text in multi-label classification, unless they are a list.
-      label_order: with ordinal-classification, the classes from the lowest to the highest unless they are numbers,
-        for example "bad,fair,good".
-      init_checkpoint: the pretrained encoder: a run, a checkpoint, a name that `albert models` lists, or anything
-        else that `albert convert` reads; also a fine-tuned run, as the paper starts RTE, MRPC and STS-B from MNLI.
-      albert_config_file: the checkpoint's albert_config.json, if it does not lie beside a TF1 checkpoint; without
-        --init_checkpoint, the model to train from scratch.
-      vocab_file: the SentencePiece model or WordPiece vocab.txt, if the checkpoint comes without one.
-      do_lower_case: --nodo_lower_case for a cased --vocab_file. Default: as the file beside it says, else true.
-      do_train: train; with --do_eval keep the weights that are best on the dev set, otherwise the last ones.
-      do_eval: evaluate on the dev set, during training and at its end.
-      do_predict: write predictions for the test set, and its submission file.
-      seed: determines the head's initial weights, the order of examples and dropout.
-      seeds: number of runs, with consecutive seeds from --seed; a table shows their median, minimum and maximum.
-      train_batch_size: examples per step, over all devices. Default of this flag and of the next ones, up to
-        --max_seq_length: the task's recipe in the paper's Table 14.
-      optimizer: adamw or lamb.
-      learning_rate: the peak. The recipes' are for adamw.
-      num_train_steps: steps of the whole run.
-      num_train_epochs: passes over the training data, instead of --num_train_steps.
-      num_warmup_steps: steps of linear warm-up. Default: the same share of all steps as in the recipe.
-      dropout: of the encoder, on hidden vectors and attention probabilities.
-      classifier_dropout: on the input of the task's head.
-      freeze_encoder: train only the task's head; the encoder stays as it is, without dropout.
-      lora_rank: train only low-rank matrices beside the encoder's, of this rank, and the head. model.keras has the
-        merged weights, adapters.safetensors what was trained alone.
-      init_adapters: with --lora_rank, start from the adapters.safetensors of a run of the same --init_checkpoint.
-      layer_decay: factor of the learning rate for every step down from the head: through the different layers, or
-        groups, to the embeddings. A model that shares all layers has two steps: layers, embeddings.
-      ema_decay: evaluate and save the exponential moving averages of the weights, of which each step keeps this
-        share, for example 0.999.
-      max_seq_length: tokens; longer texts are truncated, longer contexts of questions become several windows.
-      resize_positions: allow a --max_seq_length beyond the checkpoint's position table. Without a value, or with
-        tile, its rows are repeated; with fresh, new rows start from random values.
-      doc_stride: tokens between the starts of successive windows of a long context.
-      max_query_length: tokens; longer questions are truncated.
-      max_qa_length: tokens of a question with an option, in multiple choice; longer ones lose their beginning.
-      max_answer_length: tokens of the longest answer.
-      n_best_size: answers to each question in nbest_predictions.json.
-      start_n_top: with SQuAD 2.0, the starts that are searched for the best answer.
-      end_n_top: with SQuAD 2.0, the ends that are searched for each of these starts.
-      class_weights: how much each class counts in the training loss. balanced: every class as much as every other,
-        however many examples it has. Or numbers such as "rare:5,common:0.5"; 1 for classes that it does not name.
-      cache_dir: a folder that keeps windows of questions and passages of multiple choice for the next run.
-      eval_batch_size: examples per step of evaluation and prediction.
-      pad_to_max_length: pad all batches to one length, as the original does, instead of grouping similar lengths.
-      save_checkpoints_steps: steps between checkpoints and evaluations. Default: a twentieth of the run, at most
-        1000.
-      log_steps: steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.
-      early_stopping_patience: stop after this many evaluations in a row without a new best.
-      strict: treat unusable rows as an error, not as a warning.
-      gradient_accumulation_steps: micro-batches into which each device cuts its share of a batch; the result is
-        the same and takes less memory.
-      remat: recompute activations in the backward pass instead of keeping them. activations: only attention
-        probabilities and gelu, a few percent slower. layers, or the flag without a value: everything inside each
-        layer, least memory, about a third slower.
-      scan_layers: compute layers that share their parameters as a loop. The graph is smaller, so training starts
-        sooner.
-      mixed_precision: bfloat16 computes in bfloat16; weights, losses and optimizer stay in float32.
-      tpu: a TPU's name, its grpc:// address, or "local"; batches are then padded to --max_seq_length.
-      strategy: one device; all GPUs of this machine (mirrored); or one process on each of several machines,
-        which TF_CONFIG lists and which share --output_dir (multi_worker). auto uses what is available.
-      num_devices: number of GPUs to use, or without GPUs the number of devices to divide the CPU into. Default:
-        all GPUs, or one.
-      iterations_per_loop: steps between checks for signals and updates of the progress bar. Default: as many as
-        take about 2 seconds; 10 with several workers.
+      task: task of the paper: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or
+        race; or for your own data: classification, ordinal-classification, multi-label-classification,
+        regression, multiple-choice, question-answering or token-classification.
+      output_dir: folder of the run; if it holds an interrupted run, the command resumes it from its last
+        checkpoint.
+      data_dir: folder of the task as downloaded, or tfds:NAME for a TensorFlow dataset.
+      train_file: file with your own training data, or the task's training file if it has another name.
+      dev_file: file with your own data to evaluate on, or the task's dev file if it has another name.
+      test_file: file with your own data to predict, or the task's test file if it has another name.
+      high_only: use only RACE's high-school passages.
+      middle_only: use only RACE's middle-school passages.
+      column_names: names of your columns if they differ from the known ones, for example
+        "text_a=review,label=stars". Known columns: text_a, text_b, label, id, passage, question, options,
+        context, answer, answer_start, words and word_labels.
+      label_separator: separator between the labels of a text in multi-label classification, unless the labels
+        are a list.
+      label_order: classes of an ordinal classification from lowest to highest, for example "bad,fair,good".
+        Default: the order of numbers, if the classes are numbers.
+      init_checkpoint: source of the pretrained encoder: a pretraining run or one of its checkpoints, a name from
+        `albert models`, or any other source that `albert convert` reads. It may also be a fine-tuned run: the
+        paper starts RTE, MRPC and STS-B from MNLI.
+      albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint. Without
+        --init_checkpoint, a new model of these sizes is trained from scratch.
+      vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary.
+      do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
+        vocabulary says, or lower case without one.
+      do_train: train the model; with --do_eval the weights with the best result on the dev set are kept,
+        otherwise the last ones.
+      do_eval: evaluate on the dev set, during training and at the end.
+      do_predict: write predictions for the test set and, if the task has a leaderboard, its submission file.
+      seed: seed of the head's initial weights, the order of examples and dropout.
+      seeds: number of runs with consecutive seeds, starting at --seed; a table shows their median, minimum and
+        maximum.
+      train_batch_size: number of examples per step, over all devices. Default: the task's recipe in the paper's
+        Table 14, or 32 for your own data.
+      optimizer: "adamw", which the recipes' learning rates are for, or "lamb", which needs --learning_rate.
+      learning_rate: peak learning rate, reached at the end of the warm-up. Default: the task's recipe in the
+        paper's Table 14, or 2e-5 for your own data.
+      num_train_steps: number of training steps in the whole run. Default: the task's recipe in the paper's Table
+        14, or 3 epochs for your own data.
+      num_train_epochs: number of passes over the training data, in place of --num_train_steps.
+      num_warmup_steps: number of steps during which the learning rate rises linearly to its peak. Default: the
+        recipe's share of all steps, or a tenth for your own data.
+      dropout: dropout rate in the encoder, on hidden vectors and attention probabilities. Default: the task's
+        recipe in the paper's Table 14, or 0 for your own data.
+      classifier_dropout: dropout rate on the input of the task's head. Default: 0.1.
+      freeze_encoder: train only the task's head; the encoder keeps its weights and has no dropout.
+      lora_rank: rank of low-rank matrices (LoRA) to train beside the encoder's, together with the head.
+        model.keras holds the merged weights, and adapters.safetensors only what was trained. Default: train the
+        whole encoder.
+      init_adapters: file adapters.safetensors to start from, of a run with the same --init_checkpoint and
+        --lora_rank.
+      layer_decay: factor by which the learning rate shrinks from the head to the last layer group, and from each
+        group to the next below it, down to the embeddings. A model that shares all layers has two such steps: to
+        the layers and to the embeddings.
+      ema_decay: decay of an exponential moving average of the weights, for example 0.999; the averaged weights
+        are evaluated and saved. Default: no averaging.
+      max_seq_length: maximum length in tokens. Longer texts are truncated; longer contexts of questions are
+        divided into windows. Default: 512, or 384 for squad1.1; for your own data 128, or 384 with questions.
+        The default is lower for a model with fewer positions.
+      resize_positions: accept a --max_seq_length beyond the checkpoint's position table. The table repeats its
+        rows ("tile", or the flag without a value), or gets random rows ("fresh").
+      doc_stride: number of tokens between the starts of successive windows of a long context.
+      max_query_length: maximum length of a question in tokens; longer ones are truncated.
+      max_qa_length: maximum length of a question with an option in multiple choice, in tokens; longer ones lose
+        their beginning.
+      max_answer_length: maximum length of an answer, in tokens.
+      n_best_size: number of answers to each question in nbest_predictions.json.
+      start_n_top: number of start positions in the beam search of SQuAD 2.0.
+      end_n_top: number of end positions for each start in the beam search of SQuAD 2.0.
+      class_weights: weights of the classes in the training loss, for example "rare:5,common:0.5"; classes
+        without a weight have 1. "balanced" gives all classes the same total weight, however many examples each
+        has. Default: 1 for every class.
+      cache_dir: folder that keeps the tokenized windows of question answering and multiple choice for the next
+        run.
+      eval_batch_size: number of examples per batch of evaluation and prediction.
+      pad_to_max_length: pad all batches to --max_seq_length, as the original does, instead of grouping texts of
+        similar length. This is slower on CPUs and GPUs.
+      save_checkpoints_steps: number of steps between checkpoints and evaluations. Default: a twentieth of the
+        run, at most 1000.
+      log_steps: number of steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.
+      early_stopping_patience: stop after this many evaluations in a row without a new best result. Default:
+        train to the end.
+      strict: stop at unusable rows, instead of warning about them.
+      gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
+        More need less memory and give the same result.
+      remat: recompute activations in the backward pass instead of storing them. "activations" recomputes
+        attention probabilities and gelu and costs a few percent of speed. "layers", or the flag without a value,
+        recomputes everything inside each layer; it needs the least memory and costs about a third of the speed.
+      scan_layers: compile layers that share their parameters once, as a loop. Training starts sooner, above all
+        with XLA and on TPUs; without XLA the steps are no faster.
+      mixed_precision: "bfloat16" computes in bfloat16 and keeps weights, losses, LayerNorm and optimizer in
+        float32. Use it on TPUs, recent GPUs, and CPUs with AMX or AVX512-BF16.
+      tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine. All batches are
+        then padded to --max_seq_length.
+      strategy: how to distribute training. "one" uses one device; "mirrored", all GPUs of this machine;
+        "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk.
+        "auto" uses all that is available.
+      num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
+        Default: all GPUs, or one CPU device.
+      iterations_per_loop: number of steps between checks for signals and updates of the progress bar. Default:
+        as many as take about 2 seconds; 10 with several workers.
     """
 
     task: str

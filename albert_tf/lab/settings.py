@@ -16,32 +16,39 @@ class LabSettings:
     """The flags of an experiment; by default the scale decides.
 
     Attributes:
-      output: the laboratory's folder. Its data and runs serve all of its experiments. The same command resumes an
-        interrupted experiment; more seeds are added to those that are finished.
-      input_file: text to pretrain on; files, globs, separated by commas. table1 needs none.
+      output: folder of the laboratory; all experiments share its data and runs. The same command resumes an
+        interrupted experiment.
+      input_file: text to pretrain on, as for `albert prepare`.
       heldout_file: text to evaluate on. Default: every 20th file of --input_file, at least two.
-      input_format: "prose", one document per file, or "lines", as for `albert prepare`.
-      language: language of prose, for the sentence breaker.
-      spm_model_file: a SentencePiece vocabulary. Default: one is trained on the text.
-      scale: tiny takes minutes per run on two cores; small, hours on a GPU; paper, the paper's own settings, days
-        on a TPU pod.
-      seeds: runs of each model, with the seeds 1, 2, ...; 0 trains nothing and measures only the training speed,
-        if the experiment has it.
-      glue_dir: folder with GLUE as downloaded, to fine-tune on SST-2 and MNLI.
-      squad_dir: folder with train-v1.1.json, dev-v1.1.json, train-v2.0.json and dev-v2.0.json, to fine-tune on.
-      race_dir: RACE's folder, to fine-tune on.
-      num_train_steps: steps per run.
-      num_warmup_steps: steps of linear warm-up. Default: the same share of the steps as in the scale.
-      train_batch_size: examples per step.
-      learning_rate: the peak.
-      max_seq_length: T.
-      vocab_size: size of a vocabulary that is trained.
-      speed_sizes: the models whose training speed is measured: in the scale's sizes or in the paper's.
-      tpu: a TPU's name, grpc:// address or "local".
-      strategy: the devices to use, as for `albert pretrain`.
-      num_devices: number of GPUs, or of devices that the CPU is split into.
-      gradient_accumulation_steps: micro-batches per step, one after the other, to save memory.
-      mixed_precision: bfloat16 computes in bfloat16.
+      input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
+        "prose" has one document per file and a blank line between paragraphs.
+      language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
+      spm_model_file: SentencePiece model to use. Default: one is trained on the text.
+      scale: size of the models and length of the runs: "tiny" takes minutes per run on two cores; "small", hours
+        on a GPU; "paper", days on a TPU pod with the paper's own settings.
+      seeds: number of runs of each model, with seeds from 1; 0 trains nothing and measures only the training
+        speed, in experiments that do so.
+      glue_dir: folder of GLUE as downloaded; adds fine-tuning on SST-2 and MNLI.
+      squad_dir: folder with train-v1.1.json, dev-v1.1.json, train-v2.0.json and dev-v2.0.json; adds fine-tuning
+        on SQuAD.
+      race_dir: folder of RACE as downloaded; adds fine-tuning on RACE.
+      num_train_steps: number of training steps in each run. Default: set by --scale.
+      num_warmup_steps: number of steps during which the learning rate rises linearly to its peak. Default: the
+        same share of the steps as in --scale.
+      train_batch_size: number of examples per step, over all devices. Default: set by --scale.
+      learning_rate: peak learning rate, reached at the end of the warm-up. Default: set by --scale.
+      max_seq_length: length of an example in tokens, T, including [CLS] and [SEP]. Default: set by --scale.
+      vocab_size: number of pieces of a vocabulary that is trained, including the symbols. Default: set by
+        --scale.
+      speed_sizes: models whose training speed is measured: those of --scale, or the paper's.
+      tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
+      strategy: how to distribute training, as for `albert pretrain`, on one machine or TPU.
+      num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
+        Default: all GPUs, or one CPU device.
+      gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
+        More need less memory and give the same result.
+      mixed_precision: "bfloat16" computes in bfloat16 and keeps weights, losses, LayerNorm and optimizer in
+        float32. Use it on TPUs, recent GPUs, and CPUs with AMX or AVX512-BF16.
     """
 
     output: str
@@ -124,12 +131,14 @@ class Figure1Settings:
     """The flags of `albert lab figure1` other than the checkpoints and the text.
 
     Attributes:
-      output: the laboratory's folder; the results are written to its folder figure1.
-      spm_model_file: a SentencePiece model, for checkpoints without a vocabulary.
-      vocab_file: a WordPiece vocab.txt, for checkpoints without a vocabulary.
-      do_lower_case: --nodo_lower_case if that vocabulary is cased. Default: as the file beside it says, else true.
-      max_seq_length: tokens per sequence with [CLS] and [SEP]; fewer if a model has fewer positions.
-      num_sequences: the number of sequences, evenly spread over the text.
+      output: folder of the laboratory; the results are written to its folder figure1.
+      spm_model_file: SentencePiece model, for checkpoints without a vocabulary.
+      vocab_file: WordPiece vocab.txt, for checkpoints without a vocabulary.
+      do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
+        vocabulary says, or lower case without one.
+      max_seq_length: length of a sequence in tokens, with [CLS] and [SEP]; a model with fewer positions lowers
+        it.
+      num_sequences: number of sequences, spread evenly over the text.
     """
 
     output: str

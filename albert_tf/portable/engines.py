@@ -29,11 +29,13 @@ class EngineSettings:
     """How a portable model runs.
 
     Attributes:
-      engine: openvino or onnxruntime; auto is OpenVINO if it is installed, which is the faster one.
-      precision: bfloat16 is faster on processors that multiply it, and needs OpenVINO.
-      cache_dir: a folder in which OpenVINO keeps the compiled model, so that the next process starts faster.
-      requests: batches that the engine computes at the same time, each with its share of the cores. One gives the
-        shortest time to an answer; as many as there are cores, the most answers a second.
+      engine: engine that runs a model from `albert export --format=onnx`; "auto" takes OpenVINO, the faster one,
+        if it is installed.
+      precision: precision in which the engine computes; bfloat16 needs OpenVINO and is faster on CPUs with AMX
+        or AVX512-BF16.
+      cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster.
+      requests: number of batches that the engine computes at the same time, each on its share of the cores. 1
+        answers each batch soonest; the number of cores gives the highest throughput.
     """
 
     engine: EngineName = "auto"

@@ -31,8 +31,8 @@ class SourceFlags:
     """The flags for what a model's files may leave open; TF1 checkpoints of google-research/albert do.
 
     Attributes:
-      albert_config_file: the model's albert_config.json, if it does not lie beside a TF1 checkpoint.
-      vocab_file: the SentencePiece model or WordPiece vocab.txt, if the model's files come without one.
+      albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint.
+      vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary.
       labels: names of the classes in the order of the head's outputs, separated by commas. Default: those in the
         model's files, or LABEL_0, LABEL_1 and so on.
     """

@@ -18,64 +18,73 @@ class PretrainingSettings:
     """The flags of a pretraining run.
 
     Attributes:
-      albert_config_file: the model's albert_config.json.
-      output_dir: the run's folder; if it holds a run, this run resumes from its last checkpoint.
-      input_file: TFRecord files to train on; commas and globs.
-      eval_file: TFRecord files to evaluate on, made from documents that are not in --input_file; commas and globs.
-      phase: instead of --input_file, --eval_file and --num_train_steps, one phase of a run that trains on
-        sequences of several lengths, for instance
+      albert_config_file: configuration with the model's sizes, an albert_config.json.
+      output_dir: folder of the run; if it holds an interrupted run, the command resumes it from its last
+        checkpoint.
+      input_file: TFRecord files to train on, from `albert prepare`; globs and commas are allowed.
+      eval_file: TFRecord files to evaluate on, prepared from documents that are not in --input_file; globs and
+        commas are allowed.
+      phase: one phase of a run that trains on several sequence lengths; give the flag once per phase, short
+        sequences first, in place of --input_file, --eval_file and --num_train_steps. For example:
         --phase='input_file=data32/train.tfrecord* eval_file=data32/heldout.tfrecord num_train_steps=4000
-        train_batch_size=64'. Give the flag once for each phase, short sequences first. A phase may leave out
-        eval_file, and train_batch_size if the flag of this name gives it.
-      spm_model_file: the SentencePiece model or WordPiece vocab.txt that the files were made with; it is copied to
-        the run for export. Default: the one in their manifest.json, if it still exists.
-      init_checkpoint: the source of the initial weights: a run, a checkpoint, a name that `albert models` lists,
-        or anything else that `albert convert` reads.
-      do_train: train.
-      do_eval: evaluate at every checkpoint and at the end.
-      train_batch_size: examples per step, over all devices.
-      eval_batch_size: examples per evaluation step.
-      max_seq_length: T of the files. Default: read from the files.
-      max_predictions_per_seq: P of the files. Default: read from the files.
-      optimizer: lamb or adamw.
-      learning_rate: the peak. Default: the paper's 0.00176 for lamb and BERT's 0.0001 for adamw, scaled by the
-        square root of --train_batch_size over the batch that they were published for, 4096 and 256.
-      poly_power: power of the polynomial decay.
-      num_train_steps: steps of the whole run. Default: the paper's 125,000.
-      num_warmup_steps: steps of linear warm-up.
-      start_warmup_step: the step at which the warm-up begins, for a run that continues with another rate.
-      save_checkpoints_steps: steps between checkpoints.
+        train_batch_size=64'. eval_file is optional, and train_batch_size defaults to the flag of this name.
+      spm_model_file: SentencePiece model or WordPiece vocab.txt that the examples were prepared with; it is
+        copied to the run for export. Default: the vocabulary that the examples' manifest.json names, if it still
+        exists.
+      init_checkpoint: source of the initial weights: a pretraining run or one of its checkpoints, a name from
+        `albert models`, or any other source that `albert convert` reads. Default: random weights.
+      do_train: train the model.
+      do_eval: evaluate on --eval_file at every checkpoint and at the end.
+      train_batch_size: number of examples per step, over all devices.
+      eval_batch_size: number of examples per batch of evaluation.
+      max_seq_length: length of the examples in tokens, T. Default: read from the files.
+      max_predictions_per_seq: maximum number of masked tokens in an example, P. Default: read from the files.
+      optimizer: "lamb" suits large batches, as in the paper; "adamw" suits batches of a few hundred examples or
+        fewer.
+      learning_rate: peak learning rate, reached at the end of the warm-up. Default: the paper's 0.00176 for lamb
+        and BERT's 0.0001 for adamw, scaled by the square root of --train_batch_size over the batch of the
+        publication, 4096 or 256.
+      poly_power: power of the learning rate's polynomial decay to 0; 1 is linear, and below 1 the rate stays
+        high for longer.
+      num_train_steps: number of training steps in the whole run. Default: the paper's 125,000.
+      num_warmup_steps: number of steps during which the learning rate rises linearly to its peak.
+      start_warmup_step: step at which the warm-up begins; set it in a run that continues another at a new
+        learning rate.
+      save_checkpoints_steps: number of steps between checkpoints.
       keep_checkpoint_max: number of checkpoints to keep.
       max_eval_steps: maximum number of batches per evaluation.
-      log_steps: steps between lines in metrics.jsonl; every checkpoint is logged too.
-      seed: seeds initial weights, order of examples and dropout.
-      tpu: a TPU's name, its grpc:// address, or "local".
-      strategy: one device; all GPUs of this machine (mirrored); or one process on each of several machines,
-        which TF_CONFIG lists and which share --output_dir (multi_worker). auto uses what is available.
-      num_devices: number of GPUs to use, or without GPUs the number of devices to divide the CPU into. Default:
-        all GPUs, or one.
-      gradient_accumulation_steps: micro-batches into which each device cuts its share of a batch; the result is
-        the same and takes less memory.
-      iterations_per_loop: steps between checks for signals and updates of the progress bar. Default: as many as
-        take about 2 seconds; 10 with several workers.
-      remat: recompute activations in the backward pass instead of keeping them. activations: only attention
-        probabilities and gelu, a few percent slower. layers, or the flag without a value: everything inside each
-        layer, least memory, about a third slower.
-      scan_layers: compile layers that share their parameters once, as a loop. With XLA, as on TPUs, training
-        starts many times sooner.
-      mixed_precision: bfloat16 computes in bfloat16; weights, losses, LayerNorm and optimizer stay in float32.
-      jit_compile: compile the step with XLA. auto: on GPUs. TPUs always do.
-      spike_factor: a logged loss is a spike if it is more than this factor above the median of the last 20.
-      spike_intervals: after this many logged spikes in a row the run rolls back to the weights of the last good
-        checkpoint.
-      max_rollbacks: maximum number of roll-backs; after that the run stops with advice.
-      early_stopping_patience: stop after this many evaluations of the last phase in a row without a new best
-        held-out loss.
+      log_steps: number of steps between lines in metrics.jsonl; every checkpoint adds a line, too.
+      seed: seed of the initial weights, the order of examples and dropout.
+      tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
+      strategy: how to distribute training. "one" uses one device; "mirrored", all GPUs of this machine;
+        "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk.
+        "auto" uses all that is available.
+      num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
+        Default: all GPUs, or one CPU device.
+      gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
+        More need less memory and give the same result.
+      iterations_per_loop: number of steps between checks for signals and updates of the progress bar. Default:
+        as many as take about 2 seconds; 10 with several workers.
+      remat: recompute activations in the backward pass instead of storing them. "activations" recomputes
+        attention probabilities and gelu and costs a few percent of speed. "layers", or the flag without a value,
+        recomputes everything inside each layer; it needs the least memory and costs about a third of the speed.
+      scan_layers: compile layers that share their parameters once, as a loop. Training starts sooner, above all
+        with XLA and on TPUs; without XLA the steps are no faster.
+      mixed_precision: "bfloat16" computes in bfloat16 and keeps weights, losses, LayerNorm and optimizer in
+        float32. Use it on TPUs, recent GPUs, and CPUs with AMX or AVX512-BF16.
+      jit_compile: compile the training step with XLA. "auto" compiles on GPUs, where it is faster, and not on
+        CPUs; TPUs always compile.
+      spike_factor: factor above the median of the last 20 logged losses from which a loss counts as a spike.
+      spike_intervals: number of logged spikes in a row after which the run rolls back to the weights of the last
+        good checkpoint.
+      max_rollbacks: maximum number of rollbacks; after one more spike the run stops and prints advice.
+      early_stopping_patience: stop after this many evaluations in a row without a new best result; in a run with
+        several phases, only evaluations of the last phase count. Default: train to the end.
       init_optimizer: also restore the optimizer's moments and step count from --init_checkpoint.
-      init_from_group0: groups of layers that --init_checkpoint does not hold start as copies of its first group.
-      resize_positions: allow another length of the position table of --init_checkpoint. A shorter table has its
-        first rows. A longer one, without a value or with tile, repeats them (moments too); with fresh, new rows
-        start from random values.
+      init_from_group0: initialize layer groups that --init_checkpoint lacks with copies of its first group.
+      resize_positions: accept an --init_checkpoint whose position table has another length. A shorter table
+        keeps the first rows. A longer one repeats the rows, and their moments ("tile", or the flag without a
+        value), or adds random rows ("fresh").
     """
 
     albert_config_file: str

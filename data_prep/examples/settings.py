@@ -18,39 +18,45 @@ class PrepareSettings:
     """The flags of `albert prepare`; the original's names keep their meaning.
 
     Attributes:
-      input_file: text, plain or compressed, .jsonl, .tfrecord, .parquet; globs and commas; tfds:NAME:SPLIT; or -.
-      output_file: the TFRecord file to write, or several, separated by commas. One name with
-        `num_shards` N > 1 gives NAME-00000-of-0000N and so on. A manifest.json is written beside it.
-      spm_model_file: the SentencePiece model, from `albert vocab`.
-      vocab_file: a WordPiece vocab.txt, as the Chinese checkpoints have, instead of a SentencePiece model.
-      input_format: "lines" (one sentence per line, blank lines between documents) or "prose" (one document
-        per file, blank lines between paragraphs).
-      language: language of prose, for the sentence splitter.
-      text_field: field that holds the text in JSON lines, TFRecords, Parquet and tfds datasets.
+      input_file: text to read: text files, .jsonl, .tfrecord or .parquet, all but the last also compressed (.gz,
+        .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads a
+        TensorFlow dataset, and - reads standard input.
+      output_file: TFRecord file to write, beside a manifest.json. With --num_shards=N it becomes
+        NAME-00000-of-0000N and so on; N names separated by commas are allowed, too.
+      spm_model_file: SentencePiece model, from `albert vocab` or a released checkpoint.
+      vocab_file: WordPiece vocab.txt in place of --spm_model_file, for example of a Chinese checkpoint.
+      input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
+        "prose" has one document per file and a blank line between paragraphs.
+      language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
+      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and TensorFlow datasets.
       num_shards: number of files to write.
-      max_seq_length: T, tokens in an example, including [CLS] and [SEP].
-      max_predictions_per_seq: P, the most masked tokens in an example. Default: masked_lm_prob * T, rounded
-        up: 77 for 512 tokens. (The original's 20 masks at most 3.9% of 512.)
-      masked_lm_prob: share of the tokens that are masked.
-      dupe_factor: number of passes over the text, each with other pairs and masks. Default: 40 with static
-        masking, 1 with dynamic; more then only group the sentences differently.
-      short_seq_prob: share of examples that aim at a random shorter length.
-      ngram: most words in a masked span.
-      favor_shorter_ngram: a span of n words has probability proportional to 1/n; if false, longer spans are
-        more probable by the same weights.
-      do_whole_word_mask: the pieces of a word are masked together.
-      masking: "static" masks now; "dynamic" leaves masking to training, which draws new masks in every epoch. For
-        sentence_objective=sop it also draws anew where the two segments are cut and whether they are swapped.
-      sentence_objective: "sop" predicts whether two segments are swapped, "nsp" whether the second comes from
-        another document (BERT); "none" makes single segments.
-      random_seed: seed of all draws.
-      overwrite: replace files that were made with other settings.
-      strict: text that looks like another input_format than the given one is an error, not a warning.
-      do_lower_case: false for a cased vocabulary. Default: as the file beside it says, else true.
-      workers: number of processes. Default: one per core. The output does not depend on it.
-      runner: "local", or an Apache Beam runner such as DirectRunner, FlinkRunner, SparkRunner or
-        DataflowRunner, to prepare on a cluster. The output does not depend on it.
-      pipeline_options: options of the Beam runner in one string: "--flink_master=host:8081 --parallelism=64".
+      max_seq_length: length of an example in tokens, T, including [CLS] and [SEP].
+      max_predictions_per_seq: maximum number of masked tokens in an example, P. Default: --masked_lm_prob times
+        --max_seq_length, rounded up, which is 77 for 512 tokens. (The original's default of 20 masks at most
+        3.9% of 512 tokens.)
+      masked_lm_prob: share of the tokens to mask.
+      dupe_factor: number of passes over the text, each with new pairs and masks. Default: 40 with
+        --masking=static and 1 with dynamic, where more passes only group the sentences differently.
+      short_seq_prob: share of examples that get a random shorter length.
+      ngram: maximum number of words in a masked span.
+      favor_shorter_ngram: choose a span of n words with a probability proportional to 1/n;
+        --nofavor_shorter_ngram reverses the weights, so that longer spans are more probable.
+      do_whole_word_mask: mask all pieces of a word together.
+      masking: "static" masks now; "dynamic" leaves masking to training, which draws new masks in every epoch.
+        With --sentence_objective=sop, training then also draws where the segments are cut and whether they are
+        swapped.
+      sentence_objective: what the sentence pairs are for: "sop" predicts whether two segments are swapped
+        (ALBERT); "nsp", whether the second comes from another document (BERT); "none" makes single segments.
+      random_seed: seed of all random choices.
+      overwrite: replace files that were written with other settings.
+      strict: stop, instead of warning, when the text looks like another --input_format.
+      do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
+        vocabulary says, or lower case without one.
+      workers: number of processes; it does not change the output. Default: one per core.
+      runner: "local", or the Apache Beam runner of a cluster: DirectRunner, FlinkRunner, SparkRunner or
+        DataflowRunner. It does not change the output.
+      pipeline_options: options of the Beam runner in one string, for example "--flink_master=host:8081
+        --parallelism=64".
     """
 
     input_file: str

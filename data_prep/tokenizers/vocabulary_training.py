@@ -35,21 +35,26 @@ class VocabularySettings:
     """The flags of `albert vocab`.
 
     Attributes:
-      input_file: text files, .jsonl, .tfrecord, .parquet, all but the last also as .gz .bz2 .xz .zst;
-        tfds:NAME/CONFIG:SPLIT; "-" for standard input. Globs and commas are allowed.
-      output_prefix: writes PREFIX.model, PREFIX.vocab and PREFIX.report.json.
-      vocab_size: V, the number of pieces including symbols.
-      input_format: layout of text files: "lines" (one sentence a line, blank lines between documents) or "prose".
-      language: language of prose, for the sentence splitter.
-      text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
-      do_lower_case: False for a cased vocabulary.
-      keep_accents: for languages in which ö and o, or が and か, are different letters. If these two settings are
-        not the defaults, PREFIX.normalization.json holds them for the other commands.
-      character_coverage: share of the text's characters that get a piece; 0.9995 suits Chinese and Japanese.
-      max_sentences: train on a random sample of this many sentences, which is held in memory.
-      eval_file: measure the vocabulary on this text. Without it, one sentence in a hundred is held out.
-      max_eval_sentences: measure on a random sample of this many sentences.
-      random_seed: seed of the samples.
+      input_file: text to read: text files, .jsonl, .tfrecord or .parquet, all but the last also compressed (.gz,
+        .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads a
+        TensorFlow dataset, and - reads standard input.
+      output_prefix: path of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
+        PREFIX.report.json.
+      vocab_size: number of pieces, including the symbols.
+      input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
+        "prose" has one document per file and a blank line between paragraphs.
+      language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
+      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and TensorFlow datasets.
+      do_lower_case: lower-case the text; --nodo_lower_case trains a cased vocabulary.
+      keep_accents: keep accents and other marks, for languages in which ö and o, or が and か, are different
+        letters. A vocabulary that is cased or keeps accents comes with PREFIX.normalization.json, which the
+        other commands read.
+      character_coverage: share of the text's characters that get a piece; use 0.9995 for Chinese and Japanese.
+      max_sentences: number of randomly sampled sentences to train on; they are held in memory.
+      eval_file: text to measure the vocabulary on. Default: one in a hundred sentences of --input_file, which
+        are held out.
+      max_eval_sentences: number of randomly sampled sentences to measure on.
+      random_seed: seed of all random choices.
       overwrite: replace a vocabulary that was trained with other settings.
     """
 
