@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
 from albert_tf.portable.engines import USUAL_ENGINE, EngineSettings
 from albert_tf.portable.folder import is_portable
-from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
+from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
@@ -88,6 +88,7 @@ def evaluate(
     na_prob_thresh: float = 1.0,
     column_names: str = "",
     label_separator: str = LABEL_SEPARATOR,
+    label_order: str = "",
     portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
     """Print the official metrics of a file of predictions, or of a fine-tuned model, as a JSON object.
@@ -116,9 +117,16 @@ def evaluate(
       column_names: names of your columns if they differ from the known ones; see `albert finetune --help`.
       label_separator: separator between the labels of a text in multi-label classification, unless the labels
         are a list.
+      label_order: classes of ordinal-classification from the lowest to the highest, unless they are numbers, such
+        as bad,fair,good; for --predictions only.
       portable: how a portable model runs.
     """
-    columns = Columns.named(column_names, label_separator)
+    if label_order and (task != "ordinal-classification" or predictions is None):
+        raise InputError(
+            "--label_order needs --task=ordinal-classification and --predictions. Received it with "
+            f"--task={task}{' and --model_dir' if model_dir is not None else ''}; leave it out."
+        )
+    columns = Columns.named(column_names, label_separator, names_in(label_order))
     if (predictions is None) == (model_dir is None):
         raise InputError(
             "albert evaluate needs --predictions or --model_dir. Received "

@@ -77,7 +77,7 @@ def score_predictions(
       problems: collects unusable rows of `gold`.
       null_odds: SQuAD 2.0's null_odds.json; adds the best threshold and its metrics.
       na_prob_thresh: see `evaluate_squad2`.
-      columns: the columns of own data.
+      columns: the columns of own data; its `label_order` is the order of ordinal classes.
 
     Returns:
       The result of `task_metrics`, `evaluate_squad1` or `evaluate_squad2`; for "glue" that of `score_glue`.
@@ -109,7 +109,8 @@ def score_predictions(
         predicted += [found[id_] for id_ in labels]
         expected += labels.values()
         groups += [group] * len(labels) if group else example_groups
-    return task_metrics(task, predicted, expected, groups or None)
+    order = columns.label_order if columns else ()
+    return task_metrics(task, predicted, expected, groups or None, order)
 
 
 def score_glue(predictions: Path, gold: Path, problems: Problems) -> dict[str, Any]:

@@ -39,7 +39,6 @@ from albert_tf.prediction.task_outputs import (
     predictions_of,
     with_best_thresholds,
 )
-from albert_tf.pretrained.sources import names_in
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_files import RESULTS_FILE
@@ -273,7 +272,7 @@ class TrainingRun(FinetuningRun):
     def read_data(self) -> None:
         """Reads the splits, and the classes from the training split."""
         ((name, examples),) = read_split(self.task, self.settings, "train", self.problems)
-        self.labels = classes_of(self.task, examples, names_in(self.settings.label_order))
+        self.labels = classes_of(self.task, examples, self.settings.columns.label_order)
         if self.settings.do_eval and self.task.kind != "question_answering":
             import albert_tf.evaluation.classification_metrics  # noqa: F401  if scikit-learn is missing: now
         split = self.as_split(name, examples)

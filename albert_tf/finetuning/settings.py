@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.config import Remat
+from albert_tf.pretrained.sources import names_in
 from albert_tf.training.cluster import check_devices
 from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
@@ -181,7 +182,7 @@ class FinetuningSettings:
     @property
     def columns(self) -> Columns:
         """`column_names` and `label_separator` as the readers take them."""
-        return Columns.named(self.column_names, self.label_separator)
+        return Columns.named(self.column_names, self.label_separator, names_in(self.label_order))
 
     @property
     def school(self) -> str:

@@ -42,6 +42,7 @@ class Columns:
       words: a list: words, tokens.
       word_labels: a list of the same length: labels, tags, ner_tags.
       label_separator: not a column, but what separates several classes in `label` if they are not a list.
+      label_order: not columns, but ordered classes, the lowest first, if their names are no numbers.
     """
 
     text_a: str | None = None
@@ -57,10 +58,13 @@ class Columns:
     words: str | None = None
     word_labels: str | None = None
     label_separator: str = LABEL_SEPARATOR
+    label_order: tuple[str, ...] = ()
 
     @classmethod
-    def named(cls, column_names: str, label_separator: str = LABEL_SEPARATOR) -> "Columns":
-        """The columns of --column_names, "text_a=review,label=stars", and --label_separator.
+    def named(
+        cls, column_names: str, label_separator: str = LABEL_SEPARATOR, label_order: tuple[str, ...] = ()
+    ) -> "Columns":
+        """The columns of --column_names, "text_a=review,label=stars".
 
         Raises:
           InputError: it is not such a list, or a column is unknown.
@@ -73,7 +77,8 @@ class Columns:
                     f"--column_names must be a list of COLUMN=NAME, where COLUMN is one of {', '.join(known)}. "
                     f"Received {column_names!r}."
                 )
-        return cls(**{name.strip(): value for name, _, value in pairs}, label_separator=label_separator)
+        named = {name.strip(): value for name, _, value in pairs}
+        return cls(**named, label_separator=label_separator, label_order=label_order)
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:
         """The column for the attribute `what` among `names`; None if none is named and no usual name is there.

@@ -221,6 +221,24 @@ def test_own_data(capfd, tmp_path):
     assert received == {"accuracy": 1.0}
 
 
+def test_ordered_classes(capfd, tmp_path):
+    """Names count as their places in --label_order, which a model and other tasks do not need."""
+    gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.tsv"
+    gold.write_text("text,label\na,bad\nb,good\nc,fair\nd,good\n")
+    predictions.write_text(f"{HEADER}0\tbad\n1\tfair\n2\tfair\n3\tbad\n")
+    flags = {"task": "ordinal-classification", "gold": gold, "predictions": predictions}
+    received = metrics(capfd, **flags, label_order="bad,fair,good")
+    assert received["accuracy"] == 0.5
+    assert received["mean_absolute_error"] == (1 + 2) / 4
+    status, _, error = evaluate(capfd, **flags)
+    assert status == 2
+    assert "or names in the order of --label_order. Received 'bad'" in error
+    for others in ({"task": "classification"}, {"predictions": "", "model_dir": tmp_path}):
+        given = {name: value for name, value in {**flags, **others}.items() if value}
+        status, _, error = evaluate(capfd, **given, label_order="bad,fair,good")
+        assert (status, "--label_order needs --task=ordinal-classification" in error) == (2, True)
+
+
 def test_words(capfd, tmp_path):
     gold, as_json, as_columns = (
         tmp_path / "dev.conll",
