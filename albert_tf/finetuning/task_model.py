@@ -83,7 +83,8 @@ class TaskModel(StringModel):
             _check_fit(preprocessor, encoder.config)
         self.seed = seed
         self.seeds = encoder.seeds if seed is None else keras.random.SeedGenerator(seed, name="head_seeds")
-        self.supports_jit = False  # XLA would recompile for each length
+        # With TensorFlow, XLA would recompile for each length; JAX without XLA compiles every operation by itself.
+        self.supports_jit = keras.backend.backend() != "tensorflow"
 
     def enable_lora(self, rank: int, alpha: float | None = None) -> None:
         """Trains only low-rank matrices beside the encoder's, and the head; as `AlbertEncoder.enable_lora`.

@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+_DROPOUT_STATE = "dropout_state"  # its name in the files of weights
+
 
 class AlbertModel(keras.Model):
     """A model that takes a dict of integer arrays by name.
@@ -47,6 +49,17 @@ class AlbertModel(keras.Model):
         if mode != "int8":
             raise ValueError(f'`mode` must be "int8". Received {mode!r}.')
         super().quantize(mode, config, **kwargs)
+
+    def save_own_variables(self, store):
+        """Saves the state of dropout, so that a resumed `fit` draws the masks of an uninterrupted one."""
+        seeds: Any = getattr(self, "seeds", None)
+        if seeds is not None:
+            store[_DROPOUT_STATE] = seeds.state.numpy()
+
+    def load_own_variables(self, store):
+        if _DROPOUT_STATE in store.keys():  # noqa: SIM118  an HDF5 group of Keras' own; not in older files
+            seeds: Any = self.seeds
+            seeds.state.assign(store[_DROPOUT_STATE])
 
     def get_config(self) -> dict[str, Any]:
         """Name and precision, and of a quantized model also how each of its layers is quantized, by path."""
