@@ -128,6 +128,17 @@ def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
         np.testing.assert_allclose(session.run(None, batch)[0], model(batch), atol=1e-5)
 
 
+def test_export_of_a_fitted_model_as_litert(plain, tmp_path):
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'albert-tf[litert]'")
+    model, _ = plain
+    model.export(str(tmp_path / "model.tflite"), format="litert", verbose=False)
+    run = interpreter.Interpreter(str(tmp_path / "model.tflite")).get_signature_runner()
+    inputs = {**IDS, "input_mask": np.ones((N, T), "int32"), "token_type_ids": np.zeros((N, T), "int32")}
+    for rows in (slice(None), slice(0, 2)):
+        batch = {name: array[rows, :9] for name, array in inputs.items()}
+        np.testing.assert_allclose(run(**batch)["output_0"], model(batch), atol=1e-5)
+
+
 def test_onnx_of_the_erf_form_of_gelu_is_refused(tmp_path):
     encoder = AlbertEncoder(dataclasses.replace(CONFIG, hidden_act="gelu_erf"))
     with pytest.raises(ValueError, match="Use `albert export --format=onnx`"):
