@@ -57,7 +57,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         fault = system_fault(error)
         if fault is None:
             raise
-        report(f"The disk must take what a command writes. Received: {fault}.", "bold red")
+        report(f"The disk must accept what a command writes. Received: {fault}.", "bold red")
         return 2
     return 0
 

@@ -41,9 +41,11 @@ def check_file(path: str | os.PathLike, most: int | None = None) -> None:
         status = Path(path).stat()
     except (OSError, ValueError) as error:  # ValueError: a null character
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"There must be a file {path}. Received: {reason}.") from None
+        raise InputError(f"The file {path} must exist and be readable. Received: {reason}.") from None
     if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"There must be a file {path}. Received: {os.strerror(errno.EISDIR)}.")
+        raise InputError(
+            f"The file {path} must exist and be readable. Received: {os.strerror(errno.EISDIR)}."
+        )
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path} must be a regular file. Received a pipe or a device.")
     if most is not None and status.st_size > most:
@@ -72,7 +74,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"There must be a file {path}. Received: {error.strerror}.") from None
+        raise InputError(f"The file {path} must exist and be readable. Received: {error.strerror}.") from None
 
 
 def read_json(path: str | os.PathLike) -> Any:

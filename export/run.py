@@ -277,7 +277,7 @@ def _vocabulary(source: _Source) -> Vocabulary:
     """The vocabulary of a model that is to take text."""
     if source.stored.vocabulary is None:
         raise InputError(
-            f"Taking text needs a vocabulary, which {source.path} does not hold. Name the SentencePiece "
+            f"Text input needs a vocabulary, which {source.path} does not hold. Name the SentencePiece "
             "model or the WordPiece vocab.txt with --vocab_file."
         )
     return source.stored.vocabulary

@@ -170,18 +170,19 @@ def _read_model(
     if is_portable(model_dir):
         if flags != NO_FLAGS:
             raise InputError(
-                f"Flags for what files leave open do not fit a portable model. {model_dir} leaves nothing open."
+                "--albert_config_file, --vocab_file and --labels are not for portable models, which hold all of "
+                f"these. Received {model_dir}; leave the flags out."
             )
         from albert_tf.portable.task_model import PortableTaskModel
 
         model = PortableTaskModel(model_dir, settings)
         if isinstance(task, str) and task != model.kind:
-            raise InputError(f"--task={task} needs a model for it. {model_dir} holds one for {model.kind}.")
+            raise InputError(f"--task={task} must match the model. {model_dir} holds one for {model.kind}.")
         return model
     if settings != USUAL_ENGINE:
         raise InputError(
-            "--engine, --precision and --requests are for what `albert export --format=onnx` wrote. Received "
-            f"{model_dir}, which is something else."
+            "--engine, --precision, --requests and --cache_dir need a portable model, from `albert export "
+            f"--format=onnx`. Received {model_dir}, which is not one."
         )
     import_tensorflow()
     from albert_tf.finetuning.finetuned import read_finetuned

@@ -41,9 +41,7 @@ def publish(
     folder = Path(folder)
     repository, revision = repository_of(address)
     if revision:
-        raise InputError(
-            f"An address to publish at is hf://OWNER/NAME, without a revision. Received {address}."
-        )
+        raise InputError(f"The address must be hf://OWNER/NAME, without a revision. Received {address}.")
     card = _card(folder, license, languages, tags).encode()
     contents: dict[str, str | bytes] = {
         str(path.relative_to(folder)): str(path) for path in visible_files(folder)

@@ -137,7 +137,7 @@ def read_answers(path: Path) -> dict[str, str]:
 
     def text(value: Any, source: str) -> str:
         if not isinstance(value, str):
-            raise InputError(f"An answer must be a text. Received {shown(value)} for {source}.")
+            raise InputError(f"An answer must be a string. Received {shown(value)} for {source}.")
         return value
 
     return _read_object(path, text)
@@ -179,7 +179,7 @@ def read_label_lists(path: Path) -> dict[str, list[str]]:
 
     def label_list(value: Any, source: str) -> list[str]:
         if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
-            raise InputError(f"Labels must be a list of texts. Received {shown(value)} for {source}.")
+            raise InputError(f"Labels must be a list of strings. Received {shown(value)} for {source}.")
         return value
 
     return _read_object(path, label_list)

@@ -69,7 +69,7 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
         raise InputError(f"Adapters must have the model's rank, {encoder.lora_rank}. {path} has rank {rank}.")
     if facts.pop("base") != _hash(encoder):
         raise InputError(
-            f"Adapters go onto the weights that they were trained on. {path} was trained on other ones than this "
+            f"Adapters fit only the weights that they were trained on. {path} was trained on others than this "
             "model's; start from the same checkpoint."
         )
     thresholds = facts.pop("thresholds", ())

@@ -52,7 +52,7 @@ class Finetuned(TrainedModel):
         """
         if self.model.preprocessor is None:
             raise InputError(
-                f"Taking text needs a vocabulary, which {self.stored.path} does not hold. Name the SentencePiece "
+                f"Text input needs a vocabulary, which {self.stored.path} does not hold. Name the SentencePiece "
                 "model or the WordPiece vocab.txt with --vocab_file."
             )
         return self.model.preprocessor
@@ -124,7 +124,7 @@ def read_finetuned(
     model = found.model
     if kind not in (None, model.kind):
         raise InputError(
-            f"--task={kind} needs a model for it. {source} holds one for {model.kind.replace('_', ' ')}."
+            f"--task={kind} must match the model. {source} holds one for {model.kind.replace('_', ' ')}."
         )
     if flags.label_names and len(flags.label_names) != len(model.labels):
         raise InputError(
@@ -140,7 +140,7 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
     model = load_task_model(file, classes)
     if flags.albert_config_file or (flags.vocab_file and model.preprocessor):
         raise InputError(
-            f"--albert_config_file and --vocab_file are for files without these. {file} holds both; "
+            f"--albert_config_file and --vocab_file are for models without these. {file} holds both; "
             "leave the flags out."
         )
     config = model.encoder.config

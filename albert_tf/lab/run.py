@@ -43,8 +43,8 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
     measures_speed = "speed" in experiment.measures
     if not settings.seeds and (not measures_speed or settings.tpu):
         raise InputError(
-            "--seeds must be at least 1. 0 trains nothing, so it requires an experiment that measures speed, and "
-            f"no TPU, where speed is that of the runs. Received {settings.seeds} for {experiment.name}."
+            "--seeds must be at least 1. Only experiments that measure speed also accept 0, which trains nothing, "
+            f"and not on a TPU, where the runs give the speed. Received {settings.seeds} for {experiment.name}."
         )
     scale = scale or SCALES[settings.scale]
     with ProgramRunner() as programs:

@@ -101,7 +101,9 @@ class AlbertEncoder(AlbertModel):
 
     def call(self, inputs, training=False, intermediates=False, positions=None):
         if intermediates and positions is not None:
-            raise ValueError("`intermediates` are those of all tokens: leave `positions` out.")
+            raise ValueError(
+                "`intermediates` covers all tokens and excludes `positions`. Received both; leave `positions` out."
+            )
         input_ids, input_mask, token_type_ids = self._arrays(inputs)  # (B, T)
         x = self.embeddings(input_ids, token_type_ids, training=training)  # (B*T, H)
         execution = Execution(self, input_mask, positions, training)

@@ -104,7 +104,7 @@ class PortableFolder:
                 if _TABLES_FILE not in self._files:
                     return found
                 return replace(found, offset_tables=OffsetTables.read(self.path / _TABLES_FILE))
-        raise InputError(f"Taking text needs a vocabulary, which {self.path} does not hold.")
+        raise InputError(f"Text input needs a vocabulary, which {self.path} does not hold.")
 
 
 def is_portable(path: str | Path) -> bool:

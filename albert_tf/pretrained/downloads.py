@@ -49,7 +49,7 @@ def download(address: str) -> Path:
         return _download_archive(address)
     if scheme == "kaggle":
         return _download_from_kaggle(address, rest)
-    raise InputError(f"An address starts with hf://, https:// or kaggle://. Received {address}.")
+    raise InputError(f"An address must start with hf://, https:// or kaggle://. Received {address}.")
 
 
 def is_cached(address: str) -> bool:

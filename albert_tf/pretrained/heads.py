@@ -160,7 +160,7 @@ def choose_task(head: Head, task: str | None) -> Head:
     chosen = tuple(kind for kind in kinds if task in (None, kind))
     if len(chosen) != 1:
         raise InputError(
-            f"--task must be what the head is for, {' or '.join(head.kinds)}. Received {task or 'no --task'}."
+            f"--task must name what the head is for, {' or '.join(head.kinds)}. Received {task or 'no --task'}."
         )
     return dataclasses.replace(head, kinds=chosen)
 

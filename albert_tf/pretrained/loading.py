@@ -84,7 +84,7 @@ def load_pretrained(
     """Loads an ALBERT from any of the formats that it is published in; the format is detected.
 
     Args:
-      source: a run of ours or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder,
+      source: a run or a checkpoint in it, what `albert convert` wrote, Google's TF1 checkpoint (folder,
         prefix or .tar.gz), a TF-Hub SavedModel by Google or Model Garden, a Hugging Face or KerasHub
         directory, a name that `albert models` lists ("albert_base_v2"), or an address: `hf://OWNER/NAME`,
         `https://` of a .tar.gz, or `kaggle://OWNER/MODEL/FRAMEWORK/VARIATION`.
@@ -190,7 +190,7 @@ def load_weights_into(
         stored = read(path, model.config)
         if optimizer is not None and stored.format != "tf1":
             raise InputError(
-                "--init_optimizer needs a run of ours, a checkpoint in it or a TF1 checkpoint. Received "
+                "--init_optimizer needs a pretraining run, a checkpoint in it or a TF1 checkpoint. Received "
                 f"{source}, which has no moments for this optimizer; leave the flag out."
             )
         moments = read_moments(stored.path, stored.config) if optimizer is not None else None
@@ -257,6 +257,4 @@ def check_same_model(
         hint = ""
         if any(name.startswith("max_position_embeddings") for name in different):
             hint = " --resize_positions repeats the rows of the position table or cuts them off."
-        raise InputError(
-            f"{source} holds another model than this configuration: {'; '.join(different)}.{hint}"
-        )
+        raise InputError(f"{source} does not match this configuration: {'; '.join(different)}.{hint}")

@@ -118,7 +118,7 @@ def _garden_config(
     vocab_size, embedding_size = shape("word_embeddings/embeddings")
     layers = _count_layers(saved_model)
     if not layers:
-        raise InputError(f"{folder} does not return `encoder_outputs`, which tell the number of layers.")
+        raise InputError(f"{folder} does not return `encoder_outputs`, which give the number of layers.")
     functions = _encoder_functions(saved_model)
     return AlbertConfig(
         vocab_size=vocab_size,

@@ -17,10 +17,10 @@ from albert_tf.pretrained.downloads import download, is_cached
 from data_prep.errors import InputError
 
 READABLE = (
-    "a run of ours, pretraining or fine-tuning, or a checkpoint in it, a .keras file of ours, what `albert "
-    "convert` wrote, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub SavedModel, an export of ours "
-    "with --kind=encoder, a Hugging Face or KerasHub directory, a name that `albert models` lists, or an address: "
-    "hf://OWNER/NAME, https:// of a .tar.gz, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION"
+    "a pretraining or fine-tuning run, a checkpoint in it, a .keras file of albert_tf, the output of `albert "
+    "convert`, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub SavedModel, the output of `albert "
+    "export --kind=encoder`, a Hugging Face or KerasHub directory, a name from `albert models`, or an address: "
+    "hf://OWNER/NAME, the https:// address of a .tar.gz, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION"
 )
 # One Hugging Face directory for each model of the package.
 SHIPPED_FOLDER = Path(__file__).parents[1] / "models"

@@ -80,7 +80,7 @@ def read_moments(prefix: Path, config: AlbertConfig) -> Moments:
     )
     if not m:
         raise InputError(
-            f"--init_optimizer needs a checkpoint with the moments of its optimizer. {prefix} has none, as the "
+            f"--init_optimizer needs a checkpoint with the moments of its optimizer. {prefix} has none, like the "
             "released ones; leave the flag out."
         )
     size = _head_size(m, config, prefix)

@@ -275,6 +275,6 @@ def _full_disk_as_input_error(folder: Path) -> Iterator[None]:
         if reason is None:
             raise
         raise InputError(
-            f"The disk must have room for the output twice. Writing to {folder} failed: {reason}. "
-            "Finished work is kept; make room and run the same command again."
+            f"The disk needs space for twice the output. Writing to {folder} failed: {reason}. "
+            "Finished work is kept; free some space and run the same command again."
         ) from None

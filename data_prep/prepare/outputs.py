@@ -61,7 +61,7 @@ def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file
     """
     resolved = [_resolved(name) for name in outputs]
     if len(set(resolved)) < len(resolved):
-        raise InputError("Every name in --output_file must be another file. Received the same one twice.")
+        raise InputError("The names in --output_file must differ. Received the same file twice.")
     if len({name.rpartition("/")[0] for name in resolved}) > 1:
         raise InputError(
             "All names in --output_file must lie in one folder, which also gets manifest.json. "
@@ -87,7 +87,7 @@ def check_replaced(settings: PrepareSettings, folder: Path, outputs: Iterable[st
       outputs: their names in the folder.
 
     Raises:
-      InputError: a file exists that was made with other settings, or by something else.
+      InputError: a file exists that was written with other settings or by another program.
     """
     existing = {name for name in outputs if (folder / name).exists()}
     if settings.overwrite or not existing:
@@ -99,13 +99,13 @@ def check_replaced(settings: PrepareSettings, folder: Path, outputs: Iterable[st
         if theirs and changed:
             raise InputError(
                 "Files with other settings are only replaced with --overwrite. Received "
-                f"{folder / min(theirs)}, made with {'; '.join(changed)}. Add --overwrite, or name another "
+                f"{folder / min(theirs)}, written with {'; '.join(changed)}. Add --overwrite, or name another "
                 "--output_file."
             )
         existing -= theirs
     if existing:
         raise InputError(
-            "Files that are in no manifest are only replaced with --overwrite. Received "
+            "Files that no manifest lists are only replaced with --overwrite. Received "
             f"{folder / min(existing)}. Add --overwrite, or name another --output_file."
         )
 

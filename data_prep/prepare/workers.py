@@ -71,8 +71,8 @@ class Workers:
                 yield under_way.popleft().result()
         except BrokenProcessPool:
             raise InputError(
-                "Every worker must live until its work is done. One of them was killed, perhaps for lack of "
-                f"memory; run the same command again, if so with fewer than --workers={self._number}."
+                "All worker processes must run until their work is done. One was killed, perhaps for lack of "
+                f"memory; run the same command again, with --workers below {self._number} if memory is short."
             ) from None
 
 

@@ -208,7 +208,7 @@ def _check_lengths(manifest: Manifest, max_seq_length: int, max_predictions_per_
     ):
         if prepared != received:
             raise InputError(
-                f"--{flag} must be that of `albert prepare` for unmasked examples. "
+                f"--{flag} must be the value given to `albert prepare` for unmasked examples. "
                 f"{path} has {prepared}. Received {received}; leave the flag out."
             )
 
@@ -217,7 +217,7 @@ def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | No
     for number, record in enumerate(islice(read_records(path), _CHECKED_RECORDS)):
         if number == 0 and ExampleLayout.of(record, path).names is not layout.names:
             raise InputError(
-                "All files of a run must be of one kind: masked, unmasked or chunks, of one library. Received "
+                "All files of a run must have the same features (masked, unmasked or chunks). Received "
                 f"{first} and {path}, which differ."
             )
         found = parse_record(record, path)

@@ -107,7 +107,7 @@ class Columns:
         found = self.find(what, names, source)
         if found is None:
             raise InputError(
-                f"A column for `{what}` is needed, named {' or '.join(_USUAL[what])} or as in --column_names. "
+                f"A column for `{what}` is needed, named {' or '.join(_USUAL[what])} or in --column_names. "
                 f"{source} has only: {', '.join(map(str, names)) or 'none'}."
             )
         return found

@@ -114,7 +114,7 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
         reason = first_line(error).rstrip(".")
         raise InputError(
             f"{path} is not a complete Parquet file: it cannot be read after row {done} ({reason}). "
-            "Copy or make it again."
+            "Copy it again or recreate it."
         ) from None
 
 

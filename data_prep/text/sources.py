@@ -126,7 +126,7 @@ class InputFile:
         return InputError(
             f"{self.name} is not a complete {self._suffix} file: it is damaged or cut off at or before byte "
             f"{self.position}, after {self.offset} bytes of text ({str(error).rstrip('.')}). "
-            "Copy or make it again."
+            "Copy it again or recreate it."
         )
 
 

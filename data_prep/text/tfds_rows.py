@@ -93,7 +93,7 @@ def _builder(tfds: Any, dataset: str) -> Any:
         builder = tfds.builder(dataset)
     except tfds.core.DatasetNotFoundError:
         raise InputError(
-            f"tensorflow-datasets has no dataset {dataset!r}, nor does its folder {tfds.core.constants.DATA_DIR}. "
+            f"tensorflow-datasets has no dataset {dataset!r}, nor has its folder {tfds.core.constants.DATA_DIR}. "
             "Check the name and TFDS_DATA_DIR."
         ) from None
     except (ValueError, AssertionError, KeyError) as error:

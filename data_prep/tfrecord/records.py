@@ -122,21 +122,21 @@ def _read(file: gzip.GzipFile | IO[bytes], size: int, path: Path) -> bytes:
     try:
         return file.read(size)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is a damaged GZIP file: {error} Copy or make it again.") from None
+        raise InputError(f"{path} is a damaged GZIP file: {error} Copy it again or recreate it.") from None
 
 
 def _payload_length(header: bytes, name: str, position: int) -> int:
     if _masked_crc(header[:8]) != header[8:]:
         raise InputError(
             f"{name} is not a complete TFRecord file: there is no record at byte {position}. "
-            "Copy or make it again, or name another file."
+            "Copy it again or recreate it, or name another file."
         )
     return _LENGTH.unpack_from(header)[0]
 
 
 def _cut_off(name: str, position: int) -> InputError:
     return InputError(
-        f"{name} is cut off: the record at byte {position} is not complete. Copy or make it again."
+        f"{name} is cut off: the record at byte {position} is not complete. Copy it again or recreate it."
     )
 
 

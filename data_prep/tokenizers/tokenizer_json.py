@@ -147,7 +147,7 @@ def _unigram(values: dict[str, Any], path: Path) -> Vocabulary:
         proto.pieces.add(piece=piece, score=score, type=kind)
     if model.get("byte_fallback") or not 0 <= unknown < len(proto.pieces):
         raise InputError(
-            f"{path}: ALBERT's vocabulary has an unknown piece and no bytes. Received otherwise."
+            f"{path}: an ALBERT vocabulary must have an unknown piece and no byte_fallback. It does not."
         )
     proto.pieces[unknown].type = _PIECE.UNKNOWN
 

@@ -142,7 +142,7 @@ def _read_pieces(content: bytes, path: Path) -> tuple[str, ...]:
     pieces = tuple(line.strip() for line in lines)
     if missing := [symbol for symbol in SYMBOLS if symbol not in pieces]:
         raise InputError(
-            f"A WordPiece vocabulary must have the symbols {', '.join(SYMBOLS)}, one on a line. {path} "
+            f"A WordPiece vocabulary must have the symbols {', '.join(SYMBOLS)}, one per line. {path} "
             f"lacks {', '.join(missing)}."
         )
     seen: dict[str, int] = {}

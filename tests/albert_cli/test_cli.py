@@ -151,7 +151,7 @@ def test_a_full_disk_is_reported_in_one_line(monkeypatch, capfd):
     monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", write)
     status, _, error = run(capfd, "params")
     assert status == 2
-    assert error == "albert: The disk must take what a command writes. Received: No space left on device.\n"
+    assert error == "albert: The disk must accept what a command writes. Received: No space left on device.\n"
 
 
 def test_input_errors_from_the_library_are_mistakes(monkeypatch, capfd):

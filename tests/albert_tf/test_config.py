@@ -173,7 +173,7 @@ def test_bad_files(text, tmp_path):
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=r"albert_config\.json"):
         AlbertConfig.from_json_file(path)
-    with pytest.raises(InputError, match="There must be a file"):
+    with pytest.raises(InputError, match="must exist and be readable"):
         AlbertConfig.from_json_file(tmp_path / "missing.json")
 
 

@@ -37,7 +37,7 @@ def test_every_article_is_on_one_side(tmp_path, version, suffix):
 
 
 def test_files_that_cannot_be_split(tmp_path):
-    with pytest.raises(InputError, match="There must be a file"):
+    with pytest.raises(InputError, match="must exist and be readable"):
         main(SplitSettings(tmp_path / "a.json", tmp_path / "out"))
     with pytest.raises(InputError, match="an article on either side. Received 0.2 of 1 articles"):
         main(SplitSettings(write(tmp_path / "a.json", 1), tmp_path / "out"))

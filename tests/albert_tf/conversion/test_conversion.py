@@ -104,7 +104,7 @@ def test_swapped_query_and_key_in_the_table_are_caught(source, tmp_path, monkeyp
     query, key, *rest = names._BLOCK
     swapped = (query._replace(huggingface=key.huggingface), key._replace(huggingface=query.huggingface))
     monkeypatch.setattr(names, "_BLOCK", (*swapped, *rest))
-    with pytest.raises(InputError, match="does not compute what the source does.*against transformers"):
+    with pytest.raises(InputError, match="must compute the same as the source.*against transformers"):
         convert(source, tmp_path / "hf", "huggingface")
     assert [path.name for path in tmp_path.iterdir()] == ["tf1"]
 
@@ -115,7 +115,7 @@ def test_swapped_query_and_key_in_the_weights_are_caught(source):
     one, other = "attention_0_0/query/kernel", "attention_0_0/key/kernel"
     weights[one], weights[other] = weights[other], weights[one]
     comparison = compare_models(stored, dataclasses.replace(stored, weights=weights))
-    with pytest.raises(InputError, match="does not compute what the source does"):
+    with pytest.raises(InputError, match="must compute the same as the source"):
         check_equal(comparison)
 
 

@@ -121,7 +121,7 @@ def test_a_head_that_does_not_fit_is_new_or_refused(classifier, caplog):
 def test_what_the_files_leave_open_is_asked_for(tmp_path):
     write_google(tmp_path / "race", HeadSize("sequence_head", 1))
     with pytest.raises(
-        InputError, match="--task must be .*regression or multiple_choice. Received no --task"
+        InputError, match="--task must name .*regression or multiple_choice. Received no --task"
     ):
         convert(tmp_path / "race", tmp_path / "hf", "huggingface")
     with pytest.raises(InputError, match="Received classification"):

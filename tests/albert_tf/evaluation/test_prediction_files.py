@@ -74,9 +74,9 @@ def test_json_round_trip(tmp_path):
         (read_answers, "{", "must be JSON"),
         (read_answers, "[" * 100_000, "must be JSON"),
         (read_answers, "[]", "holds a list"),
-        (read_answers, '{"a": 1}', "must be a text. Received 1 for a in"),
-        (read_answers, '{"a": null}', "must be a text"),
-        (read_answers, '{"a": {"b": ""}}', "must be a text"),
+        (read_answers, '{"a": 1}', "must be a string. Received 1 for a in"),
+        (read_answers, '{"a": null}', "must be a string"),
+        (read_answers, '{"a": {"b": ""}}', "must be a string"),
         (read_answers, '{"a": "x", "b": "y", "a": "z"}', "1 ids twice, first a"),
         (read_odds, '{"a": "x"}', "finite number is needed. Received 'x' for a"),
         (read_odds, '{"a": NaN}', "finite number"),
@@ -103,7 +103,7 @@ def test_letters_are_limited_to_the_options(tmp_path):
 
 def test_files_that_cannot_be_read(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(InputError, match="There must be a file"):
+        with pytest.raises(InputError, match="must exist and be readable"):
             read_labels(path)
     path = tmp_path / "x"
     path.write_bytes(b"\xff\xfe")
@@ -120,6 +120,7 @@ def test_forms_of_other_benchmarks(tmp_path):
 
 def test_mistakes_are_reported_once(tmp_path):
     with pytest.raises(
-        InputError, match="^There must be a file [^:]*nowhere. Received: No such file or directory.$"
+        InputError,
+        match="^The file [^:]*nowhere must exist and be readable. Received: No such file or directory.$",
     ):
         read_answers(tmp_path / "nowhere")

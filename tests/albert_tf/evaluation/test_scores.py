@@ -256,7 +256,7 @@ def test_words(capfd, tmp_path):
     as_json.write_text('{"0": ["B-PER", "I-PER"], "1": ["O"]}')
     assert "2 for the 3 words of sentence 0" in evaluate(capfd, **flags)[2]
     as_json.write_text('{"0": "O"}')
-    assert "must be a list of texts" in evaluate(capfd, **flags)[2]
+    assert "must be a list of strings" in evaluate(capfd, **flags)[2]
     as_columns.write_text("Ann\nLee\n")
     assert "one predicted label" in evaluate(capfd, **{**flags, "predictions": as_columns})[2]
 
@@ -271,7 +271,7 @@ def test_words(capfd, tmp_path):
         ),
         (f"{HEADER}0\tyes\n", "one of entailment, not_entailment. Received 'yes'"),
         ("id\tlabel\n", "must begin with the header index and prediction"),
-        (None, "There must be a file"),
+        (None, "must exist and be readable"),
     ],
 )
 def test_mistakes_of_the_command(capfd, glue, tmp_path, content, message):

@@ -83,7 +83,7 @@ def test_missing_files_are_reported(runs, tmp_path, capfd):
         ([], "TASK=FOLDER. Received none"),
         (["runs/rte"], "TASK=FOLDER. Received runs/rte"),
         (["race=x"], "GLUE's tasks are cola"),
-        (["rte=nowhere"], "There must be a file nowhere/test_probabilities.jsonl"),
+        (["rte=nowhere"], "The file nowhere/test_probabilities.jsonl must exist"),
     ],
 )
 def test_mistakes_leave_nothing(tmp_path, capfd, monkeypatch, arguments, message):

@@ -281,7 +281,7 @@ def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
     predict = ["predict", f"--model_dir={folder}"]
     assert "needs its configuration" in refused(capfd, *predict)
     predict += [f"--albert_config_file={elsewhere}"]
-    assert "--task must be what the head is for, regression or multiple_choice" in refused(capfd, *predict)
+    assert "--task must name what the head is for, regression or multiple_choice" in refused(capfd, *predict)
     predict += ["--task=regression"]
     assert "Name the SentencePiece model or the WordPiece vocab.txt with --vocab_file" in refused(
         capfd, *predict
@@ -295,7 +295,7 @@ def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
     assert "--labels must name each class of the head, 2. Received a." in refused(
         capfd, "predict", run, "--labels=a"
     )
-    message = "are for files without these"
+    message = "are for models without these"
     assert message in refused(
         capfd, "predict", f"--model_dir={sources('text')}", f"--vocab_file={model_file}"
     )
@@ -311,7 +311,7 @@ def test_other_models(sources, tmp_path, capfd):
     assert "Received one without the head of a task" in refused(capfd, "predict", f"--model_dir={pretrained}")
     evaluate = ["evaluate", "--gold=dev.json", f"--model_dir={sources('span', 'huggingface')}"]
     assert "squad2.0 needs the head of SQuAD 2.0" in refused(capfd, *evaluate, "--task=squad2.0")
-    assert "must be what the head is for, question_answering" in refused(
+    assert "must name what the head is for, question_answering" in refused(
         capfd, *evaluate, "--task=regression"
     )
     run = f"--model_dir={sources('span')}"

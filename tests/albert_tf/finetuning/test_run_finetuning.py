@@ -463,7 +463,7 @@ def refused(capfd, arguments) -> str:
         ({"dropout": 1}, "--dropout must be at least 0 and below 1. Received 1.0."),
         ({"num_train_epochs": 2}, "exclude each other"),
         ({"do_eval": None, "early_stopping_patience": 2}, "needs --do_eval. Received it without"),
-        ({"vocab_file": "nothing.model"}, "There must be a file nothing.model"),
+        ({"vocab_file": "nothing.model"}, "The file nothing.model must exist"),
         ({"column_names": "texts=review"}, "--column_names must be a list of COLUMN=NAME"),
         ({"column_names": "text_a=review"}, "has no 'review'"),
         ({"label_separator": ""}, "--label_separator must not be empty"),

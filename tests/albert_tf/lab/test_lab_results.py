@@ -72,7 +72,7 @@ def test_other_files_are_refused(tmp_path, text):
 
 
 def test_a_missing_file_is_an_input_error(tmp_path):
-    with pytest.raises(InputError, match="There must be a file"):
+    with pytest.raises(InputError, match="must exist and be readable"):
         Results.read(tmp_path)
 
 

@@ -97,7 +97,7 @@ def test_commands_take_the_folder(folders, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda folder: (folder / "model.onnx").unlink(), "There must be a file "),
+        (lambda folder: (folder / "model.onnx").unlink(), " must exist and be readable"),
         (lambda folder: (folder / "spm.model").write_bytes(b"other"), "must be the file that was exported"),
         (
             lambda folder: (folder / "portable.json").unlink(),
@@ -142,12 +142,12 @@ def test_flags_that_do_not_fit(folders, monkeypatch, capsys):
         (folder, "--engine=openvino", "runs on openvino, which is not installed"),
         (folder, "--precision=bfloat16", "runs on openvino, which is not installed"),
         (folder, "--requests=0", "--requests must be at least 1. Received 0."),
-        (folder, "--labels=a,b", "Flags for what files leave open do not fit a portable model"),
-        (folder, "--task=regression", "--task=regression needs a model for it"),
+        (folder, "--labels=a,b", "--vocab_file and --labels are not for portable models"),
+        (folder, "--task=regression", "--task=regression must match the model"),
         (
             file,
             "--requests=2",
-            "--engine, --precision and --requests are for what `albert export --format=onnx`",
+            "--engine, --precision, --requests and --cache_dir need a portable model",
         ),
         (
             file,

@@ -187,7 +187,7 @@ def test_place_of_the_cache(monkeypatch):
 
 def test_addresses_of_no_known_kind():
     with pytest.raises(
-        InputError, match="starts with hf://, https:// or kaggle://. Received gs://albert/base"
+        InputError, match="start with hf://, https:// or kaggle://. Received gs://albert/base"
     ):
         read("gs://albert/base")
 

@@ -142,9 +142,12 @@ def test_an_existing_path_wins(shipped, downloaded, tmp_path, monkeypatch):
         ("nowhere", "no model has this name; `albert models` lists the names."),
         (
             "albert_base_v2.tar.gz",
-            "There is no checkpoint at albert_base_v2.tar.gz. A model is a run of ours",
+            "There is no checkpoint at albert_base_v2.tar.gz. A model is a pretraining or fine-tuning run",
         ),
-        ("runs/albert_base_v2", "There is no checkpoint at runs/albert_base_v2. A model is a run of ours"),
+        (
+            "runs/albert_base_v2",
+            "There is no checkpoint at runs/albert_base_v2. A model is a pretraining or fine-tuning run",
+        ),
     ],
 )
 def test_names_of_no_model(shipped, downloaded, tmp_path, monkeypatch, source, message):

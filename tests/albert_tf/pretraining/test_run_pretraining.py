@@ -319,7 +319,7 @@ def refused(capfd, arguments) -> str:
     ("changes", "message"),
     [
         ({"input_file": "nothing/here*"}, "No file matches 'nothing/here*'"),
-        ({"albert_config_file": "nothing.json"}, "There must be a file nothing.json"),
+        ({"albert_config_file": "nothing.json"}, "The file nothing.json must exist"),
         ({"max_seq_length": 128}, "--max_seq_length"),
         ({"max_predictions_per_seq": 20}, "--max_predictions_per_seq"),
         ({"train_batch_size": 0}, "--train_batch_size must be at least 1. Received 0."),

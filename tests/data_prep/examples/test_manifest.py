@@ -75,7 +75,7 @@ def test_damaged_manifests(tmp_path, values):
 
 
 def test_no_json(tmp_path):
-    with pytest.raises(InputError, match="There must be a file .*manifest.json"):
+    with pytest.raises(InputError, match="The file .*manifest.json must exist"):
         Manifest.read(tmp_path)
     (tmp_path / "manifest.json").write_text('{"counts": {"docu')
     with pytest.raises(InputError, match="manifest.json must be JSON"):

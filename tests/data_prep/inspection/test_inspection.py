@@ -352,7 +352,7 @@ def test_bad_settings(folder, capsys):
     for arguments, message in [
         ([files], "has no manifest; give it with --spm_model_file"),
         ([files, "--num_examples=-1"], "must not be negative. Received -1"),
-        ([files, "--spm_model_file=/nowhere.model"], "must be a file /nowhere.model"),
+        ([files, "--spm_model_file=/nowhere.model"], "The file /nowhere.model"),
         ([], "At least one TFRecord file"),
     ]:
         assert main(["inspect", *arguments]) == 2

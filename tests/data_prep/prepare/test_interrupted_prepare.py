@@ -147,7 +147,9 @@ def test_finished_shards_are_kept(settings, expected, small_parts, monkeypatch):
         return merge_shard(sources, path)
 
     monkeypatch.setattr(local, "merge_shard", full)
-    with pytest.raises(InputError, match="No space left on device. Finished work is kept; make room and run"):
+    with pytest.raises(
+        InputError, match="No space left on device. Finished work is kept; free some space and run"
+    ):
         prepare(settings, show_progress=False)
     first = folder(settings) / "train.tfrecord-00000-of-00002"
     assert contents(folder(settings)) == {first.name: expected[first.name]}
@@ -163,7 +165,7 @@ def test_a_limit_on_file_size_is_an_input_error(settings):
     limited = ["bash", "-c", 'ulimit -f 40; exec "$@"', "-", *command(settings)]
     run = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 2
-    assert run.stderr.startswith("albert: The disk must have room")
+    assert run.stderr.startswith("albert: The disk needs space")
     assert "File too large" in run.stderr
     assert "Traceback" not in run.stderr
     assert list(folder(settings).glob("*")) == [folder(settings) / ".train.tfrecord.scratch"]
@@ -257,7 +259,7 @@ def test_a_worker_that_is_killed_fails_the_run(settings, small_parts, expected):
     os.kill(a_worker_of(run.pid), signal.SIGKILL)
     _, error = run.communicate(timeout=60)
     assert run.returncode == 2
-    assert error.startswith("albert: Every worker must live until its work is done.")
+    assert error.startswith("albert: All worker processes must run until their work is done.")
     assert not contents(folder(settings))
 
 

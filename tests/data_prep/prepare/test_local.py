@@ -192,10 +192,10 @@ def test_shard_names():
         ({"output_file": "a,b,c", "num_shards": 2}, "--num_shards must agree"),
         ({"output_file": " , "}, "--output_file must name a file"),
         ({"input_file": "/nowhere/*.txt"}, "No file matches"),
-        ({"spm_model_file": "/nowhere.model"}, "must be a file /nowhere.model"),
+        ({"spm_model_file": "/nowhere.model"}, "The file /nowhere.model"),
         ({"spm_model_file": None}, "needs one vocabulary.*Received neither"),
         ({"vocab_file": "vocab.txt"}, "needs one vocabulary.*Received both"),
-        ({"spm_model_file": None, "vocab_file": "/nowhere.txt"}, "must be a file /nowhere.txt"),
+        ({"spm_model_file": None, "vocab_file": "/nowhere.txt"}, "The file /nowhere.txt"),
         ({"spm_model_file": "vocab.txt"}, "must end in .txt.*Received spm_model_file=vocab.txt"),
         ({"spm_model_file": None, "vocab_file": "a.model"}, "must end in .txt.*Received vocab_file=a.model"),
         ({"input_format": "poems"}, "`input_format`"),
@@ -242,7 +242,7 @@ def test_invalid_outputs(story, model_file, tmp_path):
         (story, "must not overwrite an input"),
         (model_file, "must not overwrite an input"),
         (tmp_path, "is a folder"),
-        (f"{tmp_path}/a,{tmp_path}/a", "the same one twice"),
+        (f"{tmp_path}/a,{tmp_path}/a", "the same file twice"),
         (f"{tmp_path}/a,{tmp_path}/sub/a", "in one folder"),
         (f"{tmp_path}/file/train.tfrecord", "is a file"),
     ]:
@@ -324,12 +324,14 @@ def test_other_settings_replace_files_on_request_only(model_file, story, tmp_pat
 
     first = run()
     assert run(workers=1) == first  # the same command
-    with pytest.raises(InputError, match="train.tfrecord, made with --max_seq_length=32, not 64; --max_pred"):
+    with pytest.raises(
+        InputError, match="train.tfrecord, written with --max_seq_length=32, not 64; --max_pred"
+    ):
         run(max_seq_length=64)
     assert output.read_bytes() == first
     assert run(max_seq_length=64, overwrite=True) != first
     output.with_name("manifest.json").unlink()
-    with pytest.raises(InputError, match="Files that are in no manifest are only replaced with --overwrite"):
+    with pytest.raises(InputError, match="Files that no manifest lists are only replaced with --overwrite"):
         run()
     assert run(overwrite=True) == first
 

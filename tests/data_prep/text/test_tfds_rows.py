@@ -81,7 +81,7 @@ def test_versions_slices_and_other_fields(prepared, name, count):
 @pytest.mark.parametrize(
     ("name", "field", "message"),
     [
-        ("tfds:no_such_thing:train", "text", "no dataset 'no_such_thing', nor does its folder .*data"),
+        ("tfds:no_such_thing:train", "text", "no dataset 'no_such_thing', nor has its folder .*data"),
         ("tfds:stories/long:train", "text", "cannot load 'stories/long'.*BuilderConfig long not found"),
         ("tfds:stories/short:validation", "text", "must be one of train, test.*Received 'validation'"),
         ("tfds:stories/short:train[:4", "text", "must be one of train, test"),

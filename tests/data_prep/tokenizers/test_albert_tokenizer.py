@@ -170,7 +170,7 @@ def test_starts_word(tmp_path, piece, starts):
 
 
 def test_bad_models(tmp_path):
-    with pytest.raises(InputError, match="must be a file"):
+    with pytest.raises(InputError, match="must exist and be readable"):
         AlbertTokenizer(tmp_path / "none.model")
     for raw in (b"", b"text"):
         (tmp_path / "text.model").write_bytes(raw)

@@ -72,7 +72,7 @@ def test_bad_input(albert, model_file, tmp_path):
         ([], "Received neither"),
         ([f"--spm_model_file={model_file}", "--vocab_file=x"], "Received both"),
         ([f"--spm_model_file={model_file}", "--pieces", "--offsets"], "exclude each other"),
-        ([f"--spm_model_file={tmp_path / 'none'}"], "must be a file"),
+        ([f"--spm_model_file={tmp_path / 'none'}"], "must exist and be readable"),
         ([f"--vocab_file={model_file}"], "must end in .txt"),
         ([f"--spm_model_file={model_file}", "--ofsets"], "ofsets"),
     ]:

@@ -155,8 +155,8 @@ def change(values, path: str, value):
             ["[PAD]", 0.0],
             "an added token must be the piece of its id. Received '<pad>' for 0",
         ),
-        ("model/unk_id", 5000, "ALBERT's vocabulary has an unknown piece and no bytes"),
-        ("model/byte_fallback", True, "ALBERT's vocabulary has an unknown piece and no bytes"),
+        ("model/unk_id", 5000, "an ALBERT vocabulary must have an unknown piece and no byte_fallback"),
+        ("model/byte_fallback", True, "an ALBERT vocabulary must have an unknown piece and no byte_fallback"),
         ("normalizer/normalizers/2", {"type": "NFC"}, "Received NFC, StripAccents, Lowercase, Precompiled"),
         (
             "normalizer/normalizers/3",

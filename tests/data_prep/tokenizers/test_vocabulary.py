@@ -75,7 +75,7 @@ def test_tokenizers_need_no_file(model_file, vocab_file):  # noqa: F811
 
 
 def test_errors_name_the_file(tmp_path):
-    with pytest.raises(InputError, match="There must be a file .*none.model"):
+    with pytest.raises(InputError, match="The file .*none.model must exist"):
         Vocabulary.read(tmp_path / "none.model")
     with pytest.raises(InputError, match="The vocabulary is not a SentencePiece model"):
         Vocabulary("sentencepiece", b"text").tokenizer()

@@ -135,7 +135,7 @@ def test_decode(tokenizer):
 
 def test_bad_vocabularies(tmp_path):
     path = tmp_path / "vocab.txt"
-    with pytest.raises(InputError, match="must be a file"):
+    with pytest.raises(InputError, match="must exist and be readable"):
         WordPieceTokenizer(path)
     path.write_bytes(b"[PAD]\n\xff")
     with pytest.raises(InputError, match="must be UTF-8.*invalid byte at 6"):
