@@ -93,8 +93,8 @@ def check_equal(comparison: OutputComparison, *, rounded: bool = False) -> None:
     """
     if not (np.isfinite(comparison.difference) if rounded else comparison.is_equal):
         raise InputError(
-            "The result must compute the same as the source. Their outputs, up to "
-            f"{comparison.scale:.2g}, differ by up to {comparison.difference:.2g} "
+            "The result must compute the same as the source. The largest difference is "
+            f"{comparison.difference:.2g}, of outputs up to {comparison.scale:.2g} "
             f"({comparison.source_run_by} against {comparison.result_run_by}). Nothing was written."
         )
 
