@@ -5,6 +5,8 @@ P predictions, L layers. Between the embeddings and the output the activations s
 matrix product with bias and activation is then one fused kernel on CPUs.
 """
 
+import functools
+
 import keras
 from keras import ops
 
@@ -101,6 +103,33 @@ class Embeddings(keras.layers.Layer):
         return x if self.projection is None else self.projection(x)  # (B*T, H)
 
 
+def has_fused_attention(T: int, dtype: str) -> bool:
+    """Whether `fused_attention` is one kernel, which keeps no probabilities.
+
+    With PyTorch; with JAX on GPUs, whose cuDNN has it for even lengths in half precision. JAX otherwise, and
+    TensorFlow, would keep more for the backward pass than `attention_probabilities` does.
+    """
+    if keras.backend.backend() == "jax":
+        return T % 2 == 0 and dtype != "float32" and bool(keras.distribution.list_devices("gpu"))
+    return keras.backend.backend() == "torch"
+
+
+def fused_attention(query, key, value, mask_scores):
+    """The mean of `value` for each query, weighted by softmax(query key^T / sqrt(D) + mask_scores).
+
+    Args:
+      query: (B, T, N, D).
+      key: (B, T, N, D).
+      value: (B, T, N, D).
+      mask_scores: (B, 1, 1, T), added for the keys.
+    """
+    B, T = ops.shape(query)[:2]
+    # As a bias and in full, because cuDNN takes no other; as a mask it would not be finite if it masks all keys.
+    # Not for TPUs, where Keras' kernel ignores the bias.
+    bias = ops.broadcast_to(mask_scores, (B, 1, T, T))
+    return ops.dot_product_attention(query, key, value, bias=bias)
+
+
 class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention with its output projection, residual connection and LayerNorm.
 
@@ -140,20 +169,20 @@ class SelfAttention(keras.layers.Layer):
             sequence = ops.reshape(restore_padding(x, unpadding), (-1, T, H))
             asking, P, asking_unpadding = gather_positions(sequence, positions), ops.shape(positions)[1], None
 
-        def split_heads(projected, length, axes):
-            return ops.transpose(ops.reshape(projected, (-1, length, N, D)), axes)
-
         query = restore_padding(self.query(asking), asking_unpadding)
-        query = split_heads(query, P, (0, 2, 1, 3))  # (B, N, P, D)
-        key = split_heads(restore_padding(self.key(x), unpadding), T, (0, 2, 3, 1))  # (B, N, D, T)
-        value = split_heads(restore_padding(self.value(x), unpadding), T, (0, 2, 1, 3))  # (B, N, T, D)
-        attended = self._attend(query, key, value, mask_scores, training)  # (B, N, P, D)
-        context = ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (-1, H))  # (B*P, H)
+        key, value = (restore_padding(project(x), unpadding) for project in (self.key, self.value))
+        query = ops.reshape(query, (-1, P, N, D))
+        key, value = (ops.reshape(projected, (-1, T, N, D)) for projected in (key, value))
+        has_dropout = training and self.config.attention_probs_dropout_prob > 0  # the fused kernels have none
+        is_fused = positions is None and not has_dropout and has_fused_attention(T, self.compute_dtype)
+        attend = fused_attention if is_fused else functools.partial(self._attend, training=training)
+        context = ops.reshape(attend(query, key, value, mask_scores), (-1, H))  # (B*P, H)
         output = self.output_dense(remove_padding(context, asking_unpadding))
         output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
         return self.layer_norm(asking + output)
 
     def _attend(self, query, key, value, mask_scores, training):
+        """The weighted mean of `value` for each query: (B, P, N, D), with `key` and `value` (B, T, N, D)."""
         rate, scale = self.config.attention_probs_dropout_prob, ops.shape(query)[-1] ** -0.5
         # Drawn outside the function, so that recomputing it draws the same mask.
         seed = self.seeds.next() if training and rate > 0 else None
@@ -166,7 +195,10 @@ class SelfAttention(keras.layers.Layer):
                     probs = dropout(probs, rate, self.seeds, training)
             return ops.matmul(probs, value)
 
-        return (keras.remat(attend) if self.remat and training else attend)(query, key, value)
+        query, value = (ops.transpose(array, (0, 2, 1, 3)) for array in (query, value))  # (B, N, P or T, D)
+        key = ops.transpose(key, (0, 2, 3, 1))  # (B, N, D, T)
+        attended = (keras.remat(attend) if self.remat and training else attend)(query, key, value)
+        return ops.transpose(attended, (0, 2, 1, 3))
 
 
 class FeedForward(keras.layers.Layer):
