@@ -110,7 +110,8 @@ def has_fused_attention(T: int, dtype: str) -> bool:
     TensorFlow, would keep more for the backward pass than `attention_probabilities` does.
     """
     if keras.backend.backend() == "jax":
-        return T % 2 == 0 and dtype != "float32" and bool(keras.distribution.list_devices("gpu"))
+        is_gpu = keras.distribution.list_devices()[0].startswith("gpu")
+        return T % 2 == 0 and dtype != "float32" and is_gpu
     return keras.backend.backend() == "torch"
 
 

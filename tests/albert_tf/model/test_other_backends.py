@@ -43,6 +43,7 @@ JAX = """
             np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
     assert max(abs(array).max() for array in kept) > 0.01
 
+    assert not layers.has_fused_attention(16, "bfloat16")  # no GPU
     has_fused_attention = lambda T, dtype: True  # on CPUs the kernel is a formula of JAX' own
     layers.has_fused_attention, original = has_fused_attention, layers.has_fused_attention
     for one, other in zip(kept, gradients(), strict=True):
