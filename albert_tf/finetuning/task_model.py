@@ -25,8 +25,7 @@ from albert_tf.prediction.preprocessor import (
     TextPreprocessor,
 )
 from albert_tf.pretrained.heads import Head, name_of_kind, set_head
-from albert_tf.pretrained.loading import as_pretrained
-from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.loading import as_pretrained, read_with_config
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -102,6 +101,7 @@ class TaskModel(StringModel):
         cls,
         source: str | Path,
         *args,
+        config: AlbertConfig | str | Path | None = None,
         vocab_file: str | Path | None = None,
         max_seq_length: int | None = None,
         hidden_dropout: float | None = None,
@@ -117,6 +117,7 @@ class TaskModel(StringModel):
         Args:
           source: anything that `albert_tf.load_pretrained` reads.
           *args: the constructor's arguments after the encoder.
+          config: as for `load_pretrained`, the configuration of a TF1 checkpoint if it does not lie beside it.
           vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary.
           max_seq_length: longest sequence, in tokens; default: the preprocessor's, but at most what the encoder
             has positions for.
@@ -128,7 +129,7 @@ class TaskModel(StringModel):
         Raises:
           InputError: the source or the vocabulary cannot be read, or they or the labels do not fit each other.
         """
-        stored = read(source)
+        stored = read_with_config(source, config)
         vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
         preprocessor = cls.new_preprocessor(vocabulary, max_seq_length, stored.config) if vocabulary else None
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head

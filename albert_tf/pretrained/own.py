@@ -243,6 +243,9 @@ class _TaskModelEncoder(keras.Model):
         self.encoder = encoder
         self.built = True
 
+    def load_own_variables(self, store):
+        """Leaves the task model's state of dropout."""
+
 
 def _new_model(shape: dict, path: Path) -> AlbertPretrainer:
     """An untrained model of the shape that a .keras file describes."""

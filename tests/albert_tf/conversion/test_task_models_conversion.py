@@ -132,6 +132,10 @@ def test_what_the_files_leave_open_is_asked_for(tmp_path):
     assert values["architectures"] == ["AlbertForMultipleChoice"]
     for model in (TextRegressor, MultipleChoice):
         assert model.from_pretrained(tmp_path / "race").preprocessor is None
+    config = (tmp_path / "race" / "albert_config.json").rename(tmp_path / "elsewhere.json")
+    with pytest.raises(InputError, match="or --albert_config_file .in Python `config`."):
+        MultipleChoice.from_pretrained(tmp_path / "race")
+    assert MultipleChoice.from_pretrained(tmp_path / "race", config=config).encoder.config.hidden_size == 24
 
 
 def test_command_names_the_classes(tmp_path, capfd):
