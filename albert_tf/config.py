@@ -45,6 +45,7 @@ _SHAPE = (
 )
 
 Remat = bool | Literal["activations", "layers"]  # what is recomputed in the backward pass
+ResizePositions = bool | Literal["tile", "fresh"]  # how a position table is lengthened; True is "tile"
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.portable.engines import EngineSettings, open_engine
+from albert_tf.portable.engines import open_engine
 from albert_tf.portable.folder import MODEL_FILE
 from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS
+from albert_tf.portable.settings import EngineSettings
 from export.portable import Portable, Runner, Runtime
 
 _EXAMPLE = """

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
-from albert_tf.portable.engines import USUAL_ENGINE, EngineSettings
-from albert_tf.portable.folder import is_portable
+from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
@@ -167,6 +166,8 @@ def _read_model(
     model_dir: str, flags: SourceFlags, task: Task | Kind | None, settings: EngineSettings
 ) -> "TrainedModel":
     """A fine-tuned model of any format; TensorFlow is imported for all but portable ones."""
+    from albert_tf.portable.folder import is_portable
+
     if is_portable(model_dir):
         if flags != NO_FLAGS:
             raise InputError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, ResizePositions
 from albert_tf.finetuning.adapters import load_adapters
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FinetuningSettings
@@ -18,7 +18,6 @@ from albert_tf.parameters import distinct_layers
 from albert_tf.prediction.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from albert_tf.pretrained.loading import Pretrained, load_pretrained
 from albert_tf.pretrained.names import OPTIONAL_PARTS
-from albert_tf.training.positions import ResizePositions
 from albert_tf.training.weights import assign
 from data_prep.errors import InputError
 from data_prep.tasks.task import Task

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from albert_tf.config import Remat
+from albert_tf.config import Remat, ResizePositions
 from albert_tf.pretrained.sources import names_in
 from albert_tf.training.cluster import check_devices
-from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from albert_tf.portable.engines import EngineName, EnginePrecision, EngineSettings, open_engine
+from albert_tf.portable.engines import open_engine
 from albert_tf.portable.folder import MANIFEST_FILE, MODEL_FILE, PortableFolder
 from albert_tf.portable.model import PortableEncoder, PortableModel
+from albert_tf.portable.settings import EngineName, EnginePrecision, EngineSettings
 from albert_tf.portable.task_answers import (
     PortableClassifier,
     PortableMultipleChoice,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.portable.engines import EngineSettings
 from albert_tf.portable.folder import PortableFolder
 from albert_tf.portable.inputs import as_task_outputs
 from albert_tf.portable.loading import load_folder
+from albert_tf.portable.settings import EngineSettings
 from albert_tf.portable.task_answers import task_preprocessor
 from albert_tf.prediction.preprocessor import Preprocessor
 from albert_tf.prediction.trained_model import Batch, TrainedModel

@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, ResizePositions
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW
@@ -22,7 +22,6 @@ from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.pretrained.tf1 import read_moments
 from albert_tf.pretrained.weights import variables_by_name
-from albert_tf.training.positions import ResizePositions
 from albert_tf.training.weights import assign, load_weights
 from data_prep.errors import InputError
 from data_prep.tasks.task import Kind

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from albert_tf.config import Remat
+from albert_tf.config import Remat, ResizePositions
 from albert_tf.pretraining.phases import Phase, ResolvedPhase, parse_phase
 from albert_tf.training.cluster import check_devices
-from albert_tf.training.positions import ResizePositions
 from data_prep.errors import InputError, check_at_least
 
 

@@ -1,12 +1,10 @@
 """Position tables of another length: the rows that were learned, repeated (Beltagy et al. 2020, section 5)."""
 
-from typing import Literal
-
 import numpy as np
 
-POSITIONS = "position_embeddings"  # in the names of the table and its moments
+from albert_tf.config import ResizePositions
 
-ResizePositions = bool | Literal["tile", "fresh"]  # True is "tile"
+POSITIONS = "position_embeddings"  # in the names of the table and its moments
 
 
 def tile_positions(learned: np.ndarray, length: int) -> np.ndarray:

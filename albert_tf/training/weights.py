@@ -11,9 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.config import ResizePositions
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
-from albert_tf.training.positions import POSITIONS, ResizePositions, resized_table, tile_positions
+from albert_tf.training.positions import POSITIONS, resized_table, tile_positions
 from albert_tf.training.run_files import CHECKPOINTS, read_best_step
 from data_prep.errors import InputError, first_line
 

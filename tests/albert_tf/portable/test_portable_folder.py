@@ -14,9 +14,10 @@ import pytest
 
 from albert_cli import cli
 from albert_tf import load_portable
-from albert_tf.portable.engines import Engine, EngineSettings, open_engine
+from albert_tf.portable.engines import Engine, open_engine
 from albert_tf.portable.folder import MODEL_FILE, PortableFolder
 from albert_tf.portable.loading import MODELS
+from albert_tf.portable.settings import EngineSettings
 from data_prep.errors import InputError
 from examples.serve.kserve_client import KServeEngine
 from export.run import export_for_runtime
@@ -58,7 +59,8 @@ def test_needs_no_tensorflow(folders):
     """Nor scipy and scikit-learn, which metrics need."""
     code = f"""
 from albert_tf import load_portable
-from albert_tf.portable.engines import Engine, EngineSettings, open_engine
+from albert_tf.portable.engines import Engine, open_engine
+from albert_tf.portable.settings import EngineSettings
 from albert_tf.portable.folder import MODEL_FILE, PortableFolder
 from albert_tf.portable.loading import MODELS
 model = load_portable({str(folders[1])!r}, engine="onnxruntime")

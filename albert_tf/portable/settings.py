@@ -1,0 +1,62 @@
+"""The flags of a portable model; apart from the engines, so that --help does not import NumPy."""
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from data_prep.errors import InputError, check_at_least
+
+EngineName = Literal["auto", "openvino", "onnxruntime"]
+EnginePrecision = Literal["float32", "bfloat16"]
+# The faster one first (docs/performance.md).
+_PACKAGES = ("openvino", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How a portable model runs.
+
+    Attributes:
+      engine: engine that runs a model from `albert export --format=onnx`; "auto" takes OpenVINO, the faster one,
+        if it is installed.
+      precision: precision in which the engine computes; bfloat16 needs OpenVINO and is faster on CPUs with AMX
+        or AVX512-BF16.
+      cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster.
+      requests: number of batches that the engine computes at the same time, each on its share of the cores. 1
+        answers each batch soonest; the number of cores gives the highest throughput.
+    """
+
+    engine: EngineName = "auto"
+    precision: EnginePrecision = "float32"
+    requests: int = 1
+    cache_dir: str | None = None
+
+    def __post_init__(self):
+        check_at_least(1, self, "requests")
+        for name, kind in (("engine", EngineName), ("precision", EnginePrecision)):
+            if getattr(self, name) not in get_args(kind):
+                raise InputError(
+                    f"--{name} must be one of {', '.join(get_args(kind))}. Received {getattr(self, name)!r}."
+                )
+        if self.precision == "bfloat16" and self.engine == "onnxruntime":
+            raise InputError("--precision=bfloat16 needs --engine=openvino. Received --engine=onnxruntime.")
+
+    def package(self) -> str:
+        """The package of the engine.
+
+        Raises:
+          InputError: it is not installed.
+        """
+        wanted = _PACKAGES if self.engine == "auto" else (self.engine,)
+        if self.precision == "bfloat16":
+            wanted = ("openvino",)
+        for name in wanted:
+            if importlib.util.find_spec(name) is not None:
+                return name
+        raise InputError(
+            f"A portable model runs on {' or '.join(wanted)}, which is not installed. Run "
+            f"`pip install {wanted[0]}`."
+        )
+
+
+USUAL_ENGINE = EngineSettings()
