@@ -41,6 +41,13 @@ def training_flops(config: AlbertConfig, T: int, P: int) -> int:
     return 3 * 2 * (embeddings + layers + heads)
 
 
+def inference_flops(config: AlbertConfig, T: int) -> int:
+    """Operations in the matrix products of the encoder for one sequence, counted as in `training_flops`."""
+    E, H, F = config.embedding_size, config.hidden_size, config.intermediate_size
+    blocks = config.num_hidden_layers * config.inner_group_num
+    return 2 * ((T * E * H if E != H else 0) + blocks * _block(H, F, T, T) + H * H)
+
+
 def _block(H: int, F: int, T: int, wanted: int) -> int:
     """Multiplications of an attention and a feed-forward part of which `wanted` of T outputs are read."""
     key_value, query_output = 2 * T * H * H, 2 * wanted * H * H

@@ -1,4 +1,4 @@
-"""The training step of `albert pretrain` on a random batch, to measure its time.
+"""The training step of `albert pretrain` on a random batch, to measure its time, and that of Keras `fit` on JAX.
 
 The program `python -m albert_tf.lab.training_step REQUEST` is a peer process (peer_processes.py) that takes steps
 for every line of standard input; REQUEST is a JSON `StepRequest`.
@@ -95,6 +95,41 @@ def make_training_step(
     )
     batches, one = iter(tf.data.Dataset.from_tensors(data).repeat()), tf.constant(1)
     return lambda: float(pretraining_metrics(train(batches, one, zero_sums()))["loss"])
+
+
+def pure_training_step(model, optimizer) -> tuple[Callable, tuple[list, list, list]]:
+    """The step of `AlbertPretrainer` under Keras `fit` on JAX, and the values that it starts from.
+
+    Args:
+      model: an `AlbertPretrainer`.
+      optimizer: with clipping, if any; gets built.
+
+    Returns:
+      A function of (weights, other variables, optimizer variables, batch) that returns these three after the step
+      and the loss; and the first three. Compile it with `jax.jit(step, donate_argnums=(0, 1, 2))`.
+    """
+    import jax
+
+    from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
+
+    optimizer.build(model.trainable_variables)
+
+    def loss(weights, others, batch):
+        outputs, others = model.stateless_call(weights, others, batch, training=True)
+        return pretraining_metrics(pretraining_sums(outputs, batch))["loss"], others
+
+    def step(weights, others, moments, batch):
+        (value, others), gradients = jax.value_and_grad(loss, has_aux=True)(weights, others, batch)
+        weights, moments = optimizer.stateless_apply(moments, gradients, weights)
+        return weights, others, moments, value
+
+    variables: tuple[Any, ...] = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        optimizer.variables,
+    )
+    weights, others, moments = ([variable.value for variable in kind] for kind in variables)
+    return step, (weights, others, moments)
 
 
 def main(request: StepRequest) -> None:

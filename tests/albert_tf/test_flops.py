@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.flops import gpu_peak, tpu_peak, training_flops
+from albert_tf.flops import gpu_peak, inference_flops, tpu_peak, training_flops
 from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_sums
 
 B, T, P = 2, 64, 10
@@ -114,3 +114,11 @@ def test_peaks():
     assert gpu_peak("Tesla T4") == 65e12
     assert gpu_peak("NVIDIA A100-SXM4-80GB") == 312e12
     assert gpu_peak("GeForce 6800") is None
+
+
+def test_inference_is_the_forward_pass_of_all_tokens():
+    every_token = training_flops(CONFIG, T, T - 1) / 3
+    heads = 2 * (
+        2 * CONFIG.hidden_size + (T - 1) * CONFIG.embedding_size * (CONFIG.hidden_size + CONFIG.vocab_size)
+    )
+    assert inference_flops(CONFIG, T) == every_token - heads
