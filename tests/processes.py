@@ -53,6 +53,11 @@ class Program:
         if self.returncode is None:
             os.kill(self.pid, number)
 
+    def output(self) -> str:
+        """What it has written to standard output so far."""
+        path = Path(self._outputs.name, "stdout")
+        return path.read_text() if path.exists() else ""
+
     def kill(self) -> None:
         self._process.kill()
 

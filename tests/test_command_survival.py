@@ -1,5 +1,6 @@
 """Every command that writes, interrupted, run twice at once, on bad disks and with few descriptors."""
 
+import os
 import random
 import signal
 import subprocess
@@ -96,6 +97,7 @@ COMMANDS: dict[str, Callable[[Inputs, Path], Sequence[object]]] = {
         "--task=classification",
         f"--output_dir={output}/all",
     ),
+    "lab": lambda inputs, output: ("lab", "table1", f"--output={output}/lab"),
     "submission": lambda inputs, output: (
         "submission",
         f"rte={inputs.glue_run}",
@@ -185,8 +187,8 @@ def test_a_disk_that_is_full_or_read_only(name, options, inputs, tmp_path):
             return
         last = assert_one_sentence(result)
         assert any(word in last for word in ("No space left", "full", "Read-only")), last
-        if name == "ensemble":  # one file after the other, each complete
-            assert files(tmp_path) <= {"all/dev_probabilities.jsonl"}
+        if name in ("ensemble", "lab"):  # one file after the other, each complete
+            assert files(tmp_path) <= {"all/dev_probabilities.jsonl", "lab/table1/results.md"}
         elif name not in KEEP_STATE:
             assert not files(tmp_path)
 
@@ -223,6 +225,46 @@ def test_the_clock_set_back_between_two_runs(name, inputs, finished, tmp_path):
     (result,) = run_together([program(name, inputs, tmp_path, CLOCK_SET_BACK)], [{}], timeout=240)
     assert result.returncode == 0, result.stderr
     assert files(tmp_path) == finished[name].files
+
+
+def predicting(inputs: Inputs, lines: Path, before: str = "") -> list:
+    """A program that predicts the lines of a file."""
+    before += f"import sys; sys.stdin = open({str(lines)!r}); "
+    return ["-c", before + MAIN, "predict", f"--model_dir={inputs.finetuned}"]
+
+
+def test_predict_with_a_full_disk_and_without_descriptors(inputs, tmp_path):
+    """It answers all lines or reports what is wrong."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the captain\n" * 5)
+    full = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1); "
+    (result,) = run_together([predicting(inputs, lines, full)], [{}], timeout=240)
+    assert "No space left on device" in assert_one_sentence(result)
+    for spare in (2, 6):
+        few = FEW_DESCRIPTORS.format(spare, spare)
+        (result,) = run_together([predicting(inputs, lines, few)], [{}], timeout=240)
+        if result.returncode and "random_device" not in result.stderr:
+            assert "Too many open files" in assert_one_sentence(result)
+        elif not result.returncode:
+            assert len(result.stdout.splitlines()) == 5
+
+
+def test_predict_ends_with_what_it_has_answered(inputs, tmp_path):
+    pipe = tmp_path / "lines"
+    os.mkfifo(pipe)
+    with Program(predicting(inputs, pipe)) as process, pipe.open("w") as lines:
+        lines.write("the captain\n" * 3)
+        lines.flush()
+        deadline = time.monotonic() + 240
+        while len(process.output().splitlines()) < 3:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        answers, error = process.communicate(timeout=120)
+    assert (process.returncode, error.splitlines()[-1]) == (143, "albert: received SIGTERM")
+    assert len(answers.splitlines()) == 3
+    assert "Traceback" not in error, error
 
 
 def test_checkpoints_deleted_under_a_running_process(inputs, tmp_path):

@@ -3,6 +3,12 @@
 import base64
 import http.server
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +34,9 @@ class Hub(http.server.ThreadingHTTPServer):
         self.repositories: dict[str, dict[str, bytes]] = {}
         self.private: dict[str, bool] = {}
         self.large: dict[str, bytes] = {}  # by SHA-256
+        self.has_upload = threading.Event()
+        self.takes_uploads = threading.Event()
+        self.takes_uploads.set()
 
     @property
     def address(self) -> str:
@@ -85,6 +94,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"commitUrl": url, "commitOid": "1", "success": True})
 
     def do_PUT(self):
+        self.server.has_upload.set()
+        self.server.takes_uploads.wait(60)
         self.server.large[self.path.split("/")[-1]] = self.rfile.read(int(self.headers["Content-Length"]))
         self.answer(200, {})
 
@@ -119,11 +130,48 @@ def folder(tmp_path):
     return tmp_path / "hf"
 
 
+def environment_of(hub: Hub, home: Path, token: str | None = "secret") -> dict[str, str]:
+    return {
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_TOKEN": token or "",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+
 def publish(hub: Hub, home: Path, *commands: list, token: str | None = "secret") -> list[str]:
-    environment = {"HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    environment |= {"NO_PROXY": "127.0.0.1", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": token or ""}
+    environment = environment_of(hub, home, token)
     arguments = json.dumps([[str(part) for part in command] for command in commands])
     return run_python(PUBLISH, Path.cwd(), arguments, **environment).splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_during_an_upload(number, hub, folder, tmp_path):
+    """Nothing is published; the same command again publishes everything."""
+    command = [folder, "hf://me/tiny", "--license=mit"]
+    program = "import sys; from albert_cli.cli import main; sys.exit(main(['publish', *sys.argv[1:]]))"
+    hub.takes_uploads.clear()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, command)],
+        env={**os.environ, **environment_of(hub, tmp_path / "home")},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert hub.has_upload.wait(120)
+        process.send_signal(number)
+        time.sleep(0.5)
+        hub.takes_uploads.set()
+        error = process.communicate(timeout=60)[1]
+    if number == signal.SIGTERM:
+        assert (process.returncode, error.splitlines()[-1]) == (143, "albert: received SIGTERM")
+    assert "Traceback" not in error, error
+    assert hub.repositories == {"me/tiny": {}}
+    assert publish(hub, tmp_path / "home", command)[-1] == "status 0"
+    names = {path.name for path in folder.iterdir()}
+    assert names <= set(hub.repositories["me/tiny"])
 
 
 @pytest.mark.slow
