@@ -96,18 +96,19 @@ def export_model(
     """Writes a model as a SavedModel with a README.md.
 
     Args:
-      source: anything that `albert_tf.load_pretrained` reads; for kinds of fine-tuned models, of any format too.
+      source: anything that `albert_tf.load_pretrained` reads; for the kinds of fine-tuned models, also a
+        fine-tuned model of any format.
       output: a new or empty folder, or an earlier export, which is replaced.
       kind: what the SavedModel does.
-      dtype: the precision of weights and products. bfloat16 is for prediction on processors that multiply it:
-        half the file, and faster. Outputs are float32 in any case.
-      keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs need.
-        Without it, padding costs next to nothing.
-      flags: what the files of the source leave open.
+      dtype: precision of weights and products. bfloat16 halves the file, is faster on processors that support
+        it, and is for prediction. Outputs are always float32.
+      keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs
+        need. Without it, padding costs next to nothing.
+      flags: what the source's files lack.
       options: the option of the kind, if it has one; see its builder in `export.kinds.KINDS`.
 
     Returns:
-      What the source does not hold, and how far the SavedModel's outputs are from the model's.
+      Notes on what the source lacks, and the comparison of the SavedModel's outputs with the model's.
 
     Raises:
       InputError: the source cannot be read or lacks what the kind needs, an option does not belong to the kind,
@@ -154,16 +155,16 @@ def export_for_runtime(
       output: a new or empty folder, or an earlier export, which is replaced.
       format: "onnx" for model.onnx or "litert" for model.tflite; see `write_onnx` and `write_litert`.
       quantize: how weights are stored, and with "int8" and "int8-static" multiplied.
-      eval_file: measures what is lost: for an encoder the masked-LM accuracy on TFRecord files of pretraining
-        examples, globs allowed; for a fine-tuned model its task's metric on a file like its dev set. "int8-static"
-        is calibrated on it.
+      eval_file: data to measure what is lost: for an encoder the masked-LM accuracy on TFRecord files of
+        pretraining examples (globs allowed), for a fine-tuned model its task's metric on a file like its dev
+        set. "int8-static" is calibrated on it.
       kind: "encoder", with the heads that it has, or the kind of a fine-tuned model; "onnx" also writes the
         other kinds of pretrained models.
-      flags: what the files of the source leave open.
+      flags: what the source's files lack.
       options: the option of the kind, if it has one; see its builder in `export.portable_kinds`.
 
     Returns:
-      What the source does not hold and what is lost, and how far the file's outputs are from the model's.
+      Notes on what the source lacks and what is lost, and the comparison of the file's outputs with the model's.
 
     Raises:
       InputError: the kind has no such file, `source` or `eval_file` cannot be read or do not fit each other, a

@@ -157,10 +157,10 @@ def convert(
     Args:
       source: anything that `load_pretrained` reads.
       destination: a new or empty folder.
-      to: the format.
-      dtype: what "huggingface" rounds the weights to; the other formats store float32 only.
-      task: what the head of a fine-tuned model is for, where the files leave it open.
-      flags: what else the files leave open: configuration, vocabulary, names of the classes.
+      to: format to write.
+      dtype: precision of the weights with "huggingface"; the other formats store float32 only.
+      task: what the head of a fine-tuned model is for, if the files do not say.
+      flags: what else the files lack: configuration, vocabulary, names of the classes.
       verify: read the result back and compare outputs on random input before the files take their place. After
         rounding, the difference is measured, and any finite one passes.
 

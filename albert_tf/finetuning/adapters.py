@@ -23,7 +23,7 @@ _LORA = "lora_kernel"  # in the names of Keras' low-rank matrices
 
 
 def save_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
-    """Writes the low-rank matrices and the head of a model with LoRA, and what they are for.
+    """Writes the low-rank matrices and the head of a model with LoRA, and the model that they fit.
 
     Raises:
       ValueError: the model has no LoRA.

@@ -21,9 +21,9 @@ class QuestionAnswering(TaskModel):
       encoder: as for `TaskModel`.
       answerable: True for the head of SQuAD 2.0 (`ConditionalSpanHead`), which finds the end given the start, and
         whether there is an answer; False for two linear outputs (`SpanHead`).
-      beam: K, the number of starts that the former tries.
-      end_beam: J, the number of ends for each start; default: K.
-      classifier_dropout: dropout rate before the last layer of its answerability.
+      beam: K, the number of starts in the beam search of SQuAD 2.0.
+      end_beam: J, the number of ends for each start. Default: K.
+      classifier_dropout: dropout rate before the last layer of the answerability head.
       preprocessor, seed: as for `TaskModel`.
 
     Call args:

@@ -112,7 +112,7 @@ class TaskModel(StringModel):
         """Builds a model on a pretrained encoder; it takes strings if there is a vocabulary.
 
         If the source is fine-tuned for this kind of task, the model has its head, with the head's labels and
-        dropout unless others are given. Otherwise the head is new; a log line says so.
+        dropout unless others are given. Otherwise the head is new, which a log line reports.
 
         Args:
           source: anything that `albert_tf.load_pretrained` reads.
@@ -151,7 +151,7 @@ class TaskModel(StringModel):
     def new_preprocessor(
         cls, vocabulary: Vocabulary, length: int | None, config: AlbertConfig
     ) -> Preprocessor:
-        """A preprocessor of `length` tokens; of None its usual length, but at most the model's positions."""
+        """A preprocessor of `length` tokens. Default: its usual length, but at most the model's positions."""
         if length is not None:
             return cls.preprocessor_class(vocabulary, max_seq_length=length)
         preprocessor = cls.preprocessor_class(vocabulary)
@@ -193,7 +193,7 @@ class TaskModel(StringModel):
     def from_finetuned(cls, stored: StoredModel) -> "TaskModel":
         """Builds the fine-tuned model of files that were read; with a vocabulary it takes texts of any length.
 
-        Contexts of questions are cut into windows of the usual length; other texts may be as long as the
+        Contexts of questions are divided into windows of the usual length; other texts may be as long as the
         position table, and are truncated there.
 
         Args:

@@ -152,11 +152,11 @@ class OrdinalClassifier(TextClassifier):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class MultiLabelClassifier(TextClassifier):
-    """Gives a text or a pair of texts any number of labels: one sigmoid for each, with binary cross-entropy.
+    """Assigns any number of labels to a text or a pair of texts: a sigmoid and binary cross-entropy per label.
 
     Args:
       encoder, labels, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
-      thresholds: C probabilities from which on a text has the label; default: 0.5.
+      thresholds: C probabilities, from which a text has the label. Default: 0.5.
 
     Call args:
       inputs: a dict of integers (B, T): `input_ids`, `input_mask`, `token_type_ids`.
@@ -231,7 +231,7 @@ class TextRegressor(LinearTaskModel):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class MultipleChoice(LinearTaskModel):
-    """Scores each option with the same head; a softmax over the options chooses one (paper, section 4.1: RACE).
+    """Scores each option with the same head; a softmax over the options selects one (paper, section 4.1: RACE).
 
     Args:
       encoder, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.

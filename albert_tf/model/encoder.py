@@ -23,22 +23,22 @@ class AlbertEncoder(AlbertModel):
 
     Args:
       config: the model's shape.
-      seed: seeds the initial weights and the dropout masks.
-      remat: what the backward pass recomputes instead of keeping it, for the same gradients from less memory:
-        False, nothing; "activations", what is large between the matrix products (attention probabilities and
-        gelu), for a few percent more time; "layers" or True, everything inside each layer, for about a third more.
-      scan_layers: whether layers that share their parameters are a loop, compiled once and run as often as there
-        are layers. For XLA, whose compilation time grows with the code; shapes must be known.
-      unpad: whether to compute nothing for padding where `training` is off. The outputs there are 0. Shapes
-        inside then depend on the mask, so not for TPUs and XLA.
+      seed: seed of the initial weights and the dropout masks.
+      remat: what the backward pass recomputes instead of storing it; the gradients are the same. False: nothing.
+        "activations": attention probabilities and gelu, for a few percent more time. "layers" or True:
+        everything inside each layer, for about a third more time.
+      scan_layers: whether layers that share their parameters run as a loop. XLA then compiles one layer instead
+        of L; shapes must be known.
+      unpad: whether to skip padding if `training` is off, which is faster. The outputs at padding are then 0,
+        and shapes inside depend on the mask, which TPUs and XLA do not support.
 
     Call args:
       inputs: a dict of integer arrays of shape (B, T): `input_ids`; `input_mask`, 1 for tokens and 0 for
         padding (default: all 1); `token_type_ids` (default: all 0).
       training: whether dropout is on.
-      intermediates: whether to return every layer's output too.
-      positions: integers (B, P) in [0, T), if only the outputs there and `pooled_output` are wanted, as in
-        pretraining: the last layer then computes nothing else.
+      intermediates: whether to also return every layer's output.
+      positions: integers (B, P) in [0, T). If given, only the outputs at these positions and `pooled_output` are
+        computed in the last layer, which is all that pretraining needs.
 
     Returns:
       A dict: `sequence_output` (B, T, H), or (B, P, H) with `positions`; `pooled_output` (B, H), a tanh layer
@@ -87,7 +87,7 @@ class AlbertEncoder(AlbertModel):
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "AlbertEncoder":
-        """The encoder of `albert_tf.load_pretrained`, which also gives the tokenizer."""
+        """Loads the encoder as `albert_tf.load_pretrained` does, which also returns the tokenizer."""
         return albert_tf.load_pretrained(source).encoder
 
     from_preset = from_pretrained  # KerasHub's name
@@ -130,14 +130,14 @@ class AlbertEncoder(AlbertModel):
         return list(zip(attentions, ffns, strict=True))
 
     def enable_lora(self, rank: int, alpha: float | None = None) -> None:
-        """Freezes the encoder, and adds to the matrices of queries and values trainable ones of low rank, a and b.
+        """Freezes the encoder, and adds trainable low-rank matrices a and b to those of queries and values.
 
-        (LoRA, Hu et al. 2021.) A matrix then is W + alpha / rank * a b, where b starts as 0. Layers that share a
+        LoRA (Hu et al. 2021): a matrix W becomes W + alpha / rank * a b, where b starts at 0. Layers that share a
         matrix share a and b, too. Call it once, before `compile`.
 
         Args:
-          rank: the number of columns of a and of rows of b.
-          alpha: default: the rank.
+          rank: number of columns of a and of rows of b.
+          alpha: numerator of the scale. Default: the rank.
 
         Raises:
           ValueError: the rank is less than 1, or LoRA is enabled already.

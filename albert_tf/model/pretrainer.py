@@ -19,7 +19,7 @@ class AlbertPretrainer(AlbertModel):
 
     Args:
       config: the model's shape.
-      seed: seeds the initial weights and the dropout masks.
+      seed: seed of the initial weights and the dropout masks.
       remat: as in `AlbertEncoder`: less memory, more computation.
       scan_layers: as in `AlbertEncoder`: shorter compilation with XLA.
 
@@ -63,7 +63,7 @@ class AlbertPretrainer(AlbertModel):
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "AlbertPretrainer":
-        """The model of `albert_tf.load_pretrained`, which also gives the tokenizer."""
+        """Loads the model as `albert_tf.load_pretrained` does, which also returns the tokenizer."""
         return albert_tf.load_pretrained(source).model
 
     from_preset = from_pretrained  # KerasHub's name

@@ -35,18 +35,18 @@ def adamw_update(weight, gradient, m, v, learning_rate, *, beta_1, beta_2, epsil
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AdamW(keras.optimizers.Optimizer):
-    """`adamw_update` as a Keras optimizer.
+    """AdamW as in the original (`adamw_update`): without bias correction, with weight decay in the update.
 
     Args:
       learning_rate: a float or a schedule.
-      weight_decay_rate: decay of parameters that `exclude` does not match.
+      weight_decay_rate: weight decay of variables that `exclude` does not match.
       beta_1: decay of the gradient's running mean.
       beta_2: decay of the squared gradient's running mean.
       epsilon: added to the root of the squared gradient's mean.
-      exclude: regular expression, searched in variable paths.
-      rate_factors: regular expressions, searched in variable paths, and the factors of the learning rate of the
-        variables that they match; 1 for the others.
-      kwargs: for `keras.optimizers.Optimizer`, for instance `global_clipnorm=1.0`.
+      exclude: regular expression; variables whose path contains a match have no weight decay.
+      rate_factors: regular expressions, and the factor of the learning rate for variables whose path contains a
+        match; 1 for all others.
+      kwargs: passed to `keras.optimizers.Optimizer`, for example `global_clipnorm=1.0`.
 
     >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
     >>> model.compile(AdamW(2e-5, global_clipnorm=1.0), metrics=["accuracy"])
@@ -106,7 +106,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.assign(variable, new_weight)
 
     def new_values(self, weight, gradient, m, v, learning_rate, *, excluded: bool):
-        """The pure update of one array; `excluded` arrays are not decayed."""
+        """Computes the update of one array; `excluded` arrays have no weight decay."""
         return adamw_update(
             weight,
             gradient,

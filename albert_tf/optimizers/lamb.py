@@ -28,9 +28,10 @@ def trust_ratio(weight, update):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class Lamb(AdamW):
-    """`lamb_update` as a Keras optimizer; excluded parameters take `adamw_update` without decay.
+    """LAMB as published with ALBERT (`lamb_update`), with the arguments of `AdamW`.
 
-    It differs from `keras.optimizers.Lamb`, which corrects bias, decays outside the ratio and excludes nothing.
+    Excluded variables are updated by `adamw_update` without decay. `keras.optimizers.Lamb` differs: it corrects
+    bias, decays outside the trust ratio, and excludes nothing.
 
     >>> schedule = WarmupPolynomialDecay(0.00176, num_train_steps=125_000, num_warmup_steps=3_125)
     >>> optimizer = Lamb(schedule, global_clipnorm=1.0)
@@ -40,7 +41,7 @@ class Lamb(AdamW):
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
 
     def new_values(self, weight, gradient, m, v, learning_rate, *, excluded: bool):
-        """The pure update of one array; `excluded` arrays get neither decay nor trust ratio."""
+        """Computes the update of one array; `excluded` arrays have neither weight decay nor trust ratio."""
         hyperparameters = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
         if excluded:
             return adamw_update(weight, gradient, m, v, learning_rate, **hyperparameters, weight_decay=0.0)
@@ -49,7 +50,7 @@ class Lamb(AdamW):
         )
 
     def trust_ratios(self):
-        """The current trust ratios, a vector with one for each array that is not excluded, to monitor training."""
+        """Returns the current trust ratios, one for each array that is not excluded, to monitor training."""
         return ops.stack(
             [
                 trust_ratio(weight, m / (ops.sqrt(v) + self.epsilon) + self.weight_decay_rate * weight)

@@ -13,11 +13,11 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     decay counts from step 0, the rate drops a little at the end of the warm-up.
 
     Args:
-      learning_rate: the rate that the warm-up rises to.
+      learning_rate: peak learning rate, reached at the end of the warm-up.
       num_train_steps: the step at which the rate is 0.
-      num_warmup_steps: length of the warm-up; 0 means none.
-      power: of the decay; 1 is linear.
-      start_warmup_step: the step at which the warm-up begins, as for a run that continues with a new optimizer.
+      num_warmup_steps: number of warm-up steps; 0 means no warm-up.
+      power: power of the decay; 1 is linear.
+      start_warmup_step: step at which the warm-up begins, for a run that continues another with a new optimizer.
 
     >>> schedule = WarmupPolynomialDecay(0.1, num_train_steps=100, num_warmup_steps=10)
     >>> [round(float(schedule(step)), 3) for step in (0, 5, 10, 50, 100)]

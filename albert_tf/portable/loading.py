@@ -37,15 +37,15 @@ def load_portable(
     cache_dir: str | None = None,
     size: BatchSize = USUAL_SIZE,
 ) -> Any:
-    """Loads a portable model: an object that is called as the SavedModel of its kind, with lists and NumPy arrays.
+    """Loads a portable model, which is called like the SavedModel of its kind, with lists and NumPy arrays.
 
     Args:
-      path: the folder.
-      engine: openvino or onnxruntime; auto is OpenVINO if it is installed.
+      path: folder that `albert export --format=onnx` wrote.
+      engine: openvino or onnxruntime; auto takes OpenVINO if it is installed.
       precision: float32, or bfloat16, which needs OpenVINO.
-      requests: batches that the engine computes at the same time.
-      cache_dir: where OpenVINO keeps the compiled model, so that the next process starts faster.
-      size: of the engine's batches.
+      requests: number of batches that the engine computes at the same time.
+      cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster.
+      size: maximum size of the engine's batches.
 
     Returns:
       A `PortableModel` of the kind in the folder.

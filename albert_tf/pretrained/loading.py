@@ -40,11 +40,11 @@ class Pretrained:
 
     Attributes:
       model: the encoder with both heads.
-      missing: which of "pooler", "masked_lm" and "sentence_order" the files do not hold; they are newly
-        initialized.
+      missing: the parts among "pooler", "masked_lm" and "sentence_order" that the files do not hold; they have
+        new, random weights.
       vocabulary: the vocabulary, if the files include one.
-      head: the head of a fine-tuned model, which is not part of `model`; `TextClassifier.from_pretrained` and its
-        siblings take it.
+      head: head of a fine-tuned model, which is not part of `model`; `TextClassifier.from_pretrained` and the
+        other task models load it.
 
     >>> loaded = load_pretrained("runs/base")
     >>> loaded.missing, loaded.encoder.name, loaded.vocabulary.count_pieces()
@@ -87,9 +87,9 @@ def load_pretrained(
         prefix or .tar.gz), a TF-Hub SavedModel by Google or Model Garden, a Hugging Face or KerasHub
         directory, a name that `albert models` lists ("albert_base_v2"), or an address: `hf://OWNER/NAME`,
         `https://` of a .tar.gz, or `kaggle://OWNER/MODEL/FRAMEWORK/VARIATION`.
-      config: the configuration, or its albert_config.json, if it does not lie beside a TF1 checkpoint. It may
-        also change the dropout of any other source.
-      seed: initializes the parts that the files do not hold, and seeds dropout.
+      config: the configuration, or its albert_config.json, if it is not beside a TF1 checkpoint. It may also
+        change the dropout of any other source.
+      seed: seed of the parts that the files do not hold, and of dropout.
 
     Returns:
       The model, the parts that the files do not hold (also logged), and the vocabulary.

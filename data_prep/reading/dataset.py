@@ -32,15 +32,16 @@ def pretraining_dataset(
 
     Every epoch has another order of the files, and of the examples in each window of `shuffle_window` records.
     (A file from `albert prepare` is shuffled as a whole already.) Batches continue across the end of an epoch.
-    What preparation left open, masks and the pairs of chunks, is drawn here, anew in every epoch, by (shuffle_seed
-    or 0, epoch, place in the epoch).
+    Masks, and the pairs of chunks, are drawn here in every epoch if preparation has not drawn them; they depend on
+    (shuffle_seed or 0, epoch, position in the epoch).
 
     Args:
       files: the examples.
       batch_size: B.
-      shuffle_seed: None keeps the order of the files.
-      start_example: number of this host's examples that an interrupted run has read; the stream resumes there.
-      repeat: endless batches, all of B; otherwise one epoch, whose last batch may be smaller.
+      shuffle_seed: seed of the order; None keeps the order of the files.
+      start_example: number of examples that this host has already read in an interrupted run; the stream resumes
+        there.
+      repeat: endless batches, all of size B; otherwise one epoch, whose last batch may be smaller.
       shuffle_window: number of records that are shuffled together; memory holds two windows.
       input_context: which of several hosts this is. Each reads files of its own. If there are fewer files than
         hosts, each of N hosts reads all of them and keeps every N-th record of the one stream, so that the hosts'

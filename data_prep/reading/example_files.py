@@ -104,15 +104,15 @@ class ExampleLayout:
 
 @dataclass(frozen=True)
 class ExampleFiles:
-    """TFRecord files of pretraining examples, all of one kind.
+    """TFRecord files of pretraining examples with the same features.
 
     Attributes:
-      paths: plain or GZIP.
-      counts: number of examples in each.
-      layout: their features.
+      paths: plain or GZIP files.
+      counts: number of examples in each file.
+      layout: features of the examples.
       max_predictions_per_seq: P of the batches.
-      manifest: the manifest that lists the first file, also under an earlier name, if there is one.
-      masking: how the reader masks unmasked examples and chunks; None for masked ones.
+      manifest: the manifest that lists the first file, if there is one; the file may have been renamed.
+      masking: how the reader masks unmasked examples and chunks; None for examples that are already masked.
 
     >>> files = ExampleFiles.read([Path("heldout.tfrecord")])
     >>> files.max_seq_length
@@ -150,8 +150,8 @@ class ExampleFiles:
         Args:
           paths: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden.
           vocab_size: V, if known; every id must be below it.
-          max_seq_length: T that the examples must have. Default: that of the first one.
-          max_predictions_per_seq: P that they must have. Default: that of the first file.
+          max_seq_length: T that the examples must have. Default: T of the first example.
+          max_predictions_per_seq: P that the examples must have. Default: P of the first file.
 
         Raises:
           InputError: no files; one that is missing, empty, cut off or no TFRecord file; files of different kinds;

@@ -52,11 +52,12 @@ class AlbertTokenizer:
     """A SentencePiece vocabulary with ALBERT's normalization and its digit-comma rule.
 
     Args:
-      spm_model_file: a SentencePiece model with the symbols [CLS], [SEP] and [MASK]. User-defined ones are read as
-        control symbols, so that text never becomes one of them.
-      normalization: how the text is normalized that the vocabulary is for.
-      content: the model's bytes if they are in memory; `spm_model_file` then only names them in messages.
-      offset_tables: those of this vocabulary if they were stored, since they take half a second to compute.
+      spm_model_file: SentencePiece model with the symbols [CLS], [SEP] and [MASK]. User-defined symbols of these
+        names are read as control symbols, so that text never becomes one of them.
+      normalization: how text is normalized; it must be the normalization that the vocabulary was trained with.
+      content: the model's bytes, if they are already in memory; `spm_model_file` then only names them in
+        messages.
+      offset_tables: stored tables of this vocabulary; computing them takes half a second.
 
     Attributes:
       file: the vocabulary file.

@@ -28,8 +28,8 @@ class Vocabulary:
       kind: "sentencepiece", or "wordpiece" for a vocab.txt.
       content: the file's bytes.
       normalization: how the tokenizer normalizes text.
-      file: the file's path, or a description for error messages; does not take part in comparisons.
-      offset_tables: of a SentencePiece vocabulary, if they were stored; otherwise they are computed when needed.
+      file: path of the file, or a description for error messages; comparisons ignore it.
+      offset_tables: stored tables of a SentencePiece vocabulary; otherwise they are computed when needed.
 
     >>> vocabulary = Vocabulary.read("runs/base/spm.model")
     >>> vocabulary.kind, vocabulary.tokenizer().vocab_size
@@ -48,10 +48,10 @@ class Vocabulary:
 
         Args:
           path: the file; the normalization is read from beside it (`read_normalization`).
-          do_lower_case: for a vocabulary without such a file. Default: true.
+          do_lower_case: for a vocabulary without a settings file beside it. Default: true.
 
         Raises:
-          InputError: the file cannot be read, or the file beside it says otherwise than `do_lower_case`.
+          InputError: the file cannot be read, or the file beside it contradicts `do_lower_case`.
         """
         kind: VocabularyKind = "wordpiece" if _is_wordpiece(path) else "sentencepiece"
         beside = read_normalization(path)

@@ -25,9 +25,9 @@ class WordPieceTokenizer:
     """A WordPiece vocabulary with BERT's rules for words; has the interface of AlbertTokenizer.
 
     Args:
-      vocab_file: a vocab.txt: one piece a line, with [PAD], [UNK], [CLS], [SEP] and [MASK].
+      vocab_file: a vocab.txt with one piece per line, including [PAD], [UNK], [CLS], [SEP] and [MASK].
       normalization: `do_lower_case` drops accents, too; a cased vocabulary keeps them.
-      content: the file's bytes if they are in memory; `vocab_file` then only names them in messages.
+      content: the file's bytes, if they are already in memory; `vocab_file` then only names them in messages.
 
     Attributes:
       file: the vocabulary file.
