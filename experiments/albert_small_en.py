@@ -6,7 +6,7 @@ For example:
     python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt --output=small_en
 
 One book in twenty is held out. Everything runs through the `albert` command, with sequences of 32, 128 and then
-512 tokens in one run of `albert pretrain`, whose pairs and masks are drawn anew in every epoch. The same command
+512 tokens in one run of `albert pretrain`, whose pairs and masks are redrawn in every epoch. The same command
 resumes an interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
 bfloat16.
 """

@@ -138,7 +138,7 @@ def _float32(array):
 def _traced(function: Callable, specs: dict[str, tf.TensorSpec]) -> tuple[Callable, Callable]:
     """`function(inputs, training)` as a tf.function for both values of `training`, and one without dropout.
 
-    A loaded function is traced anew for every shape unless it has an input signature, and then `training` is a
+    A loaded function is retraced for every shape unless it has an input signature, and then `training` is a
     tensor, so that one trace holds both branches.
     """
     train, predict = (

@@ -118,8 +118,8 @@ def build_question_answering(
 def window_outputs(model: QuestionAnswering, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """What the model returns of windows [CLS] question [SEP] context [SEP].
 
-    An answer lies in the tokens of type 1 but the last, or is [CLS], for no answer. No logit or log probability is
-    below MASKED_LOGIT, which all other tokens have.
+    An answer consists of tokens of type 1 without the last; [CLS] stands for no answer. No logit or log
+    probability is below MASKED_LOGIT, which all other tokens have.
 
     Args:
       model: the fine-tuned model.

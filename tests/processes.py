@@ -1,4 +1,4 @@
-"""Programs in processes of their own, with timeouts so that they cannot hang a test.
+"""Programs in their own processes, with timeouts so that they cannot hang a test.
 
 They are forked from a server that has imported TensorFlow and this package, because the imports take longer than
 most programs.

@@ -157,7 +157,7 @@ def test_file_size_limit(finished, pretraining_files, tmp_path):
     assert checkpoint_steps(run) == {4}
 
 
-def test_a_run_that_collapses_rolls_back_and_stops_with_advice(pretraining_files, tmp_path, capfd):
+def test_a_run_that_diverges_rolls_back_and_stops_with_advice(pretraining_files, tmp_path, capfd):
     run = tmp_path / "run"
     flags = {"save_checkpoints_steps": 10, "log_steps": 2, "num_warmup_steps": 1}
     flags |= {
@@ -174,7 +174,7 @@ def test_a_run_that_collapses_rolls_back_and_stops_with_advice(pretraining_files
     error = capfd.readouterr().err
     assert error.count("resuming with the weights of step") == 2
     assert "(roll-back 2 of at most 2)" in error
-    assert "after 2 roll-backs. Training collapses: use a lower --learning_rate" in error.splitlines()[-1]
+    assert "after 2 roll-backs. Training diverges: use a lower --learning_rate" in error.splitlines()[-1]
     backs = [line for line in read_metrics(run) if "rolled_back_to" in line]
     assert [line["rolled_back_to"] for line in backs] == [20, 10, 20]
     steps = [line["step"] for line in read_metrics(run)]

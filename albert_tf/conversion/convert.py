@@ -183,7 +183,7 @@ def convert(
     with replaced_folder(destination) as aside:
         notes = [*left_out, *write(stored, aside)]
         if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
-            notes.append("the format only has groups: what the layers share is stored once for each of them")
+            notes.append("the format has only groups: shared parts are stored once per group")
         comparison = _verified(stored, read(aside), to, rounded) if verify else None
         label = f"weights in {dtype}" if rounded else "verified"
         check = comparison.describe(label) if comparison else "not verified (--noverify)"

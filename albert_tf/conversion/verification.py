@@ -75,7 +75,7 @@ def compare_outputs(
 def compare_models(source: StoredModel, result: StoredModel, seed: int = 0) -> OutputComparison:
     """Runs both models on the same random input.
 
-    If transformers or keras_hub is installed, it runs the files of its own format instead of this library, so
+    If transformers or keras_hub is installed, it runs the files in its own format instead of this library, so
     that a wrong name in the table of parameters shows.
     """
     batch = random_inputs(source.config, seed)

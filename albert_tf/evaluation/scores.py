@@ -169,7 +169,7 @@ def _right_labels(
     unknown = [id_ for id_, label in labels.items() if label is None]
     if unknown or len(labels) < len(examples):
         raise InputError(
-            f"Every example of the gold file needs a label and an id of its own. Received {gold} with "
+            f"Every example of the gold file needs a label and its own id. Received {gold} with "
             f"{len(examples):,} examples, {len(labels):,} ids and {len(unknown):,} without a label."
         )
     groups = [example.group for example in examples if isinstance(example, ChoiceExample)]

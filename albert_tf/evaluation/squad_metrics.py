@@ -66,7 +66,7 @@ def gold_answers(data: Any, source: str = "the gold file") -> dict[str, tuple[st
         ) from None
     if not answers or len(answers) < len(questions):
         raise InputError(
-            "A gold file must have questions, each with an id of its own. "
+            "A gold file must have questions, each with its own id. "
             f"Received {source} with {len(questions):,} questions and {len(answers):,} ids."
         )
     return answers

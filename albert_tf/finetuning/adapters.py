@@ -1,4 +1,4 @@
-"""Adapters: what training with LoRA changes, in a small file of its own that goes onto the same base.
+"""Adapters: what training with LoRA changes, in a small file of its own that fits the same base.
 
 enable_lora --> fit --> save_adapters --> load_adapters onto a model of the same weights; `model.save` merges
 """

@@ -106,7 +106,7 @@ def read_finetuned(
       source: the folder of a fine-tuning run (its best seed is taken) or of one of its seeds, a .keras file, or
         anything else that `load_pretrained` reads and that has the head of a task.
       flags: what the files leave open; our own leave nothing open but a vocabulary.
-      task: what the head is for, if the files leave it open. A task with classes of its own names those of the
+      task: what the head is for, if the files leave it open. A task with its own classes names those of the
         head if the files do not, and orders them.
       classes: the task models that are wanted; default: any.
 

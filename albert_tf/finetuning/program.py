@@ -296,7 +296,7 @@ class TrainingRun(FinetuningRun):
         is_trained = folder.is_trained
         check_agreement(self.strategy, int(is_trained), NOT_SHARED.format(folder.path))
         if is_trained:
-            self.say(f"{folder.path} is trained already")
+            self.say(f"{folder.path} is already trained")
             return
         settings = dataclasses.replace(self.resolved, seed=seed)
         with self.strategy.scope():

@@ -1,4 +1,4 @@
-"""The replicas that share a batch of Keras `fit`: sums over all of them, and dropout masks of their own."""
+"""The replicas that share a batch of Keras `fit`: sums over all of them, and their own dropout masks."""
 
 import contextlib
 import contextvars

@@ -117,7 +117,7 @@ class TaskModel(StringModel):
         Args:
           source: anything that `albert_tf.load_pretrained` reads.
           *args: the constructor's arguments after the encoder.
-          config: as for `load_pretrained`, the configuration of a TF1 checkpoint if it does not lie beside it.
+          config: as for `load_pretrained`, the configuration of a TF1 checkpoint if it is not beside it.
           vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary.
           max_seq_length: longest sequence, in tokens; default: the preprocessor's, but at most what the encoder
             has positions for.

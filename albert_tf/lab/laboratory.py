@@ -38,7 +38,7 @@ class Laboratory:
     Attributes:
       settings: the flags.
       scale: the sizes behind the paper's names.
-      programs: runs `albert` commands in processes of their own.
+      programs: runs `albert` commands in their own processes.
     """
 
     settings: ResolvedLabSettings

@@ -1,4 +1,4 @@
-"""The programs that an experiment runs, each in a process of its own.
+"""The programs that an experiment runs, each in its own process.
 
 A crash then costs one run, memory is freed, and the laboratory itself needs no TensorFlow, which would occupy the
 GPUs.

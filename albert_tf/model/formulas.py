@@ -1,4 +1,4 @@
-"""Gelu, LayerNorm and the softmax of attention, each with a gradient of its own that keeps little memory.
+"""Gelu, LayerNorm and the softmax of attention, each with its own gradient, which stores little.
 
 On CPUs TensorFlow passes over memory once for every operation of a formula. A training step may therefore have the
 formulas compiled, each by itself (`formulas_compiled_by`).
@@ -146,7 +146,7 @@ def normalize_rows(x, gamma, beta, epsilon: float):
 
         return y, backward
 
-    # As values: a function with a gradient of its own must not read variables.
+    # As values: a function with its own gradient must not read variables.
     return with_gradient(x, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
 
 

@@ -79,7 +79,7 @@ class AlbertModel(keras.Model):
         arguments = cls.arguments_of({name: value for name, value in config.items() if name != "quantized"})
         model = cls(**arguments)
         for layer in model._flatten_layers(include_self=False):
-            # The layers of a part that has a configuration of its own are quantized already.
+            # The layers of a part that has its own configuration are already quantized.
             if layer.path in config.get("quantized", {}) and not layer.quantization_mode:
                 layer.quantize(config=_quantization_config(config["quantized"][layer.path]))
         return model

@@ -60,7 +60,7 @@ def gather_positions(sequence, positions):
 
 
 class LayerNorm(keras.layers.LayerNormalization):
-    """LayerNormalization of arrays (rows, width), with a gradient of its own in training."""
+    """LayerNormalization of arrays (rows, width), with its own gradient in training."""
 
     def call(self, x, training=False):
         return normalize_rows(x, self.gamma, self.beta, self.epsilon) if training else super().call(x)

@@ -72,7 +72,7 @@ def hub_failures() -> tuple[type[Exception], ...]:
     """What huggingface_hub raises if the Hub cannot be reached or refuses."""
     from huggingface_hub import errors
 
-    # The HTTP library underneath has errors of its own, and differs between releases.
+    # The HTTP library underneath has its own errors, and differs between releases.
     http_errors = cast(tuple[type[Exception], ...], errors.HfHubHTTPError.__bases__)
     return (OSError, errors.HFValidationError, *http_errors)
 

@@ -140,7 +140,7 @@ def set_head(layer: keras.layers.Layer, head: Head, config: AlbertConfig) -> Non
 
 
 def default_names(number: int) -> tuple[str, ...]:
-    """Hugging Face's names of classes that have no names of their own."""
+    """Hugging Face's names of classes without names."""
     return tuple(f"LABEL_{i}" for i in range(number))
 
 

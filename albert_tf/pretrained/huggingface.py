@@ -234,7 +234,7 @@ def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None
         symbols |= {"bos_token": "[CLS]", "eos_token": "[SEP]"}
         values |= dataclasses.asdict(vocabulary.normalization)
         if write_tokenizer_json(vocabulary, folder / TOKENIZER_JSON):
-            # Another class would make a tokenizer of its own from the pieces.
+            # Another class would build another tokenizer from the pieces.
             symbols["tokenizer_class"] = "PreTrainedTokenizerFast"
             values["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     write_json(folder / TOKENIZER_CONFIG, dict(sorted({**symbols, **values}.items())))

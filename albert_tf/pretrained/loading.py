@@ -31,7 +31,7 @@ from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normaliz
 _PART = re.compile(r"\b(attention|ffn)_\d+_")  # the parts of a group, or of a layer
 # May differ between a checkpoint and the model that takes its weights: they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
-_WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file lies beside the vocabulary
+_WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file is beside the vocabulary
 
 
 @dataclass(frozen=True)

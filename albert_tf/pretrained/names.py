@@ -15,7 +15,7 @@ Writable = Literal["tf1", "huggingface", "keras", "kerashub"]
 FileDtype = Literal["float32", "float16", "bfloat16"]  # of a Hugging Face file
 # Parts that a file may lack: Hugging Face's masked-LM model has no pooler, TF-Hub's no sentence-order head.
 OPTIONAL_PARTS = ("pooler", "masked_lm", "sentence_order")
-# In KerasHub's presets heads lie in a second file; its names begin with this here.
+# In KerasHub's presets heads are in a second file; here, its names begin with this.
 KERASHUB_TASK = "task/"
 PROJECTION = "embeddings/embedding_projection"
 

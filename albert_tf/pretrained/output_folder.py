@@ -35,7 +35,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
                 before.rename(folder)
             raise
     except Exception as error:
-        if isinstance(error, OSError) or disk_full(error):  # TensorFlow has an error of its own
+        if isinstance(error, OSError) or disk_full(error):  # TensorFlow has its own error
             raise InputError(f"{folder} cannot be written: {disk_full(error) or error}.") from None
         raise
     finally:

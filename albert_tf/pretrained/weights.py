@@ -98,7 +98,7 @@ def weights_of(model: AlbertPretrainer) -> dict[str, np.ndarray]:
 
 
 def set_weights(model: AlbertPretrainer, weights: dict[str, np.ndarray]) -> None:
-    """Sets the given weights; the others stay as they are."""
+    """Sets the given weights; the others do not change."""
     variables = variables_by_name(model)
     assert weights.keys() <= variables.keys()
     for name, array in weights.items():

@@ -82,7 +82,7 @@ def split_batches_over_cores(batches: Sequence[tuple[int, int]], hidden_size: in
 def formula_compiler() -> Callable | None:
     """XLA for the formulas of a step that is not compiled as a whole: the argument of `formulas_compiled_by`.
 
-    On CPUs TensorFlow computes each operation of a formula in a pass of its own over memory; XLA needs one
+    On CPUs TensorFlow computes each operation of a formula in a separate pass over memory; XLA needs one
     pass for all. Matrix products stay with TensorFlow: XLA's are slower on CPUs, in bfloat16 by a factor of 2
     to 3.5.
 

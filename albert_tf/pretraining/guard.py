@@ -17,7 +17,7 @@ class Guard:
     restores the weights and moments of the last good checkpoint, that is, one saved after a good interval.
     The step is not rolled back: the examples of the lost steps are not read again, so that they do not cause the
     same spike, and learning rate and dropout continue to follow the step. If a phase has sequences of another
-    length, the usual loss is learned anew.
+    length, the usual loss is relearned.
 
     Args:
       settings: for `spike_factor`, `spike_intervals` and `max_rollbacks`.
@@ -105,6 +105,6 @@ class Guard:
 
 
 _ADVICE = (
-    "Training collapses: use a lower --learning_rate, a longer warm-up (--num_warmup_steps), or float32 instead "
+    "Training diverges: use a lower --learning_rate, a longer warm-up (--num_warmup_steps), or float32 instead "
     "of --mixed_precision=bfloat16. With the same --output_dir the run resumes with the last good weights."
 )

@@ -79,7 +79,7 @@ class PretrainingInputs:
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
         """Endless batches for `strategy.run`, starting with the batch of the run's step after `start_step`.
 
-        Each phase has an order and masks of its own, even of files that an earlier phase read. Each host reads
+        Each phase has its own order and masks, even for files that an earlier phase read. Each host reads
         its own files. If there are fewer files than hosts, each host reads its share of every global batch
         instead; the n-th global batch then has the same examples on any number of hosts.
         """

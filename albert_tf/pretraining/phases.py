@@ -1,4 +1,4 @@
-"""The phases of a run: each trains on files of its own length, for instance on short sequences first."""
+"""The phases of a run: each trains on files of one length, for instance on short sequences first."""
 
 import dataclasses
 import difflib

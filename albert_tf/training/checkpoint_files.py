@@ -106,7 +106,7 @@ def _read_checksums(prefix: str | Path) -> _Checksums:
 
 
 def intact_checkpoints(folder: Path, say: Callable[[str], None]) -> Iterator[tuple[int, str]]:
-    """Step and path prefix of the intact checkpoints, newest first; reports each damaged one in a line."""
+    """Step and path prefix of the intact checkpoints, newest first; reports each damaged one in one line."""
     for step in steps_in(folder):
         prefix = str(folder / f"ckpt-{step}")
         reason = damage(prefix)

@@ -1,6 +1,6 @@
 """Loads a checkpoint of a run into a model, which may differ in depth, length and dropout.
 
-Layers that share everything have the same weights whatever their number, so a deeper model can load them as
+Layers that share everything have the same weights for any number of layers, so a deeper model can load them as
 they are.
 """
 

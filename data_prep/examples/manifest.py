@@ -32,7 +32,7 @@ class ExampleCounts:
       examples, example_tokens, masked_tokens, swapped_examples: in the output. What training draws is 0 here and
         not in the file.
       dropped_sentences: single sentences left over at the ends of documents, over all duplicates.
-      documents_of_one_line, lines_of_prose: signs of prose in text with one sentence a line: documents that make
+      documents_of_one_line, lines_of_prose: signs of prose in text with one sentence per line: documents that make
         no pair, and lines that hold several sentences.
     """
 

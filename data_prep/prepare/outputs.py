@@ -125,7 +125,7 @@ def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:
 
 
 def layout_warning(settings: PrepareSettings, counts: ExampleCounts) -> str | None:
-    """A warning if text that is read as one sentence a line looks like prose; None if it does not."""
+    """A warning if text that is read as one sentence per line looks like prose; None if it does not."""
     lone, prose = counts.documents_of_one_line, counts.lines_of_prose
     makes_pairs = settings.sentence_objective != "none"
     has_few_pairs = makes_pairs and lone > counts.documents / 2

@@ -43,7 +43,7 @@ def pretraining_dataset(
         there.
       repeat: endless batches, all of size B; otherwise one epoch, whose last batch may be smaller.
       shuffle_window: number of records that are shuffled together; memory holds two windows.
-      input_context: which of several hosts this is. Each reads files of its own. If there are fewer files than
+      input_context: which of several hosts this is. Each reads its own files. If there are fewer files than
         hosts, each of N hosts reads all of them and keeps every N-th record of the one stream, so that the hosts'
         n-th batches together are the same global batch for any number of hosts.
 
@@ -83,7 +83,7 @@ def pretraining_dataset(
 
 @dataclass(frozen=True)
 class _HostShare:
-    """What one host reads: files of its own, or every N-th record of all files.
+    """What one host reads: its own files, or every N-th record of all files.
 
     Attributes:
       paths: the files.

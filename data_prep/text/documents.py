@@ -5,7 +5,7 @@
 The name of an input determines its format:
 
     book.txt            text, or any other name; `input_format` is its layout
-    wiki.jsonl          one JSON object a line; also *.ndjson    ─┐
+    wiki.jsonl          one JSON object per line; also *.ndjson  ─┐
     wiki.tfrecord       tf.train.Examples; also *.tfrecords       ├ each row is a document of prose; `text_field`
     wiki.parquet        a table                                   │ is the field with its text
     tfds:imdb_reviews:train  a dataset of tensorflow-datasets    ─┘
@@ -60,7 +60,7 @@ def read_documents(
 
     Args:
       paths: inputs of the formats above.
-      input_format: the layout of text files. "lines": one sentence a line, blank lines between documents, as
+      input_format: the layout of text files. "lines": one sentence per line, blank lines between documents, as
         the original's create_pretraining_data.py reads them. "prose": one document a file, blank lines
         between paragraphs, which are split into sentences; a Markdown heading is a paragraph. Rows are
         always prose.

@@ -171,7 +171,7 @@ class AlbertTokenizer:
 
 
 def _starts_word(piece: str) -> bool:
-    """The original's rule: foreign letters, digits and punctuation are words of their own.
+    """The original's rule: foreign letters, digits and punctuation are separate words.
 
     >>> [_starts_word(piece) for piece in ("▁the", "ing", ",", "é", "5", "'s", "<unk>")]
     [True, False, True, True, True, True, True]

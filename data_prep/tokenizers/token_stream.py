@@ -19,7 +19,7 @@ def tokenize_stream(tokenizer: Tokenizer, source: BinaryIO, sink: BinaryIO, outp
     Args:
       tokenizer: encodes the lines.
       source: UTF-8 text; only "\\n" ends a line.
-      sink: receives one array a line.
+      sink: receives one array per line.
       output: the elements: ids, pieces as strings, or [begin, end] in characters of the line.
 
     Raises:

@@ -15,7 +15,7 @@ import numpy as np
 
 from data_prep.tokenizers.normalization import FoldingTable, tabulate_folding
 
-# The original's ranges: Chinese characters, but neither kana nor Hangul, are words of their own.
+# The original's ranges: Chinese characters, but neither kana nor Hangul, are separate words.
 CHINESE = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f"
 )

@@ -82,7 +82,7 @@ def demo(*, output: Path, text: Path | None = None, steps: int | None = None) ->
     albert("vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size)
     say(
         3,
-        "Examples: sentences for training, which cuts, swaps and masks them anew in every epoch; held-out pairs",
+        "Examples: sentences for training, which cuts, swaps and masks them again in every epoch; held-out pairs",
     )
     for T in (SHORT, LONG):
         prepare(paths, corpus, T)
@@ -167,7 +167,7 @@ def at_most(limit: int, documents: Iterator) -> Iterator:
 
 
 def prepare(paths: Paths, corpus: Corpus, T: int) -> None:
-    """Examples of T tokens; training draws its pairs and masks anew in every epoch."""
+    """Examples of T tokens; training redraws pairs and masks in every epoch."""
     common = {"spm_model_file": paths.spm_model_file, "max_seq_length": T}
     albert("prepare", input_file=corpus.train, output_file=paths.train(T), masking="dynamic", **common)
     albert(
@@ -317,7 +317,7 @@ def heldout_masks(heldout: Path) -> Iterator[str]:
 def conclude(paths: Paths, seconds: float) -> None:
     """Prints the files, the duration and the next commands to try."""
     made = {
-        paths.corpus: "the text, one sentence a line",
+        paths.corpus: "the text, one sentence per line",
         paths.spm_model_file: "the vocabulary",
         paths.examples: "the examples, with a manifest.json each",
         paths.run: "the run: configuration, checkpoints, metrics.jsonl, TensorBoard events",

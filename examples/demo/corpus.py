@@ -20,7 +20,7 @@ _LONG = 40  # characters; shorter sentences ("Returns: A tensor.") are common ph
 
 @dataclass(frozen=True)
 class Corpus:
-    """Two text files, one sentence a line, blank lines between documents.
+    """Two text files, one sentence per line, blank lines between documents.
 
     Attributes:
       train: DIRECTORY/train.txt.
@@ -77,7 +77,7 @@ def write_corpus(
     train_documents = _without_sentences_of(heldout_documents, others)
     if not train_documents:
         raise InputError(
-            "Training needs sentences of its own. Received only repetitions of the held-out ones."
+            "Training needs other sentences than evaluation. Received only repetitions of the held-out ones."
         )
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)

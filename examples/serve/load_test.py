@@ -61,7 +61,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--url", default=URL)
-    parser.add_argument("--texts", type=Path, help="one text a line; some are built in")
+    parser.add_argument("--texts", type=Path, help="one text per line; some are built in")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--requests", type=int, default=200)
     flags = parser.parse_args()

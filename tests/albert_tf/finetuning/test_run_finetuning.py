@@ -337,7 +337,7 @@ def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, 
     for do_train in (True, None):
         assert cli.main(finetuning_files.flags(tmp_path / "run", do_train=do_train)) == 0
         assert_same_run(tmp_path / "run" / "seed_0", finished / "seed_0")
-    assert "is trained already" in capfd.readouterr().err
+    assert "is already trained" in capfd.readouterr().err
     first, second = (json.loads((run / "results.json").read_text()) for run in (finished, tmp_path / "run"))
     assert first["dev"] == second["dev"]
 

@@ -1,4 +1,4 @@
-"""Programs in processes of their own: their exit statuses, and signals forwarded to them."""
+"""Programs in their own processes: their exit statuses, and signals forwarded to them."""
 
 import os
 import signal

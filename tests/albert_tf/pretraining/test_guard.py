@@ -67,7 +67,7 @@ def test_rolls_back_further_if_a_checkpoint_led_to_a_spike_before():
 def test_stops_with_advice():
     guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
     with pytest.raises(
-        InputError, match="no good checkpoint to roll back to. Training collapses: use a lower"
+        InputError, match="no good checkpoint to roll back to. Training diverges: use a lower"
     ):
         guard.choose([])
     guard.rolled_back(1)

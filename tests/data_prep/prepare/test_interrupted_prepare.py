@@ -75,7 +75,7 @@ def without_manifest(files):
 
 
 def command(settings):
-    """`albert prepare` in a process of its own, with parts as small as in `small_parts`."""
+    """`albert prepare` in its own process, with parts as small as in `small_parts`."""
     flags = [f"--{name}={value}" for name, value in dataclasses.asdict(settings).items() if value is not None]
     flags = [flag for flag in flags if "do_lower_case" not in flag]
     program = "import sys; from albert_cli.cli import main; from data_prep.prepare import local; "
