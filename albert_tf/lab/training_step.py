@@ -14,6 +14,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.lab.peer_processes import open_replies, serve_steps
+from data_prep.errors import needs_extra
 
 _LEARNING_RATE = 1e-4
 
@@ -108,7 +109,8 @@ def pure_training_step(model, optimizer) -> tuple[Callable, tuple[list, list, li
       A function of (weights, other variables, optimizer variables, batch) that returns these three after the step
       and the loss; and the first three. Compile it with `jax.jit(step, donate_argnums=(0, 1, 2))`.
     """
-    import jax
+    with needs_extra("The step on JAX", "jax", "jax"):
+        import jax
 
     from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
 
