@@ -116,8 +116,8 @@ def evaluate(
       column_names: names of your columns if they differ from the known ones; see `albert finetune --help`.
       label_separator: separator between the labels of a text in multi-label classification, unless the labels
         are a list.
-      label_order: classes of an ordinal classification from lowest to highest, for example "bad,fair,good".
-        Default: the order of numbers, if the classes are numbers.
+      label_order: with --predictions, classes of an ordinal classification from lowest to highest, for example
+        "bad,fair,good". Default: the order of numbers, if the classes are numbers.
       portable: how a portable model runs.
     """
     if label_order and (task != "ordinal-classification" or predictions is None):
