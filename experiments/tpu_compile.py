@@ -8,7 +8,8 @@ For example:
 TensorFlow lowers the step to HLO; libtpu contains the compiler and compiles it for a described topology, without
 hardware. Each chip processes `batch_size` / chips examples. The all-reduce of the gradients is not included; it
 moves as many bytes as the parameters have, once per step. `--largest` finds the largest batch that fits on a chip.
-`--task=classification` compiles the step of fine-tuning.
+`--task=classification` compiles the step of fine-tuning. With KERAS_BACKEND=jax, JAX lowers the step of
+Keras `fit` instead, for pretraining.
 """
 
 import json
@@ -26,6 +27,8 @@ os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
 os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # the lock protects chips, and there are none
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_cli import program
@@ -33,9 +36,10 @@ from albert_tf.config import PRESETS, AlbertConfig, Remat
 from albert_tf.finetuning import TextClassifier
 from albert_tf.finetuning.objective import TaskObjective
 from albert_tf.flops import TPU_TFLOPS, training_flops
+from albert_tf.lab.training_step import pure_training_step
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.optimizers import CLIP_NORM, AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.steps import TrainStep
 from albert_tf.training.steps import OptimizerStep
 from data_prep.errors import InputError, needs_extra
@@ -93,6 +97,8 @@ class Compiled:
       compiler_flops: FLOPs of the step with elementwise and recomputed operations; a loop's body counts once.
       arguments, temporaries, code: sizes in bytes. Weights and moments are updated in place, so they count once.
       seconds: the compilation time.
+      fusions: number of operations that the compiler made of several.
+      host_transfers: number of operations that exchange data with the host during a step.
     """
 
     batch_a_chip: int
@@ -101,6 +107,8 @@ class Compiled:
     temporaries: int
     code: int
     seconds: float
+    fusions: int = 0
+    host_transfers: int = 0
 
     @property
     def memory(self) -> int:
@@ -116,6 +124,11 @@ def main(settings: CompileSettings) -> dict:
         raise InputError(
             f"--batch_size must be a multiple of the number of chips. Received {settings.batch_size} for the "
             f"{chips} chips of {settings.topology}."
+        )
+    if is_jax() and (settings.task == "classification" or settings.gradient_accumulation_steps > 1):
+        raise InputError(
+            "With KERAS_BACKEND=jax, only the step of pretraining is compiled, without micro-batches: leave out "
+            "--task and --gradient_accumulation_steps."
         )
     a_chip = settings.batch_size // chips
     compiled = largest(settings, a_chip) if settings.largest else compile_step(settings, a_chip)
@@ -138,7 +151,13 @@ def main(settings: CompileSettings) -> dict:
             of_the_paper = an_example * PAPER_BATCH * PAPER_STEPS
             days = of_the_paper / (chips * peak / 2) / 86400
             report["the_papers_run_at_half_of_peak_days"] = round(days, 2)
-    report = {"settings": {**asdict(settings), "output": None}, "chips": chips, **report}
+    framework = keras.backend.backend()
+    report = {
+        "settings": {**asdict(settings), "output": None},
+        "framework": framework,
+        "chips": chips,
+        **report,
+    }
     print(json.dumps(report, indent=2))
     if settings.output:
         write_json(settings.output, report)
@@ -192,12 +211,13 @@ def largest(settings: CompileSettings, most: int) -> Compiled | None:
 def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:
     """Compiles the step for one chip; returns None if it does not fit into the chip's memory."""
     began = time.monotonic()
-    module = with_updates_in_place(*stable_hlo(settings, batch_a_chip))
+    module = stable_hlo(settings, batch_a_chip)
     check_for_tpu(module)
     executable = compile_for(settings.topology, module)
     if executable is None:
         return None
     memory = executable.get_compiled_memory_stats()
+    hlo = "".join(module.to_string() for module in executable.hlo_modules())
     return Compiled(
         batch_a_chip=batch_a_chip,
         compiler_flops=executable.cost_analysis()["flops"],
@@ -205,15 +225,28 @@ def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | Non
         temporaries=memory.temp_size_in_bytes,
         code=memory.generated_code_size_in_bytes,
         seconds=round(time.monotonic() - began, 1),
+        fusions=len(re.findall(r" fusion\(", hlo)),
+        host_transfers=len(re.findall(r" (?:infeed|outfeed|send|recv)\(", hlo)),
     )
 
 
-def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> tuple[str, int]:
-    """The training step as StableHLO text: forward, backward, clipping, update; the number of a batch's arrays."""
+def is_jax() -> bool:
+    """Whether the step is that of Keras on JAX."""
+    return keras.backend.backend() == "jax"
+
+
+def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
+    """The training step as StableHLO text: forward, backward, clipping, update of the variables in place."""
     with needs_extra("Compiling for TPUs", "jax", "tpu-compile"):
+        import jax
         from jax._src.lib import xla_client
         from jaxlib import _jax
 
+    if is_jax():
+        batch = zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
+        step, state = pure_training_step(*pretrainer_and_lamb(settings))
+        traced = jax.jit(step, donate_argnums=(0, 1, 2)).trace(*state, jax.tree.map(np.asarray, batch))
+        return traced.lower(lowering_platforms=("tpu",)).as_text()
     make_step = pretraining if settings.task == "pretraining" else classification
     train_step, batch = make_step(settings, batch_a_chip)
     step = tf.function(train_step.replica_step, jit_compile=True)
@@ -221,13 +254,20 @@ def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> tuple[str, int]:
     text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
     # The TPU compiler does not know mhlo.copy; a reshape to the same shape is equivalent.
     text = re.sub(r"= mhlo\.copy (%\S+) : (tensor<[^>]*>)", r"= stablehlo.reshape \1 : (\2) -> \2", text)
-    return text, len(batch)
+    return with_updates_in_place(text, len(batch))
+
+
+def pretrainer_and_lamb(settings: CompileSettings) -> tuple[AlbertPretrainer, Lamb]:
+    """The model and the optimizer of pretraining."""
+    model = AlbertPretrainer(preset_config(settings.preset), **model_options(settings))
+    schedule = WarmupPolynomialDecay(0.00176, 125_000, 3_125)
+    # In our own loop, the step clips.
+    return model, Lamb(schedule, global_clipnorm=CLIP_NORM if is_jax() else None)
 
 
 def pretraining(settings: CompileSettings, batch_a_chip: int) -> tuple[OptimizerStep, dict]:
     """The step of pretraining, with LAMB, and a batch."""
-    model = AlbertPretrainer(preset_config(settings.preset), **model_options(settings))
-    optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
+    model, optimizer = pretrainer_and_lamb(settings)
     optimizer.build(model.trainable_variables)
     step = TrainStep(model, optimizer, tf.distribute.get_strategy(), **step_options(settings))
     return step, zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))

@@ -115,6 +115,8 @@ class FinetuningSettings:
         "auto" uses all that is available.
       num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
         Default: all GPUs, or one CPU device.
+      deterministic_ops: use only deterministic operations, so that runs with the same flags on the same devices
+        give the same results to the bit. GPUs become slower. The time spent waiting for input is not measured.
       iterations_per_loop: number of steps between checks for signals and updates of the progress bar. Default:
         as many as take about 2 seconds; 10 with several workers.
     """
@@ -176,6 +178,7 @@ class FinetuningSettings:
     tpu: str | None = None
     strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
     num_devices: int | None = None
+    deterministic_ops: bool = False
     iterations_per_loop: int | None = None
 
     @property

@@ -60,6 +60,8 @@ class PretrainingSettings:
         "auto" uses all that is available.
       num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
         Default: all GPUs, or one CPU device.
+      deterministic_ops: use only deterministic operations, so that runs with the same flags on the same devices
+        give the same results to the bit. GPUs become slower. The time spent waiting for input is not measured.
       gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
         More need less memory and give the same result.
       iterations_per_loop: number of steps between checks for signals and updates of the progress bar. Default:
@@ -113,6 +115,7 @@ class PretrainingSettings:
     tpu: str | None = None
     strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
     num_devices: int | None = None
+    deterministic_ops: bool = False
     gradient_accumulation_steps: int = 1
     iterations_per_loop: int | None = None
     remat: Remat = False

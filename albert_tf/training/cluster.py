@@ -26,6 +26,9 @@ class DeviceSettings(Protocol):
     @property
     def num_devices(self) -> int | None: ...
 
+    @property
+    def deterministic_ops(self) -> bool: ...
+
 
 def check_devices(settings: DeviceSettings) -> None:
     """Raises InputError if flags choose devices in two ways."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
+from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from albert_tf.model.formulas import formulas_compiled_by
 from albert_tf.optimizers import CLIP_NORM
@@ -246,7 +247,12 @@ def sum_replicas(strategy: tf.distribute.Strategy, value):
 
 
 def _next_batch(iterator, after: tf.Tensor) -> tuple[dict, tf.Tensor]:
-    """The next batch, requested once `after` is computed, and the seconds until it arrived."""
+    """The next batch, requested once `after` is computed, and the seconds until it arrived.
+
+    With --deterministic_ops, TensorFlow has no clock, and the seconds are 0.
+    """
+    if is_op_determinism_enabled():
+        return next(iterator), tf.constant(0.0)
     with tf.control_dependencies([after]):
         began = tf.timestamp()
     with tf.control_dependencies([began]):

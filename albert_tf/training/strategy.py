@@ -23,6 +23,8 @@ def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
     Raises:
       InputError: there is no such TPU, cluster, or number of devices.
     """
+    if settings.deterministic_ops:
+        tf.config.experimental.enable_op_determinism()
     if settings.tpu:
         return _tpu_strategy(settings.tpu)
     kind = settings.strategy

@@ -30,17 +30,21 @@ needs_the_compiler = pytest.mark.skipif(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("preset", "remat"),
-    [*itertools.product(PRESETS, ("--noremat", "--remat")), ("albert_base_v2", "--remat=activations")],
+    ("backend", "preset", "remat"),
+    [
+        *itertools.product(["tensorflow"], PRESETS, ("--noremat", "--remat")),
+        *itertools.product(["tensorflow", "jax"], ["albert_base_v2"], ["--remat=activations"]),
+        ("jax", "albert_base_v2", "--noremat"),
+    ],
 )
-def test_every_preset_compiles(preset, remat, tmp_path):
+def test_every_preset_compiles(backend, preset, remat, tmp_path):
     """The program also checks that all shapes are static and that nothing calls the host."""
     output = tmp_path / "report.json"
     # In its own process, because the compiler keeps some GB after compiling a large model.
     flags = ["--topology=v5e:2x2", "--batch_size=4", "--max_seq_length=128", "--scan_layers"]
     flags += [f"--preset={preset}", f"--output={output}", remat]
     command = ["-m", "experiments.tpu_compile", *flags]
-    (result,) = run_together([command], [{"KERAS_BACKEND": "jax", "XLA_FLAGS": ""}], timeout=3600)
+    (result,) = run_together([command], [{"KERAS_BACKEND": backend, "XLA_FLAGS": ""}], timeout=3600)
     assert result.returncode == 0, result.stderr
     compiled = json.loads(output.read_text(encoding="utf-8"))
     assert compiled["fits"]

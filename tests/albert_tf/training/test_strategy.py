@@ -7,8 +7,10 @@ import tensorflow as tf
 
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.cluster import read_cluster
+from albert_tf.training.run_files import METRICS_FILE
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from data_prep.errors import InputError
+from tests.processes import ROOT, run_python
 
 TWO = {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}
 
@@ -88,3 +90,39 @@ def test_invalid_tf_config(monkeypatch, value, message):
         with pytest.raises(InputError, match="TF_CONFIG must be JSON") as error:
             make_strategy(settings(strategy=kind))
         assert message in str(error.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["pretraining", "finetuning"])
+def test_deterministic_operations(program, request, tmp_path):
+    """TensorFlow has one for all that a run computes, and two runs log the same; in this process it stays off."""
+    files = request.getfixturevalue(f"{program}_files")
+    logged = []
+    for run in (tmp_path / "one", tmp_path / "other"):
+        flags = files.flags(run, deterministic_ops=True, num_train_steps=12)[1:]
+        run_python("-c", DETERMINISTIC, ROOT / f"run_{program}.py", *flags)
+        (metrics,) = run.rglob(METRICS_FILE)
+        lines = map(json.loads, metrics.read_text(encoding="utf-8").splitlines())
+        logged.append(
+            [
+                {key: line[key] for key in line if "per_second" not in key and "wait" not in key}
+                for line in lines
+            ]
+        )
+    assert logged[0] == logged[1]
+    assert any("loss" in line for line in logged[0])
+
+
+DETERMINISTIC = """
+import runpy, sys
+import tensorflow as tf
+enabled = []
+enable = tf.config.experimental.enable_op_determinism
+tf.config.experimental.enable_op_determinism = lambda: enabled.append(enable())
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    assert not end.code, end.code
+assert enabled
+"""
