@@ -7,9 +7,10 @@ For example:
 
 All libraries train models of the same size on the same examples. Each runs in its own process, which is stopped
 (SIGSTOP) except during its turns. Each makes its own batches: `albert_tf` those of `albert finetune`, of similar
-lengths; `albert_tf_padded` and `keras_hub` batches of a fixed length; `hugging_face` pads B random examples to the
-longest; `hugging_face_grouped` groups similar lengths. A turn is a sample of the training data with the same
-distribution of lengths. Batches of a fixed length all cost the same, so a few of them are enough.
+lengths, and `albert_tf_fit` trains on the same through `fit`; `albert_tf_padded` and `keras_hub` make batches of
+a fixed length; `hugging_face` pads B random examples to the longest; `hugging_face_grouped` groups similar lengths.
+A turn is a sample of the training data with the same distribution of lengths. Batches of a fixed length all cost
+the same, so a few of them are enough.
 """
 
 import dataclasses
@@ -83,7 +84,8 @@ class FinetuningBenchmarkSettings(PeerSettings):
 
     def batches_of(self, peer: str) -> int:
         """The number of a library's batches in a turn, at most what the turn's examples allow."""
-        kinds = {OURS: self.bucketed_batches, "albert_tf_padded": self.fixed_batches}
+        kinds = dict.fromkeys((OURS, "albert_tf_fit"), self.bucketed_batches)
+        kinds["albert_tf_padded"] = self.fixed_batches
         wanted = kinds.get(peer, self.fixed_batches if peer == "keras_hub" else self.dynamic_batches)
         return min(wanted, self.bucketed_batches)
 

@@ -81,28 +81,22 @@ Train = Callable[[int, int], tuple[float, list[tuple[int, int]]]]
 
 
 def albert_tf(setup: Setup, pad: bool = False) -> Train:
-    """This library: the model, optimizer and batches of `albert finetune`, through Keras' `fit`."""
-    import keras
+    """This library: the model, optimizer, batches and training step of `albert finetune`."""
+    import tensorflow as tf
 
-    from albert_tf import AdamW, AlbertEncoder, WarmupPolynomialDecay
-    from albert_tf.finetuning import TextClassifier
-    from albert_tf.finetuning.task_data import split_batches
-    from albert_tf.prediction.splits import Split
+    from albert_tf.finetuning.objective import TaskObjective
+    from albert_tf.training.steps import OptimizerStep
+    from albert_tf.training.strategy import divide_batches
 
-    policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
-    encoder = AlbertEncoder(setup.config, seed=SEED, dtype=policy)
-    model = TextClassifier(encoder, ("0", "1"), seed=SEED)
-    optimizer = AdamW(WarmupPolynomialDecay(RATE, STEPS, WARMUP), global_clipnorm=1.0)
-    optimizer.build(model.trainable_variables)
-    model.compile(optimizer=optimizer, jit_compile=False)
+    model, optimizer = _classifier(setup)
+    strategy = tf.distribute.get_strategy()
+    step = OptimizerStep(TaskObjective(model), optimizer, strategy)
 
     def train(turn: int, count: int):
-        split = Split("train", (), setup.examples.turn(turn))
-        batches = split_batches(
-            split, setup.batch_size, setup.length if pad else None, seed=SEED, num_epochs=None
-        ).take(count)
-        shapes = [batch["input_ids"].shape for batch in batches.as_numpy_iterator()]
-        return model.fit(batches, shuffle=False, verbose=0).history["loss"][0], shapes
+        batches, shapes = _batches(setup, turn, count, pad)
+        divided = iter(divide_batches(strategy, lambda: batches, setup.batch_size))
+        sums = step(divided, tf.constant(count), step.zero_sums())
+        return float(sums["loss"] / sums["loss_weight"]), shapes
 
     return train
 
@@ -110,6 +104,41 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
 def albert_tf_padded(setup: Setup) -> Train:
     """The same with `--pad_to_max_length`, as google-research/albert trains."""
     return albert_tf(setup, pad=True)
+
+
+def albert_tf_fit(setup: Setup) -> Train:
+    """The same model, optimizer and batches through Keras' `fit`."""
+    model, optimizer = _classifier(setup, clip_norm=1.0)
+    model.compile(optimizer=optimizer, jit_compile=False)
+
+    def train(turn: int, count: int):
+        batches, shapes = _batches(setup, turn, count)
+        return model.fit(batches, shuffle=False, verbose=0).history["loss"][0], shapes
+
+    return train
+
+
+def _classifier(setup: Setup, clip_norm: float | None = None):
+    import keras
+
+    from albert_tf import AdamW, AlbertEncoder, WarmupPolynomialDecay
+    from albert_tf.finetuning import TextClassifier
+
+    policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
+    model = TextClassifier(AlbertEncoder(setup.config, seed=SEED, dtype=policy), ("0", "1"), seed=SEED)
+    optimizer = AdamW(WarmupPolynomialDecay(RATE, STEPS, WARMUP), global_clipnorm=clip_norm)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def _batches(setup: Setup, turn: int, count: int, pad: bool = False):
+    """A turn's batches, as `albert finetune` makes them, and their shapes."""
+    from albert_tf.finetuning.task_data import split_batches
+    from albert_tf.prediction.splits import Split
+
+    split, length = Split("train", (), setup.examples.turn(turn)), setup.length if pad else None
+    batches = split_batches(split, setup.batch_size, length, seed=SEED, num_epochs=None).take(count)
+    return batches, [batch["input_ids"].shape for batch in batches.as_numpy_iterator()]
 
 
 def keras_hub(setup: Setup) -> Train:
@@ -234,6 +263,7 @@ PEERS = {
     for function in (
         albert_tf,
         albert_tf_padded,
+        albert_tf_fit,
         hugging_face,
         hugging_face_compiled,
         hugging_face_grouped,
