@@ -8,9 +8,9 @@ For example:
 All libraries train models of the same size on the same examples. Each runs in its own process, which is stopped
 (SIGSTOP) except during its turns. Each makes its own batches: `albert_tf` those of `albert finetune`, of similar
 lengths, and `albert_tf_fit` trains on the same through `fit`; `albert_tf_padded` and `keras_hub` make batches of
-a fixed length; `hugging_face` pads B random examples to the longest; `hugging_face_grouped` groups similar lengths.
-A turn is a sample of the training data with the same distribution of lengths. Batches of a fixed length all cost
-the same, so a few of them are enough.
+a fixed length; `hugging_face` pads B random examples to the longest; `hugging_face_grouped` groups similar
+lengths. A turn is a sample of the training data with the same distribution of lengths. Batches of a fixed length
+all cost the same, so a few of them are enough.
 """
 
 import dataclasses
