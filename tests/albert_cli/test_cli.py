@@ -12,6 +12,7 @@ from albert_cli import cli
 from albert_cli.commands.terminal import print_next
 from albert_tf.pretrained.output_folder import replaced_folder
 from data_prep.errors import InputError
+from data_prep.signals import signal_handler
 
 COMMANDS = (
     "vocab",
@@ -128,7 +129,9 @@ def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, status, messag
 
     monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", finalize)
     before = sys.unraisablehook
-    assert run(capfd, "params") == (status, "", message)
+    # Shells start background processes with SIGINT ignored.
+    with signal_handler(signal.default_int_handler, signal.SIGINT):
+        assert run(capfd, "params") == (status, "", message)
     assert sys.unraisablehook is before
 
 
