@@ -4,7 +4,7 @@ The interface is TF-Hub's for TF2 text encoders; the signatures have the names o
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -79,6 +79,9 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
     pooled = ("default", "pooled_output") if "pooler" in parts else ()
 
     def encode(inputs, training):
+        return encoders[training]({name: inputs[name] for name in TEXT_INPUTS})
+
+    def encode_once(inputs, training):
         inputs = checked_inputs(inputs, model.config)
         outputs = model.encoder(from_hub_names(inputs), training=training, intermediates=True)
         outputs = tf.nest.map_structure(_float32, outputs)
@@ -99,6 +102,8 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
         outputs = encode(inputs, training)
         return {**outputs, "sop_logits": _float32(model.sentence_order(outputs["pooled_output"]))}
 
+    # Functions, so that the graphs of all methods share the layers.
+    encoders = [_function(partial(encode_once, training=training), TEXT_INPUTS) for training in (False, True)]
     functions: dict[str, tuple[Callable, tuple[str, ...]]] = {"__call__": (encode, TEXT_INPUTS)}
     if "masked_lm" in parts:
         functions["mlm"] = predict_masked, (*TEXT_INPUTS, "masked_lm_positions")
@@ -106,7 +111,7 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
         functions["sop"] = predict_order, TEXT_INPUTS
     predict = {}
     for name, (function, inputs) in functions.items():
-        call, predict[name] = _traced(function, _specs(inputs))
+        call, predict[name] = _with_training(function, inputs)
         setattr(root, name, call)
     return predict
 
@@ -120,7 +125,7 @@ def _both_outputs(model: AlbertPretrainer, loaded) -> dict:
     if unpad:
         ours["sequence_output"] *= _float32(batch["input_mask"])[:, :, tf.newaxis]
     ids, mask, types, positions = (tf.constant(array) for array in batch.values())
-    inputs = _from_v1(ids, mask, types)
+    inputs = _from_v1((ids, mask, types))
     theirs = dict(loaded(inputs))
     if hasattr(loaded, "mlm"):
         masked = loaded.mlm({**inputs, "masked_lm_positions": positions})
@@ -135,69 +140,71 @@ def _float32(array):
     return tf.cast(array, tf.float32)
 
 
-def _traced(function: Callable, specs: dict[str, tf.TensorSpec]) -> tuple[Callable, Callable]:
+def _function(function: Callable, names: Sequence[str]) -> Callable:
+    """A tf.function of a dict of int32 arrays of any size."""
+    return tf.function(function, input_signature=[_specs(names)], autograph=False)
+
+
+def _with_training(function: Callable, names: Sequence[str]) -> tuple[Callable, Callable]:
     """`function(inputs, training)` as a tf.function for both values of `training`, and one without dropout.
 
     A loaded function is retraced for every shape unless it has an input signature, and then `training` is a
     tensor, so that one trace holds both branches.
     """
-    train, predict = (
-        tf.function(partial(function, training=training), input_signature=[specs], autograph=False)
-        for training in (True, False)
-    )
+    train, predict = (_function(partial(function, training=training), names) for training in (True, False))
     is_training = tf.TensorSpec([], tf.bool, name="training")
 
-    @tf.function(input_signature=[specs, is_training], autograph=False)
+    @tf.function(input_signature=[_specs(names), is_training], autograph=False)
     def call(inputs, training=False):
         return tf.cond(training, lambda: train(inputs), lambda: predict(inputs))
 
     return call, predict
 
 
-def _specs(names) -> dict[str, tf.TensorSpec]:
+def _specs(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
     return {name: tf.TensorSpec((None, None), tf.int32, name=name) for name in names}
 
 
 def _signatures(predict: dict[str, Callable]) -> dict:
-    """TF2's serving_default, the same for serialized examples, and TF-Hub v1's tokens, mlm and sop."""
+    """TF2's serving_default, the same for serialized examples, and TF-Hub v1's tokens, mlm and sop.
 
-    @tf.function(autograph=False)
-    def serving_default(**inputs):
-        return _arrays(predict["__call__"](inputs))
+    They are not traced here: saving traces in a context of its own, in which no earlier trace counts.
+    """
 
-    @tf.function(autograph=False)
+    def serving_default(*inputs):
+        return _arrays(predict["__call__"](dict(zip(TEXT_INPUTS, inputs, strict=True))))
+
     def serialized(examples):
         return _arrays(predict["__call__"](parsed_examples(examples)))
 
-    @tf.function(autograph=False)
-    def tokens(input_ids, input_mask, segment_ids):
-        return _v1_outputs(predict["__call__"](_from_v1(input_ids, input_mask, segment_ids)))
+    def tokens(*inputs):
+        return _v1_outputs(predict["__call__"](_from_v1(inputs)))
 
-    @tf.function(autograph=False)
-    def mlm(input_ids, input_mask, segment_ids, mlm_positions):
-        inputs = _from_v1(input_ids, input_mask, segment_ids)
-        outputs = predict["mlm"]({**inputs, "masked_lm_positions": mlm_positions})
+    def mlm(*inputs):
+        outputs = predict["mlm"]({**_from_v1(inputs[:-1]), "masked_lm_positions": inputs[-1]})
         return {**_v1_outputs(outputs), "mlm_logits": outputs["mlm_logits"]}
 
-    @tf.function(autograph=False)
-    def sop(input_ids, input_mask, segment_ids):
-        outputs = predict["sop"](_from_v1(input_ids, input_mask, segment_ids))
+    def sop(*inputs):
+        outputs = predict["sop"](_from_v1(inputs))
         return {**_v1_outputs(outputs), "sop_log_probs": tf.nn.log_softmax(outputs["sop_logits"])}
 
-    signatures = {
-        "serving_default": serving_default.get_concrete_function(**_specs(TEXT_INPUTS)),
-        "examples": serialized.get_concrete_function(EXAMPLES),
-        "tokens": tokens.get_concrete_function(**_specs(V1_INPUTS)),
+    functions: dict[str, tuple[Callable, Sequence[tf.TensorSpec]]] = {
+        "serving_default": (serving_default, list(_specs(TEXT_INPUTS).values())),
+        "examples": (serialized, [EXAMPLES]),
+        "tokens": (tokens, list(_specs(V1_INPUTS).values())),
     }
     if "mlm" in predict:
-        signatures["mlm"] = mlm.get_concrete_function(**_specs((*V1_INPUTS, "mlm_positions")))
+        functions["mlm"] = mlm, list(_specs((*V1_INPUTS, "mlm_positions")).values())
     if "sop" in predict:
-        signatures["sop"] = sop.get_concrete_function(**_specs(V1_INPUTS))
-    return signatures
+        functions["sop"] = sop, list(_specs(V1_INPUTS).values())
+    return {
+        name: tf.function(function, input_signature=inputs, autograph=False)
+        for name, (function, inputs) in functions.items()
+    }
 
 
-def _from_v1(input_ids, input_mask, segment_ids) -> dict:
-    return dict(zip(TEXT_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+def _from_v1(inputs: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+    return dict(zip(TEXT_INPUTS, inputs, strict=True))
 
 
 def _v1_outputs(outputs: dict) -> dict:

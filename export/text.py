@@ -35,9 +35,10 @@ def text_export(
     """
     signatures = {}
     for name, (function, inputs) in methods.items():
+        # Not traced here: saving traces in a context of its own, in which no earlier trace counts.
         method = tf.function(_checked(function, inputs), input_signature=inputs, autograph=False)
         setattr(root, "__call__" if name == "serving_default" else name, method)
-        signatures[name] = _signature(method, inputs)
+        signatures[name] = method
     return Export(root, signatures, check, example, warmup)
 
 
@@ -45,14 +46,6 @@ def _checked(function: Callable, inputs: Sequence[tf.TensorSpec]) -> Callable:
     """`function`, which raises InvalidArgumentError if its inputs have different numbers of rows."""
     names = [spec.name for spec in inputs]
     return lambda *texts: function(*checked_lengths(texts, names)) if len(texts) > 1 else function(*texts)
-
-
-def _signature(method: Callable, inputs: Sequence[tf.TensorSpec]) -> Callable:
-    @tf.function(autograph=False)
-    def signature(**texts):
-        return method(*[texts[spec.name] for spec in inputs])
-
-    return signature.get_concrete_function(**{spec.name: spec for spec in inputs})
 
 
 def repeated(text: str) -> str:
