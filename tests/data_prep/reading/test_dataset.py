@@ -395,7 +395,7 @@ def test_chunks_and_pairs_do_not_mix(story, model_file, tmp_path):
         flags = {"max_seq_length": 48, "dupe_factor": 1, "masking": masking}
         output = tmp_path / name / "train.tfrecord"
         prepare(PrepareSettings(str(story), str(output), str(model_file), **flags), show_progress=False)
-    with pytest.raises(InputError, match="must be of one kind"):
+    with pytest.raises(InputError, match="must have the same features"):
         ExampleFiles.read([tmp_path / name / "train.tfrecord" for name in ("chunks", "pairs")])
 
 
