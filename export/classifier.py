@@ -10,7 +10,7 @@ from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
 from export.serialized import EXAMPLES, example_batch
-from export.text import TEXT, Method, joined_batch, text_export, warmup_requests
+from export.text import TEXT, Method, joined_batch, model_function, text_export, warmup_requests
 
 _TEXT_PAIR = tf.TensorSpec([None], tf.string, name="text_pair")
 _TEXT = "The captain sailed past."
@@ -39,14 +39,14 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
       model: the fine-tuned model.
       tokenizer: the tokenizer of its vocabulary.
     """
-    graph = make_graph_tokenizer(tokenizer)
+    graph, logits_of = make_graph_tokenizer(tokenizer), model_function(model)
     max_seq_length = model.preprocessor.max_seq_length
 
     def predict(*texts):
         return predict_ids(joined_batch([graph.tokenize(part) for part in texts], tokenizer, max_seq_length))
 
     def predict_ids(batch):
-        outputs = model(batch, training=False)
+        outputs = logits_of(batch)
         return {"score": outputs} if isinstance(model, TextRegressor) else _classes(outputs, model)
 
     def predict_examples(examples):

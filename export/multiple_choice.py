@@ -13,7 +13,7 @@ from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
 from export.serialized import example_batch
-from export.text import Method, joined_batch, repeated, text_export
+from export.text import Method, joined_batch, model_function, repeated, text_export
 
 _INPUTS = [
     tf.TensorSpec([None], tf.string, name="passage"),
@@ -50,7 +50,7 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
       model: the fine-tuned model.
       tokenizer: the tokenizer of its vocabulary.
     """
-    graph = make_graph_tokenizer(tokenizer)
+    graph, logits_of = make_graph_tokenizer(tokenizer), model_function(model)
     max_seq_length = model.preprocessor.max_seq_length
     longest_query = min(max_seq_length - 3, model.preprocessor.max_qa_length)
 
@@ -70,7 +70,7 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
 
     def choose_ids(batch, size):  # from arrays (B * C, T) and [B, C]
         shape = tf.concat([size, tf.shape(batch["input_ids"])[1:]], 0)
-        logits = model({name: tf.reshape(array, shape) for name, array in batch.items()}, training=False)
+        logits = logits_of({name: tf.reshape(array, shape) for name, array in batch.items()})
         choice = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return {"choice": choice, "probabilities": tf.nn.softmax(logits)}
 

@@ -132,7 +132,7 @@ def portable_question_answering(model: QuestionAnswering, max_answer_length: int
     check_answer_length(max_answer_length)
 
     def answer(inputs):
-        return window_outputs(model, from_hub_names(inputs))
+        return window_outputs(partial(model, training=False), from_hub_names(inputs))
 
     sample = _sample(model)
     places = np.arange(sample["input_mask"].shape[1])

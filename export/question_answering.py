@@ -4,6 +4,7 @@ question, context --tokenize--> windows (W, T) of all B questions --model--> sco
     --best window of each question--> answer, cut from the context
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from data_prep.tokenizers.vocabulary import Tokenizer
 from export.portable import MASKED_LOGIT
 from export.savedmodel import Export, track_variables
 from export.serialized import EXAMPLES, example_batch
-from export.text import Method, repeated, text_export
+from export.text import Method, model_function, repeated, text_export
 from export.windows import GraphWindows, Windows
 
 _INPUTS = [
@@ -71,10 +72,11 @@ def build_question_answering(
     """
     check_answer_length(max_answer_length)
     windows_of = GraphWindows(make_graph_tokenizer(tokenizer), tokenizer, model.preprocessor)
+    scores_of = model_function(model)
 
     def answer(questions, contexts):
         windows = windows_of(questions, contexts)
-        outputs = model(windows.batch, training=False)
+        outputs = scores_of(windows.batch)
         spans = _beam_spans(outputs) if model.answerable else _all_spans(outputs, max_answer_length)
         begins, ends, scores = _best_of_windows(spans, windows, max_answer_length)
         row, scores = _best_of_questions(scores, windows.rows, tf.shape(contexts)[0])
@@ -93,7 +95,7 @@ def build_question_answering(
         return {"answer": texts, "begin": tf.where(has_answer, before, -1), **results}
 
     def answer_examples(examples):
-        return window_outputs(model, example_batch(examples, model.encoder.config))
+        return window_outputs(scores_of, example_batch(examples, model.encoder.config))
 
     def check(loaded):
         questions, contexts = [_QUESTION] * 2, [_CONTEXT, " ".join([_CONTEXT] * 50)]
@@ -115,21 +117,21 @@ def build_question_answering(
     return text_export(root, methods, check, _EXAMPLE, warmup)
 
 
-def window_outputs(model: QuestionAnswering, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """What the model returns of windows [CLS] question [SEP] context [SEP].
+def window_outputs(scores_of: Callable[[dict], dict], batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """What a model returns of windows [CLS] question [SEP] context [SEP].
 
     An answer consists of tokens of type 1 without the last; [CLS] stands for no answer. No logit or log
     probability is below MASKED_LOGIT, which all other tokens have.
 
     Args:
-      model: the fine-tuned model.
+      scores_of: the fine-tuned model, without dropout.
       batch: `input_ids`, `input_mask` and `token_type_ids`, int32 (W, T).
 
     Returns:
       `start_logits` and `end_logits`, float32 (W, T); for a model with unanswerable questions the outputs of
       `ConditionalSpanHead`, with the K best starts and the K best ends of each.
     """
-    outputs = model({**batch, "p_mask": _cannot_answer(batch)}, training=False)
+    outputs = scores_of({**batch, "p_mask": _cannot_answer(batch)})
     # Log probabilities of masked tokens are lower still, and -inf in float16.
     return {
         name: tf.maximum(array, MASKED_LOGIT) if array.dtype.is_floating else array

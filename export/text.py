@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.finetuning.task_model import TaskModel
 from data_prep.errors import needs_extra
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.checks import checked_lengths
@@ -15,6 +16,19 @@ SYMBOLS = 2  # [CLS] and [SEP], around every text
 
 # A method of the exported object, and its inputs, whose names are those of the signature's inputs.
 Method = tuple[Callable[..., dict[str, tf.Tensor]], Sequence[tf.TensorSpec]]
+
+
+def model_function(model: TaskModel) -> Callable[[dict[str, tf.Tensor]], Any]:
+    """The model without dropout as one function of its inputs, so that all methods share its layers."""
+    specs = {
+        name: tf.TensorSpec([None] * model.input_rank, tf.int32, name=name) for name in model.input_names
+    }
+
+    @tf.function(input_signature=[specs], autograph=False)
+    def predict(batch):
+        return model(batch, training=False)
+
+    return predict
 
 
 def text_export(

@@ -16,7 +16,15 @@ from data_prep.tokenizers.normalization import WHITE_SPACE
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
 from export.serialized import EXAMPLES, example_batch
-from export.text import SYMBOLS, TEXT, Method, padded_batch, text_export, warmup_requests
+from export.text import (
+    SYMBOLS,
+    TEXT,
+    Method,
+    model_function,
+    padded_batch,
+    text_export,
+    warmup_requests,
+)
 
 _TEXT = "The captain sailed past. His brother painted the lighthouse."
 _EXAMPLE = """
@@ -46,13 +54,14 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
       model: the fine-tuned model.
       tokenizer: the tokenizer of its vocabulary.
     """
-    graph = make_graph_tokenizer(tokenizer)
+    graph, logits_of = make_graph_tokenizer(tokenizer), model_function(model)
     room = model.preprocessor.max_seq_length - SYMBOLS
 
     def label(texts):
         words, begins, ends = _split(texts)
         windows = _windows(_pieces(words.values, graph, tokenizer.unk_id), words.row_splits, room)
-        logits = model(padded_batch(windows.ids, tokenizer), training=False)  # (N, T, C)
+        batch = padded_batch(windows.ids, tokenizer)
+        logits = logits_of({**batch, "token_type_ids": tf.zeros_like(batch["input_ids"])})  # (N, T, C)
         places = tf.stack([windows.window_of_word, 1 + windows.place_of_word], axis=1)  # [CLS] comes first
         probabilities = tf.nn.softmax(tf.gather_nd(logits, places))  # of all words, (words, C)
         names = tf.gather(tf.constant(model.labels), tf.argmax(probabilities, axis=-1))
@@ -67,7 +76,7 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
 
     def label_examples(examples):
         batch = example_batch(examples, model.encoder.config)
-        probabilities = tf.nn.softmax(model(batch, training=False))
+        probabilities = tf.nn.softmax(logits_of(batch))
         is_token = batch["input_mask"] > 0
         names = tf.gather(tf.constant(model.labels), tf.argmax(probabilities, axis=-1))
         return {
