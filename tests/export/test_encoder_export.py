@@ -56,6 +56,21 @@ def v1_inputs(batch) -> dict:
     return dict(zip(("input_ids", "input_mask", "segment_ids"), hub_inputs(batch).values(), strict=True))
 
 
+def test_the_layers_are_traced_once_for_each_value_of_training(tmp_path, monkeypatch):
+    """All methods and signatures share them."""
+    traced = []
+    model = AlbertPretrainer(CONFIG, seed=1)
+    encode = model.encoder.call
+
+    def call(*args, training=False, **kwargs):
+        traced.append(training)
+        return encode(*args, training=training, **kwargs)
+
+    monkeypatch.setattr(model.encoder, "call", call)
+    save_model(model, tmp_path / "saved", tmp_path / "assets")
+    assert sorted(traced) == [False, True]
+
+
 def test_call_equals_the_model(exported):
     model, batch, folder = exported
     outputs = tf.saved_model.load(folder)(hub_inputs(batch))
