@@ -8,7 +8,10 @@ For example:
 One book in twenty is held out. Everything runs through the `albert` command, with sequences of 32, 128 and then
 512 tokens in one run of `albert pretrain`, whose pairs and masks are redrawn in every epoch. The same command
 resumes an interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
-bfloat16.
+bfloat16. To train it further, with a new warm-up and mostly longer sequences:
+
+    python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt \
+      --init_checkpoint=small_en/albert_small_en --short_share=0 --long_share=.2 --steps=20000 --output=small_en_2
 """
 
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
 
 NAME = "albert_small_en"
-SHARES = {32: 0.4, 128: 0.45, 512: 0.15}  # T of each phase -> share of the steps
+LONGEST = 512  # T of the last phase
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,9 @@ class SmallModelSettings:
       books: text in prose, one book per file; globs and commas are allowed.
       documents: more text to train on, with one sentence per line and a blank line between documents.
       output: folder for the vocabulary, examples, run and model.
+      init_checkpoint: folder of a model of this program to train further, whose vocabulary and sizes are kept.
+      short_share: share of the steps with 32 tokens.
+      long_share: share of the steps with 512 tokens; the others have 128.
       steps: number of training steps in all phases together.
       tokens_per_step: number of tokens per step, padding included; a multiple of 512.
       vocab_size: number of pieces in the vocabulary, V.
@@ -50,6 +56,9 @@ class SmallModelSettings:
     books: str
     documents: str
     output: Path
+    init_checkpoint: Path | None = None
+    short_share: float = 0.4
+    long_share: float = 0.15
     steps: int = 70_000
     tokens_per_step: int = 4096
     vocab_size: int = 8000
@@ -71,7 +80,10 @@ def main(settings: SmallModelSettings) -> None:
         part: link_files(files, settings.output / "books" / part)
         for part, files in (("train", train), ("heldout", heldout))
     }
-    vocabulary = settings.output / "vocabulary.model"
+    if settings.init_checkpoint:
+        vocabulary = settings.init_checkpoint / "spiece.model"
+    else:
+        vocabulary = settings.output / "vocabulary.model"
     if not vocabulary.is_file():
         albert(
             "vocab",
@@ -80,7 +92,9 @@ def main(settings: SmallModelSettings) -> None:
             output_prefix=vocabulary.with_suffix(""),
             vocab_size=settings.vocab_size,
         )
-    phases = [phase_flag(settings, T, books, vocabulary) for T in SHARES]
+    phases = [
+        phase_flag(settings, T, share, books, vocabulary) for T, share in length_shares(settings).items()
+    ]
     pretrain(settings, phases)
     model = settings.output / NAME
     if not model.is_dir():
@@ -88,7 +102,16 @@ def main(settings: SmallModelSettings) -> None:
     print(model)
 
 
-def phase_flag(settings: SmallModelSettings, T: int, books: dict[str, str], vocabulary: Path) -> str:
+def length_shares(settings: SmallModelSettings) -> dict[int, float]:
+    """T of each phase -> share of the steps."""
+    short, long = settings.short_share, settings.long_share
+    shares = {32: short, 128: 1 - short - long, LONGEST: long}
+    return {T: share for T, share in shares.items() if share > 0}
+
+
+def phase_flag(
+    settings: SmallModelSettings, T: int, share: float, books: dict[str, str], vocabulary: Path
+) -> str:
     """The value of --phase for sequences of T tokens, after their examples are written."""
     train = settings.output / "examples" / f"train{T}"
     heldout = settings.output / "examples" / f"heldout{T}" / "books.tfrecord"
@@ -98,7 +121,7 @@ def phase_flag(settings: SmallModelSettings, T: int, books: dict[str, str], voca
     prepare(books["heldout"], heldout, input_format="prose", dupe_factor=1, **common)
     return (
         f"input_file={train}/*/*.tfrecord-* eval_file={heldout} "
-        f"num_train_steps={round(SHARES[T] * settings.steps)} "
+        f"num_train_steps={round(share * settings.steps)} "
         f"train_batch_size={settings.tokens_per_step // T}"
     )
 
@@ -117,14 +140,17 @@ def prepare(text: str, output: Path, **flags) -> None:
 
 def pretrain(settings: SmallModelSettings, phases: list[str]) -> None:
     """Starts or resumes the training."""
-    config = settings.output / "albert_config.json"
-    model_config(settings).to_json_file(config)
+    if settings.init_checkpoint:
+        source: dict[str, Path] = {"init_checkpoint": settings.init_checkpoint}
+    else:
+        source = {"albert_config_file": settings.output / "albert_config.json"}
+        model_config(settings).to_json_file(source["albert_config_file"])
     albert(
         "pretrain",
         "--do_train",
         "--do_eval",
         *(f"--phase={phase}" for phase in phases),
-        albert_config_file=config,
+        **source,
         output_dir=settings.output / "run",
         optimizer="adamw",
         learning_rate=settings.learning_rate,
@@ -149,7 +175,7 @@ def model_config(settings: SmallModelSettings) -> AlbertConfig:
         num_hidden_layers=settings.num_hidden_layers,
         num_attention_heads=settings.num_attention_heads,
         intermediate_size=4 * H,
-        max_position_embeddings=max(SHARES),
+        max_position_embeddings=LONGEST,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         initializer_range=round(0.6 * H**-0.5, 3),
