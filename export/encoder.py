@@ -18,7 +18,7 @@ from albert_tf.pretrained.own import write_facts
 from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.tokenizers.normalization import Normalization
 from export.checks import checked_inputs, checked_positions
-from export.savedmodel import Export, track_pretrainer, track_vocabulary
+from export.savedmodel import Export, function_of_ids, track_pretrainer, track_vocabulary
 from export.serialized import EXAMPLES, parsed_examples
 
 V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
@@ -103,7 +103,9 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
         return {**outputs, "sop_logits": _float32(model.sentence_order(outputs["pooled_output"]))}
 
     # Functions, so that the graphs of all methods share the layers.
-    encoders = [_function(partial(encode_once, training=training), TEXT_INPUTS) for training in (False, True)]
+    encoders = [
+        function_of_ids(partial(encode_once, training=training), TEXT_INPUTS) for training in (False, True)
+    ]
     functions: dict[str, tuple[Callable, tuple[str, ...]]] = {"__call__": (encode, TEXT_INPUTS)}
     if "masked_lm" in parts:
         functions["mlm"] = predict_masked, (*TEXT_INPUTS, "masked_lm_positions")
@@ -140,18 +142,15 @@ def _float32(array):
     return tf.cast(array, tf.float32)
 
 
-def _function(function: Callable, names: Sequence[str]) -> Callable:
-    """A tf.function of a dict of int32 arrays of any size."""
-    return tf.function(function, input_signature=[_specs(names)], autograph=False)
-
-
 def _with_training(function: Callable, names: Sequence[str]) -> tuple[Callable, Callable]:
     """`function(inputs, training)` as a tf.function for both values of `training`, and one without dropout.
 
     A loaded function is retraced for every shape unless it has an input signature, and then `training` is a
     tensor, so that one trace holds both branches.
     """
-    train, predict = (_function(partial(function, training=training), names) for training in (True, False))
+    train, predict = (
+        function_of_ids(partial(function, training=training), names) for training in (True, False)
+    )
     is_training = tf.TensorSpec([], tf.bool, name="training")
 
     @tf.function(input_signature=[_specs(names), is_training], autograph=False)

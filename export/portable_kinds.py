@@ -23,6 +23,7 @@ from export.embedding import check_pooling, mean_of_tokens
 from export.fill_mask import check_fill_mask
 from export.portable import MASKED_LOGIT, Portable
 from export.question_answering import check_answer_length, window_outputs
+from export.savedmodel import function_of_ids
 from export.settings import Pooling
 
 
@@ -51,9 +52,9 @@ def portable_encoder(pretrained: Pretrained) -> Portable:
         outputs["pooled_output"] = "B, H"
         if "sentence_order" in parts:
             outputs["sop_logits"] = "B, 2"
-    functions = {"serving_default": _function(encode, TEXT_INPUTS)}
+    functions = {"serving_default": function_of_ids(encode, TEXT_INPUTS)}
     if "masked_lm" in parts:
-        functions["mlm"] = _function(encode, (*TEXT_INPUTS, POSITIONS))
+        functions["mlm"] = function_of_ids(encode, (*TEXT_INPUTS, POSITIONS))
         outputs["mlm_logits"] = "B, P, V"
     else:
         del sample[POSITIONS]
@@ -73,7 +74,9 @@ def portable_embedding(pretrained: Pretrained, pooling: Pooling = "mean") -> Por
 
     sample = _sample(model)
     del sample[POSITIONS]
-    return Portable(model, {"serving_default": _function(embed, TEXT_INPUTS)}, {"embedding": "B, H"}, sample)
+    return Portable(
+        model, {"serving_default": function_of_ids(embed, TEXT_INPUTS)}, {"embedding": "B, H"}, sample
+    )
 
 
 def portable_fill_mask(pretrained: Pretrained, top_k: int = 5) -> Portable:
@@ -90,7 +93,7 @@ def portable_fill_mask(pretrained: Pretrained, top_k: int = 5) -> Portable:
         best, ids = tf.math.top_k(tf.nn.softmax(logits)[..., :V], top_k)
         return {"ids": ids, "probabilities": best}
 
-    functions = {"serving_default": _function(best_pieces, (*TEXT_INPUTS, POSITIONS))}
+    functions = {"serving_default": function_of_ids(best_pieces, (*TEXT_INPUTS, POSITIONS))}
     outputs = dict.fromkeys(("ids", "probabilities"), "B, P, K")
     return Portable(model, functions, outputs, _sample(model), {"top_k": top_k})
 
@@ -153,18 +156,10 @@ def portable_question_answering(model: QuestionAnswering, max_answer_length: int
 
 def _task(model: TaskModel, function: Callable, outputs: dict[str, str], sample=None, **options) -> Portable:
     """A task model as one function; its sample is random unless given."""
-    functions = {"serving_default": _function(function, TEXT_INPUTS, model.input_rank)}
+    functions = {"serving_default": function_of_ids(function, TEXT_INPUTS, model.input_rank)}
     if sample is None:
         sample = _sample(model)
     return Portable(model, functions, outputs, {name: sample[name] for name in TEXT_INPUTS}, **options)
-
-
-def _function(
-    function: Callable, names: tuple[str, ...], rank: int = 2
-) -> tf.types.experimental.PolymorphicFunction:
-    """A tf.function of a dict of int32 arrays of any size."""
-    specs = {name: tf.TensorSpec([None] * rank, tf.int32, name=name) for name in names}
-    return tf.function(function, input_signature=[specs], autograph=False)
 
 
 def _sample(model: TaskModel | AlbertPretrainer, seed: int = 0) -> dict[str, np.ndarray]:

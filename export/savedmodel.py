@@ -43,6 +43,14 @@ class Export:
     notes: tuple[str, ...] = ()
 
 
+def function_of_ids(
+    function: Callable, names: Iterable[str], rank: int = 2
+) -> tf.types.experimental.PolymorphicFunction:
+    """A tf.function of a dict of int32 arrays of any size, (B, T) unless their rank is another."""
+    specs = {name: tf.TensorSpec([None] * rank, tf.int32, name=name) for name in names}
+    return tf.function(function, input_signature=[specs], autograph=False)
+
+
 def track_variables(
     root: tf.train.Checkpoint, variables: Iterable[keras.Variable], trainable: Iterable[keras.Variable]
 ) -> None:

@@ -1,6 +1,7 @@
 """What the exports that take text share: batches from ragged ids, methods and signatures, warm-up requests."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ from albert_tf.finetuning.task_model import TaskModel
 from data_prep.errors import needs_extra
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.checks import checked_lengths
-from export.savedmodel import Export
+from export.savedmodel import Export, function_of_ids
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 SYMBOLS = 2  # [CLS] and [SEP], around every text
@@ -20,15 +21,7 @@ Method = tuple[Callable[..., dict[str, tf.Tensor]], Sequence[tf.TensorSpec]]
 
 def model_function(model: TaskModel) -> Callable[[dict[str, tf.Tensor]], Any]:
     """The model without dropout as one function of its inputs, so that all methods share its layers."""
-    specs = {
-        name: tf.TensorSpec([None] * model.input_rank, tf.int32, name=name) for name in model.input_names
-    }
-
-    @tf.function(input_signature=[specs], autograph=False)
-    def predict(batch):
-        return model(batch, training=False)
-
-    return predict
+    return function_of_ids(partial(model, training=False), model.input_names, model.input_rank)
 
 
 def text_export(
