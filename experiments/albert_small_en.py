@@ -8,7 +8,7 @@ For example:
 One book in twenty is held out. Everything runs through the `albert` command, with sequences of 32, 128 and then
 512 tokens in one run of `albert pretrain`, whose pairs and masks are redrawn in every epoch. The same command
 resumes an interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
-bfloat16. To train it further, with a new warm-up and mostly longer sequences:
+float16. To train it further, with a new warm-up and mostly longer sequences:
 
     python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt \
       --init_checkpoint=small_en/albert_small_en --short_share=0 --long_share=.2 --steps=20000 --output=small_en_2
@@ -19,12 +19,18 @@ from pathlib import Path
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
+from albert_tf.lab.pretraining_runs import evaluations
 from albert_tf.lab.text import link_files, split_files
+from data_prep.files import write_json
+from data_prep.inspection.example_stats import most_frequent_share
 from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
 
 NAME = "albert_small_en"
+ALL = 10**9  # evaluation steps
 LONGEST = 512  # T of the last phase
+SETTINGS_FILE = "settings.json"  # the flags
+HELDOUT_FILE = "heldout.json"  # evaluations of the finished model on all held-out examples
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,8 @@ class SmallModelSettings:
 
 
 def main(settings: SmallModelSettings) -> None:
-    settings.output.mkdir(parents=True, exist_ok=True)
+    flags = {name: value if value is None else str(value) for name, value in vars(settings).items()}
+    write_json(settings.output / SETTINGS_FILE, flags)
     train, heldout = split_files(expand_files(settings.books))
     books = {
         part: link_files(files, settings.output / "books" / part)
@@ -98,7 +105,9 @@ def main(settings: SmallModelSettings) -> None:
     pretrain(settings, phases)
     model = settings.output / NAME
     if not model.is_dir():
-        albert("convert", settings.output / "run", model, to="huggingface", dtype="bfloat16")
+        albert("convert", settings.output / "run", model, to="huggingface", dtype="float16")
+    lengths = [evaluation(settings, T, model) for T in length_shares(settings)]
+    write_json(settings.output / HELDOUT_FILE, {"lengths": lengths})
     print(model)
 
 
@@ -114,7 +123,7 @@ def phase_flag(
 ) -> str:
     """The value of --phase for sequences of T tokens, after their examples are written."""
     train = settings.output / "examples" / f"train{T}"
-    heldout = settings.output / "examples" / f"heldout{T}" / "books.tfrecord"
+    heldout = heldout_examples(settings, T)
     common = {"spm_model_file": vocabulary, "max_seq_length": T}
     prepare_to_train(books["train"], train / "books" / "books.tfrecord", input_format="prose", **common)
     prepare_to_train(settings.documents, train / "documents" / "documents.tfrecord", **common)
@@ -124,6 +133,11 @@ def phase_flag(
         f"num_train_steps={round(share * settings.steps)} "
         f"train_batch_size={settings.tokens_per_step // T}"
     )
+
+
+def heldout_examples(settings: SmallModelSettings, T: int) -> Path:
+    """The file of held-out examples of T tokens."""
+    return settings.output / "examples" / f"heldout{T}" / "books.tfrecord"
 
 
 def prepare_to_train(text: str, output: Path, **flags) -> None:
@@ -141,7 +155,7 @@ def prepare(text: str, output: Path, **flags) -> None:
 def pretrain(settings: SmallModelSettings, phases: list[str]) -> None:
     """Starts or resumes the training."""
     if settings.init_checkpoint:
-        source: dict[str, Path] = {"init_checkpoint": settings.init_checkpoint}
+        source = {"init_checkpoint": settings.init_checkpoint}
     else:
         source = {"albert_config_file": settings.output / "albert_config.json"}
         model_config(settings).to_json_file(source["albert_config_file"])
@@ -163,6 +177,22 @@ def pretrain(settings: SmallModelSettings, phases: list[str]) -> None:
         max_eval_steps=50,
         seed=settings.seed,
     )
+
+
+def evaluation(settings: SmallModelSettings, T: int, model: Path) -> dict:
+    """The finished model's metrics on all held-out examples of T tokens, and a trivial baseline."""
+    run, examples = settings.output / f"evaluation{T}", heldout_examples(settings, T)
+    if not evaluations(run):
+        albert(
+            "pretrain",
+            "--do_eval",
+            eval_file=examples,
+            init_checkpoint=model,
+            output_dir=run,
+            max_eval_steps=ALL,
+            eval_batch_size=settings.tokens_per_step // T,
+        )
+    return {**evaluations(run)[-1], "most_frequent_piece": most_frequent_share(examples)}
 
 
 def model_config(settings: SmallModelSettings) -> AlbertConfig:

@@ -96,8 +96,8 @@ class PretrainingRuns:
     ) -> PretrainingSettings:
         lab, run = self.lab.settings, self.folder(variant, seed)
         return PretrainingSettings(
-            str(run.parent / CONFIG_FILE),
             str(run),
+            str(run.parent / CONFIG_FILE),
             phase=phases,
             spm_model_file=str(self.text.vocabulary_file),
             init_checkpoint=self._start(variant, seed),

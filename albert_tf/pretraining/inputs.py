@@ -69,7 +69,7 @@ class PretrainingInputs:
         if T > config.max_position_embeddings:
             raise InputError(
                 f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
-                f"{train_paths[0]} and {config.max_position_embeddings} in {settings.albert_config_file}."
+                f"{train_paths[0]} and {config.max_position_embeddings} in the model's configuration."
             )
         self.phase = phase.resolve(T, self._train.max_predictions_per_seq, start_step)
         self.examples = self._train.num_examples

@@ -11,6 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
+from albert_tf.pretrained.recognition import read
 from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
@@ -24,12 +25,13 @@ from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import as_input_errors
-from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
+from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, read_metrics, settings_json
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from albert_tf.training.weights import tile_from
+from data_prep.errors import InputError
 
 
 def pretrain(settings: PretrainingSettings) -> dict[str, float]:
@@ -77,7 +79,7 @@ class PretrainingRun:
     held_out: HeldOut
 
     def __init__(self, given: PretrainingSettings):
-        self.given, self.config = given, AlbertConfig.from_json_file(given.albert_config_file)
+        self.given, self.config = given, model_config(given)
         self.inputs = read_inputs(given, self.config)
         self.settings = settings = with_defaults(given, [inputs.phase for inputs in self.inputs])
         self.folder = Path(settings.output_dir)
@@ -318,6 +320,21 @@ class PretrainingRun:
             self.checkpoints.save(good=False)
         self.session.log.write(step, {"rolled_back_to": source})
         self.session.progress.say(self.guard.rolled_back(source))
+
+
+def model_config(settings: PretrainingSettings) -> AlbertConfig:
+    """The configuration that is given, or that of the run in --output_dir, or of --init_checkpoint."""
+    of_run = Path(settings.output_dir) / CONFIG_FILE
+    if settings.albert_config_file:
+        return AlbertConfig.from_json_file(settings.albert_config_file)
+    if of_run.is_file():
+        return AlbertConfig.from_json_file(of_run)
+    if settings.init_checkpoint:
+        return read(settings.init_checkpoint).config
+    raise InputError(
+        "A new model needs its sizes. Received neither --albert_config_file nor --init_checkpoint; name a "
+        "configuration (`albert params` has the paper's), or a model to train further."
+    )
 
 
 def make_model(

@@ -17,9 +17,10 @@ class PretrainingSettings:
     """The flags of a pretraining run.
 
     Attributes:
-      albert_config_file: configuration with the model's sizes, an albert_config.json.
       output_dir: folder of the run; if it holds an interrupted run, the command resumes it from its last
         checkpoint.
+      albert_config_file: configuration with the model's sizes, an albert_config.json. Default: that of the run in
+        --output_dir, or of --init_checkpoint.
       input_file: TFRecord files to train on, from `albert prepare`; globs and commas are allowed.
       eval_file: TFRecord files to evaluate on, prepared from documents that are not in --input_file; globs and
         commas are allowed.
@@ -88,8 +89,8 @@ class PretrainingSettings:
         value), or adds random rows ("fresh").
     """
 
-    albert_config_file: str
     output_dir: str
+    albert_config_file: str | None = None
     input_file: str | None = None
     eval_file: str | None = None
     phase: tuple[str, ...] = ()

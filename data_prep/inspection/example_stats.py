@@ -1,7 +1,11 @@
 """Statistics of pretraining examples: lengths, masks and labels, counted batch by batch."""
 
+from pathlib import Path
+
 import numpy as np
 from rich.table import Table
+
+from data_prep.inspection.example_batches import read_batches
 
 _LONGEST_RUN = 4  # words; includes longer runs of masked words
 
@@ -17,6 +21,7 @@ class ExampleStats:
       lengths: lengths[n] examples have n tokens, int64 [T + 1].
       masked_shares: masked_shares[p] examples have p percent of their tokens masked, int64 [101].
       runs: runs[n] runs have n masked words, int64 [5]; the last counts 4 and more. Adjacent n-grams are one run.
+      originals: originals[i] masked tokens were piece i before, int64 [largest id + 1].
       replaced: masked tokens that became [MASK], stayed the same, or became another one, int64 [3].
       labels: examples in order, and swapped, int64 [2]; 0 for chunks, which training cuts and swaps.
       sentences: sentences[n] chunks have n sentences, int64 [longest + 1]; 0 for examples.
@@ -30,6 +35,7 @@ class ExampleStats:
         self.lengths = np.zeros(1, np.int64)
         self.masked_shares = np.zeros(101, np.int64)
         self.runs = np.zeros(_LONGEST_RUN + 1, np.int64)
+        self.originals = np.zeros(1, np.int64)
         self.replaced = np.zeros(3, np.int64)
         self.labels = np.zeros(2, np.int64)
         self.sentences = np.zeros(1, np.int64)
@@ -63,6 +69,7 @@ class ExampleStats:
         positions, originals = values["masked_lm_positions"][row, slot], values["masked_lm_ids"][row, slot]
         shown = values["input_ids"][row, positions]
         self.masked += len(row)
+        self.originals = _sum(self.originals, np.bincount(originals))
         shares = np.bincount(row, minlength=len(lengths)) / np.maximum(lengths, 1)
         self.masked_shares += np.bincount(np.rint(100 * shares).astype(int), minlength=101)
         is_mask, is_kept = shown == self._mask_id, shown == originals
@@ -78,6 +85,14 @@ class ExampleStats:
         words = boundary.cumsum(axis=1)[row, positions]
         order = np.lexsort((words, row))
         self.runs += _run_lengths(row[order], words[order])
+
+
+def most_frequent_share(file: Path) -> float:
+    """Masked-LM accuracy of always predicting the most frequent masked piece of a file of examples."""
+    stats = ExampleStats(mask_id=-1, starts_word=np.zeros(0, bool))
+    for batch in read_batches(file):
+        stats.add({"token_boundary": np.ones_like(batch.values["input_ids"]), **batch.values})
+    return float(stats.originals.max() / stats.masked)
 
 
 def stats_table(stats: ExampleStats) -> Table:
@@ -107,6 +122,7 @@ def stats_table(stats: ExampleStats) -> Table:
             table.add_row(f"  {name}", f"{count / stats.masked:.2%}", rule)
         low, median, high = _quantiles(stats.masked_shares)
         table.add_row("  in an example: lowest, median, highest", f"{low}%, {median}%, {high}%", "15%")
+        table.add_row("  the most frequent piece", f"{stats.originals.max() / stats.masked:.2%}", "")
         # The shares of n-grams with p(n) proportional to 1/n, if no two of them touch.
         rules = ("54.5%", "27.3%", "18.2%", "0%")
         for n, rule in enumerate(rules, start=1):

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 from cyclopts import App, Parameter
 from rich.console import Console
 
@@ -261,6 +260,7 @@ def report_evaluation(paths: Paths) -> None:
     """Prints the last evaluation beside trivial baselines, and draws the learning curve."""
     from albert_tf.training.plot import plot_runs
     from albert_tf.training.run_files import read_metrics
+    from data_prep.inspection.example_stats import most_frequent_share
 
     last = [line for line in read_metrics(paths.run) if "eval_loss" in line][-1]
     baseline = most_frequent_share(paths.heldout(LONG))
@@ -271,20 +271,6 @@ def report_evaluation(paths: Paths) -> None:
         f"sentence-order accuracy {order:.3f}, where chance is 0.5"
     )
     plot_runs([paths.run], paths.plot)
-
-
-def most_frequent_share(examples: Path) -> float:
-    """Masked-LM accuracy of always predicting the most frequent masked piece."""
-    from data_prep.reading.dataset import pretraining_dataset
-    from data_prep.reading.example_files import ExampleFiles
-
-    counts = np.zeros(0)
-    for batch in pretraining_dataset(ExampleFiles.read([examples]), batch_size=256, repeat=False):
-        ids, weights = batch["masked_lm_ids"].numpy().ravel(), batch["masked_lm_weights"].numpy().ravel()
-        more = np.bincount(ids, weights=weights, minlength=len(counts))
-        more[: len(counts)] += counts
-        counts = more
-    return float(counts.max() / counts.sum())
 
 
 def fill_masks(paths: Paths, sentences: list[str]) -> None:

@@ -64,13 +64,13 @@ def test_a_users_mistake_is_an_input_error(capfd):
 
 
 def test_flags_at_their_defaults_are_left_out():
-    settings = PretrainingSettings("config", "run", "a b", do_train=True, learning_rate=0.1, seed=12345)
-    flags = ["--albert_config_file=config", "--output_dir=run", "--input_file=a b", "--do_train=True"]
+    settings = PretrainingSettings("run", "config", "a b", do_train=True, learning_rate=0.1, seed=12345)
+    flags = ["--output_dir=run", "--albert_config_file=config", "--input_file=a b", "--do_train=True"]
     assert flags_of(settings) == [*flags, "--learning_rate=0.1"]
 
 
 def test_a_tuple_is_one_flag_for_each_element():
-    settings = PretrainingSettings("config", "run", phase=("a", "b"), do_train=True)
+    settings = PretrainingSettings("run", "config", phase=("a", "b"), do_train=True)
     assert flags_of(settings)[2:] == ["--phase=a", "--phase=b", "--do_train=True"]
 
 

@@ -17,7 +17,7 @@ def resolved(*lengths: tuple[int, int], **flags) -> ResolvedPretrainingSettings:
         "input_file": None if "phase" in flags else "data",
         **flags,
     }
-    settings = PretrainingSettings("config", **flags)
+    settings = PretrainingSettings(albert_config_file="config", **flags)
     phases: list[ResolvedPhase] = []
     for phase, (T, P) in zip(given_phases(settings), lengths, strict=True):
         phases.append(phase.resolve(T, P, phases[-1].end_step if phases else 0))

@@ -13,8 +13,8 @@ from tests.albert_tf.pretraining.resolved import resolved
 
 def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_files):
     settings = PretrainingSettings(
-        str(pretraining_files.albert_config_file),
         "run",
+        str(pretraining_files.albert_config_file),
         pretraining_files.train,
         eval_file=pretraining_files.heldout,
         do_eval=True,

@@ -251,6 +251,17 @@ def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining
     assert read_metrics(run)[-1]["step"] == 20
 
 
+def test_the_sizes_come_from_the_run_or_the_checkpoint(finished, pretraining_files, tmp_path, capsys):
+    run, flags = tmp_path / "run", {"albert_config_file": None, "do_train": None}
+    assert cli.main(pretraining_files.flags(run, **flags)) == 2
+    assert "Received neither --albert_config_file nor --init_checkpoint" in capsys.readouterr().err
+    assert cli.main(pretraining_files.flags(run, **flags, init_checkpoint=finished)) == 0
+    assert read_metrics(run)[-1]["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
+    assert (run / "albert_config.json").read_text() == (finished / "albert_config.json").read_text()
+    shutil.copytree(finished, tmp_path / "again")
+    assert cli.main(pretraining_files.flags(tmp_path / "again", **flags)) == 0
+
+
 def test_load_pretrained(finished):
     model = load_pretrained(finished / "checkpoints" / "ckpt-12").model
     values = everything_in(finished)

@@ -16,7 +16,7 @@ TWO = {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}
 
 
 def settings(**flags) -> PretrainingSettings:
-    return PretrainingSettings("config", "run", do_train=True, **flags)
+    return PretrainingSettings("run", "config", do_train=True, **flags)
 
 
 @pytest.mark.parametrize("kind", ["auto", "one"])

@@ -14,9 +14,10 @@ from albert_cli.cli import main
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.inspection.example_batches import read_batches
-from data_prep.inspection.example_stats import ExampleStats, stats_table
+from data_prep.inspection.example_stats import ExampleStats, most_frequent_share, stats_table
 from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
+from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
 
 
@@ -108,9 +109,19 @@ def test_counts_add_up():
     for _ in range(3):
         one.add(example)
     two.add({name: np.repeat(values, 3, axis=0) for name, values in example.items()})
-    for name in ("lengths", "masked_shares", "runs", "replaced", "labels"):
+    for name in ("lengths", "masked_shares", "originals", "runs", "replaced", "labels"):
         assert getattr(one, name).tolist() == getattr(two, name).tolist()
     assert stats_table(one).row_count == stats_table(two).row_count
+
+
+def test_the_most_frequent_masked_piece(prepared):
+    files = ExampleFiles.read([prepared / "train.tfrecord-00000-of-00002"])
+    batches = list(pretraining_dataset(files, batch_size=7, repeat=False))
+    ids = np.concatenate(
+        [batch["masked_lm_ids"].numpy()[batch["masked_lm_weights"].numpy() > 0] for batch in batches]
+    )
+    share = most_frequent_share(prepared / "train.tfrecord-00000-of-00002")
+    assert share == np.unique(ids, return_counts=True)[1].max() / len(ids)
 
 
 def test_stats_of_real_files(prepared):
