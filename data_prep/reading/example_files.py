@@ -139,7 +139,7 @@ class ExampleFiles:
     @classmethod
     def read(
         cls,
-        paths: Sequence[Path],
+        paths: Sequence[str | Path],
         *,
         vocab_size: int | None = None,
         max_seq_length: int | None = None,
@@ -160,8 +160,9 @@ class ExampleFiles:
         """
         if not paths:
             raise InputError("Pretraining needs at least one TFRecord file. Received none.")
-        manifests = manifests_of(paths)
-        paths = without_empty_shards(paths, manifests) or paths
+        given = [Path(path) for path in paths]
+        manifests = manifests_of(given)
+        paths = without_empty_shards(given, manifests) or given
         counts = count_examples(list(paths))  # reads every header, so a file cut off is found now
         layout = ExampleLayout.of(next(read_records(paths[0])), paths[0])
         T, P = (

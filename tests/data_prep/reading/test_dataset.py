@@ -213,6 +213,7 @@ def test_features_that_fit(files):
     assert (found.max_seq_length, found.max_predictions_per_seq) == (T, P)
     assert (found.counts, found.num_examples) == ([7, 5, 11], 23)
     assert found.manifest is None
+    assert ExampleFiles.read([str(path) for path in files], vocab_size=V).counts == found.counts
 
 
 @pytest.mark.parametrize(
