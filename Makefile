@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test wheel site test-data test-model test-training test-tasks test-lab test-formats test-export-run \
+.PHONY: demo test wheel site tutorials test-data test-model test-training test-tasks test-lab test-formats test-export-run \
 	test-encoder-exports test-exports test-rest lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
@@ -67,6 +67,12 @@ wheel:
 site: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,docs]'
 	$(BIN)/python -m mkdocs build --strict --quiet
+
+# Runs docs/tutorials/*.py and replaces the notebooks beside them, one after the other, in about 12 minutes.
+# TUTORIALS="classifier search" runs these; the one on pretraining needs TEXTS=path/to/folder of .txt files.
+tutorials: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,onnx,docs]'
+	$(BIN)/python docs/run_tutorials.py $(TUTORIALS) $(if $(TEXTS),--texts="$(TEXTS)")
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -26,12 +26,14 @@ CONFIG = AlbertConfig(
 )
 
 
-def write_checkpoint(folder: Path, vocabulary_file: Path | None, seed: int = 0) -> Path:
+def write_checkpoint(
+    folder: Path, vocabulary_file: Path | None, seed: int = 0, config: AlbertConfig = CONFIG
+) -> Path:
     """Writes a pretrained model with random weights, and the vocabulary if given."""
     folder.mkdir(parents=True)
     vocabulary = Vocabulary("sentencepiece", vocabulary_file.read_bytes()) if vocabulary_file else None
-    weights = random_weights(CONFIG, seed=seed)
-    write_tf1(StoredModel("run", Path("nowhere"), CONFIG, weights, vocabulary), folder)
+    weights = random_weights(config, seed=seed)
+    write_tf1(StoredModel("run", Path("nowhere"), config, weights, vocabulary), folder)
     return folder
 
 
