@@ -7,6 +7,7 @@
 # %%
 import subprocess
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import keras
 import matplotlib.pyplot as plt
@@ -33,9 +34,11 @@ SENTENCE = "The captain opened the [MASK] and went out."
 
 # %%
 def albert(command):
-    """Runs a command as in a terminal."""
-    print("$ albert", command, flush=True)
-    subprocess.run(f"albert {command}", shell=True, check=True)
+    """Runs a command as in a terminal, and shows what it prints."""
+    print("$ albert", command)
+    done = subprocess.run(f"albert {command}", shell=True, stdout=PIPE, stderr=STDOUT, text=True)
+    print(done.stdout)
+    done.check_returncode()
 
 
 FORMATS = {"tf1": "TF1, as google-research/albert", "huggingface": "Hugging Face", "kerashub": "KerasHub"}

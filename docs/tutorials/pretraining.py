@@ -11,7 +11,9 @@
 import json
 import subprocess
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
+import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
@@ -56,9 +58,11 @@ for file in sorted(Path(TEXTS).glob("*.txt")):
 
 # %%
 def albert(command):
-    """Runs a command as in a terminal."""
-    print("$ albert", command, flush=True)
-    subprocess.run(f"albert {command}", shell=True, check=True)
+    """Runs a command as in a terminal, and shows what it prints."""
+    print("$ albert", command)
+    done = subprocess.run(f"albert {command}", shell=True, stdout=PIPE, stderr=STDOUT, text=True)
+    print(done.stdout)
+    done.check_returncode()
 
 
 prose = f"--input_format=prose --language={LANGUAGE}"
@@ -170,8 +174,8 @@ for sentence, pieces, probabilities in zip(
 
 # %%
 loaded = albert_tf.load_pretrained("runs/mine")
-positions = np.array(loaded.encoder.embeddings.position_embeddings)[: min(STEPS)]
-positions /= np.linalg.norm(positions, axis=1, keepdims=True)
+positions = keras.ops.convert_to_numpy(loaded.encoder.embeddings.position_embeddings)[: min(STEPS)]
+positions = positions / np.linalg.norm(positions, axis=1, keepdims=True)
 figure, panel = plt.subplots(figsize=(4.4, 3.6), layout="constrained")
 picture = panel.imshow(positions @ positions.T, cmap="RdBu_r", vmin=-1, vmax=1)
 figure.colorbar(picture, label="cosine")

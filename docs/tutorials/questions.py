@@ -17,6 +17,7 @@ import random
 import re
 import subprocess
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -90,9 +91,11 @@ print(json.dumps(next(one for one in paragraphs if len(one["qas"]) == 2), indent
 
 # %%
 def albert(command):
-    """Runs a command as in a terminal."""
-    print("$ albert", command, flush=True)
-    subprocess.run(f"albert {command}", shell=True, check=True)
+    """Runs a command as in a terminal, and shows what it prints."""
+    print("$ albert", command)
+    done = subprocess.run(f"albert {command}", shell=True, stdout=PIPE, stderr=STDOUT, text=True)
+    print(done.stdout)
+    done.check_returncode()
 
 
 albert(

@@ -14,6 +14,7 @@ import importlib.util
 import random
 import subprocess
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import keras
 import matplotlib.pyplot as plt
@@ -225,8 +226,8 @@ vocabulary = loaded.vocabulary.save(".")
 command = (
     f"albert export --kind=embedding --model_dir=embedder.keras --vocab_file={vocabulary} --output=embedding"
 )
-print("$", command, flush=True)
-subprocess.run(command, shell=True, check=True)
+print("$", command)
+print(subprocess.run(command, shell=True, check=True, stdout=PIPE, stderr=STDOUT, text=True).stdout)
 
 # %% [markdown]
 # ## Where to go next

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,9 +32,11 @@ REQUESTS = 50  # to measure the time of one
 
 # %%
 def albert(command):
-    """Runs a command as in a terminal."""
-    print("$ albert", command, flush=True)
-    subprocess.run(f"albert {command}", shell=True, check=True)
+    """Runs a command as in a terminal, and shows what it prints."""
+    print("$ albert", command)
+    done = subprocess.run(f"albert {command}", shell=True, stdout=PIPE, stderr=STDOUT, text=True)
+    print(done.stdout)
+    done.check_returncode()
 
 
 def show(folder):

@@ -94,7 +94,7 @@ def test_commands_in_the_text(command):
 @pytest.fixture(scope="module")
 def tiny_model(finetuning_files, tmp_path_factory):
     """A checkpoint with random weights and its vocabulary."""
-    config = dataclasses.replace(CONFIG, max_position_embeddings=256)
+    config = dataclasses.replace(CONFIG, vocab_size=100, max_position_embeddings=256)
     (vocabulary,) = finetuning_files.checkpoint.glob("*.model")
     return write_checkpoint(tmp_path_factory.mktemp("tutorials") / "tiny", vocabulary, config=config)
 
@@ -112,7 +112,7 @@ def commands(monkeypatch):
         assert program == "albert"
         words.append(arguments[0])
         assert cli.main(arguments) == 0
-        return None
+        return subprocess.CompletedProcess(command, 0, stdout="")
 
     monkeypatch.setattr(subprocess, "run", run_here)
     return words
