@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import os
 import re
 import textwrap
 from collections.abc import Iterator
@@ -49,14 +50,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) -> str:
-    """Links between files become links between pages."""
+    """Links between files become links between pages, relative to the page's folder."""
     sources = {target: source for source, target in _PAGES.items()}
     folder = _ROOT.joinpath(sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")).parent
 
     def moved(link: re.Match) -> str:
         path = (folder / link[1]).resolve()
         name = path.relative_to(_ROOT).as_posix() if path.is_relative_to(_ROOT) else link[1]
-        return _PAGES.get(name, name.removeprefix("docs/"))
+        target = _PAGES.get(name, name.removeprefix("docs/"))
+        if target.startswith("tutorials/") and page.file.src_uri != target.replace(".ipynb", ".md"):
+            target = target.replace(".ipynb", ".md")
+        return os.path.relpath(target, Path(page.file.src_uri).parent)
 
     return _LINK.sub(moved, markdown)
 

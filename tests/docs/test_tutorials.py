@@ -1,4 +1,4 @@
-"""The tutorials run, in tiny form."""
+"""The tutorials run, in tiny form; the notebooks hold their cells."""
 
 import dataclasses
 import itertools
@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import nbformat
 import pytest
 
 from albert_cli import cli
@@ -82,6 +83,15 @@ def code_of(name: str, changes: dict) -> str:
                 assert all(f"{parameter} = " in cell.source for parameter in changes)
                 code += [f"{parameter} = {value!r}" for parameter, value in changes.items()]
     return "\n".join(code)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_the_notebook_holds_the_scripts_cells(name):
+    script = read_script(FOLDER / f"{name}.py")
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
+        (cell.cell_type, cell.source) for cell in script.cells
+    ], f"make tutorials TUTORIALS={name} writes the notebook of the script"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
