@@ -13,7 +13,7 @@ from albert_tf.portable.model import PortableModel
 from albert_tf.prediction.preprocessor import as_texts
 from data_prep.errors import InputError
 from data_prep.tasks.features import joined
-from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks
+from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
 
 Answer = dict[str, Any]
 SYMBOLS = 2  # [CLS] and [SEP], around every text
@@ -138,9 +138,7 @@ class PortableFillMask(TextModel):
         return np.array(self.tokenizer.pieces, object)
 
     def engine_inputs(self, batch):
-        is_mask = batch["input_ids"] == self.tokenizer.mask_id
-        first = np.argsort(~is_mask, axis=1, kind="stable")  # the places of masks, then all others
-        return to_hub_names({**batch, POSITIONS: first[:, : max(1, is_mask.sum(axis=1).max())]})
+        return to_hub_names({**batch, POSITIONS: mask_positions(batch["input_ids"], self.tokenizer.mask_id)})
 
     def answers(self, columns):
         (texts,) = columns

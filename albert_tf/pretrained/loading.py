@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from albert_tf.pretrained.own import is_run, read_run_vocabulary
 from albert_tf.pretrained.recognition import named_files, read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
+from albert_tf.pretrained.text_answers import embeddings, fill_masks
 from albert_tf.pretrained.tf1 import read_moments
 from albert_tf.pretrained.weights import variables_by_name
 from albert_tf.training.weights import assign, load_weights
@@ -49,6 +50,9 @@ class Pretrained:
     >>> loaded = load_pretrained("runs/base")
     >>> loaded.missing, loaded.encoder.name, loaded.vocabulary.count_pieces()
     ((), 'albert_encoder', 100)
+    >>> for piece, probability in loaded.fill_mask(["the [MASK] sailed"], top_k=2)[0][0]:
+    ...     assert piece and 0 < probability < 1
+    >>> vectors = loaded.embed(["the captain", "a quiet neighbour"])  # float32 (2, H)
     """
 
     model: AlbertPretrainer
@@ -75,6 +79,44 @@ class Pretrained:
     def config(self) -> AlbertConfig:
         """The model's shape, with activation, epsilon and dropout from the files."""
         return self.model.config
+
+    def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> list[list[list[tuple[str, float]]]]:
+        """Predicts the pieces behind the [MASK]s of texts.
+
+        Args:
+          texts: each with any number of [MASK].
+          top_k: number of pieces for each mask.
+
+        Returns:
+          For each text, for each of its masks, (piece, probability) of the best pieces, best first. "▁" begins a
+          word. A text that is too long is cut around its masks, or after the first ones if they are too far
+          apart; masks that are cut off have no entry.
+
+        Raises:
+          InputError: the model has no vocabulary or no masked-LM head, or fewer pieces than `top_k`.
+        """
+        if "masked_lm" in self.missing:
+            raise InputError("Filling masks needs a masked-LM head, which the model's files do not hold.")
+        return fill_masks(self.model, self._tokenizer_for_text(), texts, top_k)
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Turns each text into one vector: the mean of the vectors of its tokens, [CLS] and [SEP] included.
+
+        Args:
+          texts: N texts; one that is too long is cut at its end.
+
+        Returns:
+          float32 (N, H).
+
+        Raises:
+          InputError: the model has no vocabulary.
+        """
+        return embeddings(self.model, self._tokenizer_for_text(), texts)
+
+    def _tokenizer_for_text(self) -> Tokenizer:
+        if self.vocabulary is None:
+            raise InputError("Text input needs a vocabulary, which the model's files do not hold.")
+        return self.vocabulary.tokenizer()
 
 
 def load_pretrained(

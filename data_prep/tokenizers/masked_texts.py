@@ -68,6 +68,20 @@ def glued_ids(pieces: tuple[str, ...]) -> np.ndarray:
     return np.array([ids.get(piece.removeprefix(SPACE), i) for i, piece in enumerate(pieces)], np.int32)
 
 
+def mask_positions(ids: np.ndarray, mask_id: int) -> np.ndarray:
+    """The places of the masks in each row of `ids` (B, T), then other places, int64 (B, M).
+
+    M is the largest number of masks in a row, at least 1.
+
+    >>> mask_positions(np.array([[2, 4, 9, 4, 3], [2, 7, 4, 3, 0]]), 4)
+    array([[1, 3],
+           [2, 0]])
+    """
+    is_mask = ids == mask_id
+    places = np.argsort(~is_mask, axis=1, kind="stable")
+    return places[:, : max(1, is_mask.sum(axis=1).max())]
+
+
 def cut_around_masks(ids: np.ndarray, mask_id: int, room: int) -> np.ndarray:
     """Cuts ids to at most `room`, with the masks in the middle; the first one is always kept.
 

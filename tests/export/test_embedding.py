@@ -32,6 +32,8 @@ def test_equals_the_encoder_on_single_texts(source, folder, pooling, tokenizer):
         rows.append(outputs["pooled_output"][0] if pooling == "pooled" else mean)
     outputs = loaded(tf.constant(LINES))
     np.testing.assert_allclose(outputs["embedding"], rows, atol=1e-5)
+    if pooling == "mean":
+        np.testing.assert_allclose(load_pretrained(source).embed(LINES), rows, atol=1e-5)
     served = loaded.signatures["serving_default"](text=tf.constant(LINES))
     np.testing.assert_array_equal(served["embedding"], outputs["embedding"])
     assert loaded(tf.zeros([0], tf.string))["embedding"].shape == (0, 24)

@@ -35,6 +35,23 @@ def loaded(folder):
     return tf.saved_model.load(folder)
 
 
+def test_the_loaded_model_fills_masks_itself(source, loaded):
+    pretrained = load_pretrained(source)
+    found = pretrained.fill_mask(TEXTS, top_k=3)
+    outputs = loaded(tf.constant(TEXTS))
+    for row, pieces, probabilities in zip(found, outputs["pieces"], outputs["probabilities"], strict=True):
+        number = int(np.any(pieces.numpy() != b"", axis=-1).sum())
+        assert len(row) == number
+        for guesses, p in zip(row, probabilities.numpy(), strict=False):
+            np.testing.assert_allclose([each for _, each in guesses], p, rtol=1e-4)
+        assert [[piece for piece, _ in guesses] for guesses in row] == [
+            [piece.decode() for piece in best] for best in pieces.numpy()[:number]
+        ]
+    assert pretrained.fill_mask([]) == []
+    with pytest.raises(InputError, match="`top_k` must be from 1 to the number of pieces"):
+        pretrained.fill_mask(["[MASK]"], top_k=0)
+
+
 def with_masks(tokenizer, text: str) -> list[int]:
     """The ids of a text in which [MASK] is the symbol, one part after the other."""
     first, *others = text.split("[MASK]")

@@ -1,0 +1,77 @@
+"""What a pretrained model answers to texts: the pieces behind masks, and embeddings.
+
+The exports of kinds fill-mask and embedding give the same answers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from keras import ops
+
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.prediction.preprocessor import as_texts
+from albert_tf.prediction.splits import Split, by_row, numpy_batches
+from data_prep.errors import InputError
+from data_prep.tasks.features import Features, joined
+from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
+from data_prep.tokenizers.vocabulary import Tokenizer
+
+SYMBOLS = 2  # [CLS] and [SEP], around every text
+Guess = tuple[str, float]
+Arrays = dict[str, np.ndarray]
+
+
+def fill_masks(
+    model: AlbertPretrainer, tokenizer: Tokenizer, texts: Sequence[str], top_k: int
+) -> list[list[list[Guess]]]:
+    """The best pieces for each [MASK] of each text, and their probabilities, best first."""
+    if not 1 <= top_k <= tokenizer.vocab_size:
+        raise InputError(
+            f"`top_k` must be from 1 to the number of pieces, {tokenizer.vocab_size:,}. Received {top_k}."
+        )
+    longest, mask_id = model.config.max_position_embeddings, tokenizer.mask_id
+    encoded = MaskedTexts(tokenizer).encode_batch(as_texts(texts))
+    rows = [cut_around_masks(ids, mask_id, longest - SYMBOLS) for ids in encoded]
+
+    def best_pieces(batch: Arrays) -> Arrays:
+        positions = mask_positions(batch["input_ids"], mask_id)
+        logits = model({**batch, "masked_lm_positions": positions}, training=False)["masked_lm_logits"]
+        # The model may have more embeddings than the vocabulary has pieces.
+        probabilities = ops.softmax(ops.cast(logits, "float32"))[..., : tokenizer.vocab_size]
+        best, ids = ops.top_k(probabilities, top_k)
+        return {"probabilities": ops.convert_to_numpy(best), "ids": ops.convert_to_numpy(ids)}
+
+    found = _rows([joined(ids, None, tokenizer, longest) for ids in rows], best_pieces)
+    return [
+        [
+            [(tokenizer.pieces[i], float(p)) for i, p in zip(ids, probabilities, strict=True)]
+            for ids, probabilities in zip(row["ids"][:M], row["probabilities"][:M], strict=True)
+        ]
+        for row, M in zip(found, (int(np.sum(ids == mask_id)) for ids in rows), strict=True)
+    ]
+
+
+def embeddings(model: AlbertPretrainer, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
+    """The mean (N, H) of the vectors of each text's tokens, float32."""
+    longest = model.config.max_position_embeddings
+
+    def mean(batch: Arrays) -> Arrays:
+        outputs = model.encoder(batch, training=False)
+        vectors = ops.convert_to_numpy(ops.cast(outputs["sequence_output"], "float32"))
+        weights = batch["input_mask"][:, :, np.newaxis].astype(np.float32)
+        return {"embedding": (vectors * weights).sum(axis=1) / weights.sum(axis=1)}
+
+    encoded = tokenizer.encode_batch(as_texts(texts))
+    found = _rows([joined(ids, None, tokenizer, longest) for ids in encoded], mean)
+    return np.array([row["embedding"] for row in found], np.float32).reshape(-1, model.config.hidden_size)
+
+
+def _rows(features: Sequence[Features], compute: Callable[[Arrays], Arrays]) -> list[Arrays]:
+    """What is computed for each example, in batches of similar lengths."""
+
+    def outputs() -> Iterator[Arrays]:
+        for batch in numpy_batches(Split("call", (), features)):
+            index = batch.pop("index")
+            yield {**compute(batch), "index": index}
+
+    return by_row(outputs(), len(features))
