@@ -31,7 +31,7 @@ import psutil
 from albert_cli import program
 from albert_tf.lab.environment import describe_processor
 from data_prep.examples.document_examples import document_generator, serialize_batch
-from data_prep.examples.masking import MaskingVocabulary, masked_example
+from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example
 from data_prep.examples.segments import segment_pairs
 from data_prep.examples.settings import PrepareSettings
 from data_prep.files import read_json_object, write_json
@@ -266,7 +266,8 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
     documents = step("read", lambda: read_documents([text]))[:50]
     steps["read"] *= sum(d.num_bytes for d in documents) / text.stat().st_size
     encoded = step("tokenize", lambda: (tokenizer.encode_batch(list(d.sentences)) for d in documents))
-    masking, features = prepare_settings(settings).masking_settings, prepare_settings(settings).features
+    masking = MaskingSettings.of(prepare_settings(settings))
+    features = prepare_settings(settings).features
     vocabulary = MaskingVocabulary.of(tokenizer)
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []

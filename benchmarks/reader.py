@@ -22,7 +22,7 @@ import tensorflow as tf
 from albert_cli import program
 from data_prep.examples.document_examples import ChunkExample, serialize_batch
 from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
-from data_prep.examples.masking import MaskingVocabulary, masked_example, unmasked_example
+from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example, unmasked_example
 from data_prep.examples.segments import sentence_chunks, sentence_order_pair
 from data_prep.examples.settings import PrepareSettings
 from data_prep.files import write_json
@@ -98,7 +98,7 @@ def write(path: Path, kind: str, settings: ReaderSettings) -> Path:
         for chunk in chunks:
             pair = sentence_order_pair(chunk, T - 3, rng)
             if kind == "static":
-                example = masked_example(pair, vocabulary, prepare_settings.masking_settings, rng)
+                example = masked_example(pair, vocabulary, MaskingSettings.of(prepare_settings), rng)
             elif kind == "dynamic masks":
                 example = unmasked_example(pair, vocabulary)
             else:

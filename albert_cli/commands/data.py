@@ -9,7 +9,7 @@ from rich.console import Console
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_next
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.tokenizers.vocabulary_training import VocabularySettings
+from data_prep.tokenizers.settings import VocabularySettings
 
 _SETTINGS = Parameter(name="*")
 

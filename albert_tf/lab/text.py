@@ -15,7 +15,7 @@ from data_prep.examples.manifest import MANIFEST
 from data_prep.examples.settings import PrepareSettings, check_settings
 from data_prep.files import file_sha256
 from data_prep.text.sources import expand_files
-from data_prep.tokenizers.vocabulary_training import VocabularySettings
+from data_prep.tokenizers.settings import VocabularySettings
 
 TextPart = Literal["train", "part", "heldout"]
 _HELD_OUT = 20  # one file in this many

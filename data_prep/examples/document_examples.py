@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_prep.examples.masking import MaskedExample, MaskingVocabulary, masked_example, unmasked_example
+from data_prep.examples.masking import (
+    MaskedExample,
+    MaskingSettings,
+    MaskingVocabulary,
+    masked_example,
+    unmasked_example,
+)
 from data_prep.examples.partners import NextSegment, PartnerPool
 from data_prep.examples.segments import (
     Chunk,
@@ -135,7 +141,7 @@ def _pair_examples(
     vocabulary: MaskingVocabulary,
 ) -> Iterator[tuple[PlacedExample, int]]:
     """Yields each example and the number of its sentences."""
-    masking = settings.masking_settings
+    masking = MaskingSettings.of(settings)
     for pair in pairs:
         if settings.masking == "dynamic":
             example = unmasked_example(pair, vocabulary)

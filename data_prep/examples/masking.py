@@ -10,6 +10,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.segments import SegmentPair
+from data_prep.examples.settings import PrepareSettings
 
 
 class Pieces(Protocol):
@@ -67,6 +68,17 @@ class MaskingSettings:
     do_whole_word_mask: bool = True
     # [words left in the segment, n - 1]: cumulative probability of a span of n words.
     cumulative: np.ndarray = field(init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, flags: PrepareSettings) -> "MaskingSettings":
+        """Those of `albert prepare`."""
+        return cls(
+            flags.predictions,
+            flags.masked_lm_prob,
+            flags.ngram,
+            flags.favor_shorter_ngram,
+            flags.do_whole_word_mask,
+        )
 
     def __post_init__(self):
         if not 1 <= self.ngram <= _LONGEST_SPAN:  # of a manifest: the table would use up all memory

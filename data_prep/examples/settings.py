@@ -1,4 +1,4 @@
-"""The flags of `albert prepare` and their checks."""
+"""The flags of `albert prepare` and their checks. Imports nothing heavy, for --help."""
 
 import dataclasses
 import math
@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from data_prep.errors import InputError, check_at_least
-from data_prep.examples.masking import MaskingSettings
 from data_prep.text.sources import InputFormat
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
-from data_prep.tokenizers.vocabulary import vocabulary_from_flags
+from data_prep.tokenizers.settings import vocabulary_from_flags
 
 
 @dataclass(frozen=True)
@@ -122,17 +121,6 @@ class PrepareSettings:
         """The counts that are unknown before training."""
         names = {"masked_tokens"} if self.masking == "dynamic" else set()
         return names | ({"swapped_examples"} if self.stores_chunks else set())
-
-    @property
-    def masking_settings(self) -> MaskingSettings:
-        """How many tokens are masked, and in which spans."""
-        return MaskingSettings(
-            self.predictions,
-            self.masked_lm_prob,
-            self.ngram,
-            self.favor_shorter_ngram,
-            self.do_whole_word_mask,
-        )
 
     @property
     def output_settings(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class DynamicMasking:
         vocabulary = manifest.vocabulary
         replacements = np.setdiff1d(np.arange(vocabulary.size), vocabulary.special_ids).astype(np.int32)
         return cls(
-            manifest.settings.masking_settings,
+            MaskingSettings.of(manifest.settings),
             vocabulary.cls_id,
             vocabulary.sep_id,
             vocabulary.mask_id,

@@ -10,6 +10,7 @@ from data_prep.files import read_bytes, read_json_object, write_json, written_as
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, load_sentencepiece
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.offsets import OffsetTables
+from data_prep.tokenizers.settings import is_wordpiece, vocabulary_from_flags
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
 Tokenizer = AlbertTokenizer | WordPieceTokenizer
@@ -53,7 +54,7 @@ class Vocabulary:
         Raises:
           InputError: the file cannot be read, or the file beside it contradicts `do_lower_case`.
         """
-        kind: VocabularyKind = "wordpiece" if _is_wordpiece(path) else "sentencepiece"
+        kind: VocabularyKind = "wordpiece" if is_wordpiece(path) else "sentencepiece"
         beside = read_normalization(path)
         normalization = beside or RELEASED
         if do_lower_case is not None:
@@ -97,26 +98,6 @@ class Vocabulary:
             raise InputError(f"A vocabulary must be a SentencePiece model. {self.file} is not.") from None
 
 
-def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) -> str:
-    """The vocabulary file given by one of two flags.
-
-    Raises:
-      InputError: neither or both are given, or the file's extension belongs to the other flag.
-    """
-    if (spm_model_file is None) == (vocab_file is None):
-        raise InputError(
-            "A tokenizer needs one vocabulary: `spm_model_file` (SentencePiece) or `vocab_file` (WordPiece). "
-            f"Received {'neither' if vocab_file is None else 'both'}."
-        )
-    for name, path, expected in (("spm_model_file", spm_model_file, False), ("vocab_file", vocab_file, True)):
-        if path is not None and _is_wordpiece(path) != expected:
-            raise InputError(
-                "A WordPiece vocabulary must end in .txt, and a SentencePiece model must not. "
-                f"Received {name}={path}."
-            )
-    return str(spm_model_file or vocab_file)
-
-
 def load_tokenizer(
     spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool | None = None
 ) -> Tokenizer:
@@ -153,7 +134,7 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
     if path.name not in _NAMES_IN_HUGGINGFACE or not theirs.is_file():
         return None
     values = read_json_object(theirs)
-    if _is_wordpiece(path):
+    if is_wordpiece(path):
         lower, strip = values.get("do_lower_case", True), values.get("strip_accents")
         return wordpiece_normalization(lower, strip, str(theirs))
     return Normalization.from_dict(values, str(theirs))
@@ -180,7 +161,3 @@ def write_normalization(vocabulary: str | os.PathLike, normalization: Normalizat
         path.unlink(missing_ok=True)
     else:
         write_json(path, asdict(normalization))
-
-
-def _is_wordpiece(path: str | os.PathLike) -> bool:
-    return Path(path).suffix == ".txt"

@@ -8,7 +8,6 @@ import re
 import signal
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,64 +18,16 @@ from data_prep.errors import InputError
 from data_prep.files import new_folder, read_json_object, write_json, written_aside
 from data_prep.signals import signal_handler
 from data_prep.text.documents import read_documents
-from data_prep.text.sources import InputFormat, expand_files
+from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
 from data_prep.tokenizers.normalization import Normalization, normalize
+from data_prep.tokenizers.settings import VocabularySettings
 from data_prep.tokenizers.vocabulary import write_normalization
 from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
 
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 _HELDOUT_SHARE = 100  # one sentence in so many
 _NUM_SYMBOLS = len(("<pad>", "<unk>", *CONTROL_SYMBOLS, *USER_SYMBOLS))
-
-
-@dataclass(frozen=True)
-class VocabularySettings:
-    """The flags of `albert vocab`.
-
-    Attributes:
-      input_file: text to read: text files, .jsonl, .tfrecord or .parquet, all but the last also compressed (.gz,
-        .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads a
-        TensorFlow dataset, and - reads standard input.
-      output_prefix: path of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
-        PREFIX.report.json.
-      vocab_size: number of pieces, including the symbols.
-      input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
-        "prose" has one document per file and a blank line between paragraphs.
-      language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
-      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and TensorFlow datasets.
-      do_lower_case: lower-case the text; --nodo_lower_case trains a cased vocabulary.
-      keep_accents: keep accents and other marks, for languages in which ö and o, or が and か, are different
-        letters. A vocabulary that is cased or keeps accents comes with PREFIX.normalization.json, which the
-        other commands read.
-      character_coverage: share of the text's characters that get a piece; use 0.9995 for Chinese and Japanese.
-      max_sentences: number of randomly sampled sentences to train on; they are held in memory.
-      eval_file: text to measure the vocabulary on. Default: one in a hundred sentences of --input_file, which
-        are held out.
-      max_eval_sentences: number of randomly sampled sentences to measure on.
-      random_seed: seed of all random choices.
-      overwrite: replace a vocabulary that was trained with other settings.
-    """
-
-    input_file: str
-    output_prefix: str
-    vocab_size: int = 30000
-    input_format: InputFormat = "lines"
-    language: str = "en"
-    text_field: str = "text"
-    do_lower_case: bool = True
-    keep_accents: bool = False
-    character_coverage: float = 0.99995
-    max_sentences: int = 10_000_000
-    eval_file: str | None = None
-    max_eval_sentences: int = 10_000
-    random_seed: int = 12345
-    overwrite: bool = False
-
-    @property
-    def normalization(self) -> Normalization:
-        """How the text is normalized."""
-        return Normalization(self.do_lower_case, self.keep_accents)
 
 
 def train_vocabulary(settings: VocabularySettings) -> Path:
@@ -91,14 +42,15 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
         different characters or words for `vocab_size`.
     """
     _check(settings)
+    normalization = Normalization(settings.do_lower_case, settings.keep_accents)
     training, evaluation, measured_on = _samples(settings)
     # After sampling, since most sentences of a large text are not in the sample.
-    training = [normalize(sentence, settings.normalization) for sentence in training]
+    training = [normalize(sentence, normalization) for sentence in training]
     # Without a letter the trainer would abort the process.
     if not any(character.isalnum() for sentence in training for character in sentence):
         raise InputError(f"A vocabulary needs text. Received {settings.input_file}, which has no letters.")
     model = _train(training, settings)
-    report = measure_vocabulary(model, evaluation, settings.normalization, measured_on, len(training))
+    report = measure_vocabulary(model, evaluation, normalization, measured_on, len(training))
     report = dataclasses.replace(report, settings=_trained_with(settings))
 
     model_file = Path(f"{settings.output_prefix}.model")
@@ -111,7 +63,7 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
         model_aside.write_bytes(model)
         vocab_aside.write_text(_vocab_listing(model), encoding="utf-8")
         write_json(report_aside, dataclasses.asdict(report))
-        write_normalization(model_file, settings.normalization)
+        write_normalization(model_file, normalization)
     return model_file
 
 

@@ -1,0 +1,77 @@
+"""The flags of `albert vocab`, and those by which the other commands take a vocabulary. Imports nothing heavy."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from data_prep.errors import InputError
+from data_prep.text.sources import InputFormat
+
+
+@dataclass(frozen=True)
+class VocabularySettings:
+    """The flags of `albert vocab`.
+
+    Attributes:
+      input_file: text to read: text files, .jsonl, .tfrecord or .parquet, all but the last also compressed (.gz,
+        .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads a
+        TensorFlow dataset, and - reads standard input.
+      output_prefix: path of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
+        PREFIX.report.json.
+      vocab_size: number of pieces, including the symbols.
+      input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
+        "prose" has one document per file and a blank line between paragraphs.
+      language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
+      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and TensorFlow datasets.
+      do_lower_case: lower-case the text; --nodo_lower_case trains a cased vocabulary.
+      keep_accents: keep accents and other marks, for languages in which ö and o, or が and か, are different
+        letters. A vocabulary that is cased or keeps accents comes with PREFIX.normalization.json, which the
+        other commands read.
+      character_coverage: share of the text's characters that get a piece; use 0.9995 for Chinese and Japanese.
+      max_sentences: number of randomly sampled sentences to train on; they are held in memory.
+      eval_file: text to measure the vocabulary on. Default: one in a hundred sentences of --input_file, which
+        are held out.
+      max_eval_sentences: number of randomly sampled sentences to measure on.
+      random_seed: seed of all random choices.
+      overwrite: replace a vocabulary that was trained with other settings.
+    """
+
+    input_file: str
+    output_prefix: str
+    vocab_size: int = 30000
+    input_format: InputFormat = "lines"
+    language: str = "en"
+    text_field: str = "text"
+    do_lower_case: bool = True
+    keep_accents: bool = False
+    character_coverage: float = 0.99995
+    max_sentences: int = 10_000_000
+    eval_file: str | None = None
+    max_eval_sentences: int = 10_000
+    random_seed: int = 12345
+    overwrite: bool = False
+
+
+def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) -> str:
+    """The vocabulary file given by one of two flags.
+
+    Raises:
+      InputError: neither or both are given, or the file's extension belongs to the other flag.
+    """
+    if (spm_model_file is None) == (vocab_file is None):
+        raise InputError(
+            "A tokenizer needs one vocabulary: `spm_model_file` (SentencePiece) or `vocab_file` (WordPiece). "
+            f"Received {'neither' if vocab_file is None else 'both'}."
+        )
+    for name, path, expected in (("spm_model_file", spm_model_file, False), ("vocab_file", vocab_file, True)):
+        if path is not None and is_wordpiece(path) != expected:
+            raise InputError(
+                "A WordPiece vocabulary must end in .txt, and a SentencePiece model must not. "
+                f"Received {name}={path}."
+            )
+    return str(spm_model_file or vocab_file)
+
+
+def is_wordpiece(path: str | os.PathLike) -> bool:
+    """Whether a vocabulary is a WordPiece vocab.txt, by its name."""
+    return Path(path).suffix == ".txt"
