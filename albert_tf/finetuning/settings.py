@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from albert_tf.config import Remat, ResizePositions
+from albert_tf.config import ResizePositions
 from albert_tf.pretrained.sources import names_in
-from albert_tf.training.cluster import check_devices
+from albert_tf.training.device_settings import DeviceSettings
 from data_prep.errors import InputError, check_at_least
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 
 
 @dataclass(frozen=True)
-class FinetuningSettings:
+class FinetuningSettings(DeviceSettings):
     """The flags of one fine-tuning run.
 
     Attributes:
@@ -92,33 +92,13 @@ class FinetuningSettings:
         run.
       eval_batch_size: number of examples per batch of evaluation and prediction.
       pad_to_max_length: pad all batches to --max_seq_length, as the original does, instead of grouping texts of
-        similar length. This is slower on CPUs and GPUs.
+        similar length. This is slower on CPUs and GPUs. With --tpu, all batches are padded.
       save_checkpoints_steps: number of steps between checkpoints and evaluations. Default: a twentieth of the
         run, at most 1000.
       log_steps: number of steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.
       early_stopping_patience: stop after this many evaluations in a row without a new best result. Default:
         train to the end.
       strict: stop at unusable rows, instead of warning about them.
-      gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
-        More need less memory and give the same result.
-      remat: recompute activations in the backward pass instead of storing them. "activations" recomputes
-        attention probabilities and gelu and costs a few percent of speed. "layers", or the flag without a value,
-        recomputes everything inside each layer; it needs the least memory and costs about a third of the speed.
-      scan_layers: compile layers that share their parameters once, as a loop. Training starts sooner, above all
-        with XLA and on TPUs; without XLA the steps are no faster.
-      mixed_precision: "bfloat16" computes in bfloat16 and keeps weights, losses, LayerNorm and optimizer in
-        float32. Use it on TPUs, recent GPUs, and CPUs with AMX or AVX512-BF16.
-      tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine. All batches are
-        then padded to --max_seq_length.
-      strategy: how to distribute training. "one" uses one device; "mirrored", all GPUs of this machine;
-        "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk.
-        "auto" uses all that is available.
-      num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
-        Default: all GPUs, or one CPU device.
-      deterministic_ops: use only deterministic operations, so that runs with the same flags on the same devices
-        give the same results to the bit. GPUs become slower. The time spent waiting for input is not measured.
-      iterations_per_loop: number of steps between checks for signals and updates of the progress bar. Default:
-        as many as take about 2 seconds; 10 with several workers.
     """
 
     task: str
@@ -171,15 +151,6 @@ class FinetuningSettings:
     log_steps: int | None = None
     early_stopping_patience: int | None = None
     strict: bool = False
-    gradient_accumulation_steps: int = 1
-    remat: Remat = False
-    scan_layers: bool = False
-    mixed_precision: Literal["bfloat16"] | None = None
-    tpu: str | None = None
-    strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
-    num_devices: int | None = None
-    deterministic_ops: bool = False
-    iterations_per_loop: int | None = None
 
     @property
     def columns(self) -> Columns:
@@ -218,7 +189,7 @@ class FinetuningSettings:
             raise InputError("--init_adapters needs --lora_rank, the rank that they have. Received none.")
         if self.early_stopping_patience is not None and not self.do_eval:
             raise InputError("--early_stopping_patience needs --do_eval. Received it without; add --do_eval.")
-        check_devices(self)
+        self.check_devices()
 
     def _check_data(self):
         assert self.columns  # raises InputError
@@ -261,9 +232,6 @@ class FinetuningSettings:
             "save_checkpoints_steps",
             "log_steps",
             "early_stopping_patience",
-            "gradient_accumulation_steps",
-            "num_devices",
-            "iterations_per_loop",
         )
         if self.do_train and self.optimizer == "lamb" and self.learning_rate is None:
             raise InputError(

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from albert_tf.config import Remat, ResizePositions
+from albert_tf.config import ResizePositions
 from albert_tf.pretraining.phases import Phase, ResolvedPhase, parse_phase
-from albert_tf.training.cluster import check_devices
+from albert_tf.training.device_settings import DeviceSettings
 from data_prep.errors import InputError, check_at_least
 
 
 @dataclass(frozen=True)
-class PretrainingSettings:
+class PretrainingSettings(DeviceSettings):
     """The flags of a pretraining run.
 
     Attributes:
@@ -55,25 +55,6 @@ class PretrainingSettings:
       max_eval_steps: maximum number of batches per evaluation.
       log_steps: number of steps between lines in metrics.jsonl; every checkpoint adds a line, too.
       seed: seed of the initial weights, the order of examples and dropout.
-      tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
-      strategy: how to distribute training. "one" uses one device; "mirrored", all GPUs of this machine;
-        "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk.
-        "auto" uses all that is available.
-      num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
-        Default: all GPUs, or one CPU device.
-      deterministic_ops: use only deterministic operations, so that runs with the same flags on the same devices
-        give the same results to the bit. GPUs become slower. The time spent waiting for input is not measured.
-      gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
-        More need less memory and give the same result.
-      iterations_per_loop: number of steps between checks for signals and updates of the progress bar. Default:
-        as many as take about 2 seconds; 10 with several workers.
-      remat: recompute activations in the backward pass instead of storing them. "activations" recomputes
-        attention probabilities and gelu and costs a few percent of speed. "layers", or the flag without a value,
-        recomputes everything inside each layer; it needs the least memory and costs about a third of the speed.
-      scan_layers: compile layers that share their parameters once, as a loop. Training starts sooner, above all
-        with XLA and on TPUs; without XLA the steps are no faster.
-      mixed_precision: "bfloat16" computes in bfloat16 and keeps weights, losses, LayerNorm and optimizer in
-        float32. Use it on TPUs, recent GPUs, and CPUs with AMX or AVX512-BF16.
       jit_compile: compile the training step with XLA. "auto" compiles on GPUs, where it is faster, and not on
         CPUs; TPUs always compile.
       spike_factor: factor above the median of the last 20 logged losses from which a loss counts as a spike.
@@ -113,15 +94,6 @@ class PretrainingSettings:
     max_eval_steps: int = 100
     log_steps: int = 100
     seed: int = 12345
-    tpu: str | None = None
-    strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
-    num_devices: int | None = None
-    deterministic_ops: bool = False
-    gradient_accumulation_steps: int = 1
-    iterations_per_loop: int | None = None
-    remat: Remat = False
-    scan_layers: bool = False
-    mixed_precision: Literal["bfloat16"] | None = None
     jit_compile: Literal["auto", "on", "off"] = "auto"
     spike_factor: float = 1.5
     spike_intervals: int = 3
@@ -145,7 +117,7 @@ class PretrainingSettings:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")
-        check_devices(self)
+        self.check_devices()
         self._check_survival()
 
     def _check_survival(self):
@@ -169,9 +141,6 @@ _AT_LEAST_ONE = (
     "keep_checkpoint_max",
     "max_eval_steps",
     "log_steps",
-    "num_devices",
-    "gradient_accumulation_steps",
-    "iterations_per_loop",
     "spike_intervals",
     "early_stopping_patience",
 )

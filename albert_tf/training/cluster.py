@@ -1,10 +1,9 @@
-"""The flags that choose devices; TF_CONFIG, the processes that train together and the place of this one."""
+"""TF_CONFIG: the processes that train together and the place of this one."""
 
 import itertools
 import json
 import os
 from dataclasses import dataclass
-from typing import Protocol
 
 from data_prep.errors import InputError
 
@@ -12,34 +11,6 @@ _EXAMPLE = (
     'for instance {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}, "task": {"type": "worker", '
     '"index": 0}}, with a different index in every process'
 )
-
-
-class DeviceSettings(Protocol):
-    """The flags of any program that choose devices."""
-
-    @property
-    def tpu(self) -> str | None: ...
-
-    @property
-    def strategy(self) -> str: ...
-
-    @property
-    def num_devices(self) -> int | None: ...
-
-    @property
-    def deterministic_ops(self) -> bool: ...
-
-
-def check_devices(settings: DeviceSettings) -> None:
-    """Raises InputError if flags choose devices in two ways."""
-    if settings.tpu and settings.strategy != "auto":
-        raise InputError(
-            "--tpu and --strategy cannot be combined: both choose devices. Received "
-            f"{settings.tpu} and {settings.strategy}; omit one."
-        )
-    if settings.num_devices and (settings.tpu or settings.strategy in ("one", "multi_worker")):
-        other = f"--tpu={settings.tpu}" if settings.tpu else f"--strategy={settings.strategy}"
-        raise other_than_one_machine(settings.num_devices, other)
 
 
 @dataclass(frozen=True)
@@ -117,10 +88,3 @@ def _check(cluster: Cluster) -> None:
     for address in cluster.addresses:
         if not address.rpartition(":")[2].isdigit():
             raise ValueError(f"{address!r} is not HOST:PORT")
-
-
-def other_than_one_machine(num_devices: int, other: str) -> InputError:
-    """The error for --num_devices together with a flag `other` that chooses other devices."""
-    return InputError(
-        f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; omit one."
-    )

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from albert_tf.training.cluster import DeviceSettings, needed_cluster, other_than_one_machine, read_cluster
+from albert_tf.training.cluster import needed_cluster, read_cluster
+from albert_tf.training.device_settings import DeviceSettings, other_than_one_machine
 from data_prep.errors import InputError, first_line
 
 # What TensorFlow raises in a worker when another one has stopped.

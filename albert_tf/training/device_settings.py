@@ -1,0 +1,63 @@
+"""The flags about devices and memory, which pretraining and fine-tuning share."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from albert_tf.config import Remat
+from data_prep.errors import InputError, check_at_least
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceSettings:
+    """Where training runs, and how it fits there.
+
+    Attributes:
+      tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
+      strategy: how to distribute training. "one" uses one device; "mirrored", all GPUs of this machine;
+        "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk.
+        "auto" uses all that is available.
+      num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
+        Default: all GPUs, or one CPU device.
+      deterministic_ops: use only deterministic operations, so that runs with the same flags on the same devices
+        give the same results to the bit. GPUs become slower. The time spent waiting for input is not measured.
+      gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
+        More need less memory and give the same result.
+      remat: recompute activations in the backward pass instead of storing them. "activations" recomputes
+        attention probabilities and gelu and costs a few percent of speed. "layers", or the flag without a value,
+        recomputes everything inside each layer; it needs the least memory and costs about a third of the speed.
+      scan_layers: compile layers that share their parameters once, as a loop. Training starts sooner, above all
+        with XLA and on TPUs; without XLA the steps are no faster.
+      mixed_precision: "bfloat16" computes in bfloat16 and keeps weights, losses, LayerNorm and optimizer in
+        float32. Use it on TPUs, recent GPUs, and CPUs with AMX or AVX512-BF16.
+      iterations_per_loop: number of steps between checks for signals and updates of the progress bar. Default:
+        as many as take about 2 seconds; 10 with several workers.
+    """
+
+    tpu: str | None = None
+    strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
+    num_devices: int | None = None
+    deterministic_ops: bool = False
+    gradient_accumulation_steps: int = 1
+    remat: Remat = False
+    scan_layers: bool = False
+    mixed_precision: Literal["bfloat16"] | None = None
+    iterations_per_loop: int | None = None
+
+    def check_devices(self) -> None:
+        """Raises InputError if a number is below 1, or if flags choose devices in two ways."""
+        check_at_least(1, self, "num_devices", "gradient_accumulation_steps", "iterations_per_loop")
+        if self.tpu and self.strategy != "auto":
+            raise InputError(
+                "--tpu and --strategy cannot be combined: both choose devices. Received "
+                f"{self.tpu} and {self.strategy}; omit one."
+            )
+        if self.num_devices and (self.tpu or self.strategy in ("one", "multi_worker")):
+            other = f"--tpu={self.tpu}" if self.tpu else f"--strategy={self.strategy}"
+            raise other_than_one_machine(self.num_devices, other)
+
+
+def other_than_one_machine(num_devices: int, other: str) -> InputError:
+    """The error for --num_devices together with a flag `other` that chooses other devices."""
+    return InputError(
+        f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; omit one."
+    )
