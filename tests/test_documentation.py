@@ -3,6 +3,7 @@
 import doctest
 import itertools
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -135,6 +136,11 @@ def test_links(page):
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
+
+
+def test_the_drawing_is_what_its_program_draws():
+    program = runpy.run_path(str(ROOT / "docs" / "overview.py"))
+    assert program["FILE"].read_text(encoding="utf-8") == program["drawing"]()
 
 
 def test_the_architecture_names_files_that_exist():
