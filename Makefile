@@ -7,7 +7,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 
 .PHONY: demo test wheel site tutorials test-data test-model test-training test-tasks test-lab test-formats test-export-run \
-	test-encoder-exports test-exports test-rest lint clean
+	test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -73,6 +73,11 @@ site: $(VENV)/.installed
 tutorials: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,onnx,docs]'
 	$(BIN)/python docs/run_tutorials.py $(TUTORIALS) $(if $(TEXTS),--texts="$(TEXTS)")
+
+# The site's pages in headless Chromium, which must be installed.
+test-site: site $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	$(BIN)/python -m pytest -rs tests/test_site.py tests/albert_tf/lab/test_report_in_a_browser.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

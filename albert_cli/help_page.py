@@ -1,6 +1,6 @@
 """How --help looks: the flags of a long command in groups, the common ones first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel, InlineText
 from rich.console import Console, ConsoleOptions
@@ -40,9 +40,14 @@ class HelpPage(DefaultFormatter):
         if panel.format == "command":
             super().__call__(console, options, panel)
             return
-        entries = [_tidy(entry) for entry in panel.entries]
-        for title, members in _grouped(entries) if len(entries) > _FEW else [(str(panel.title), entries)]:
+        for title, members in grouped_flags(panel):
             super().__call__(console, options, panel.copy(title=title, entries=members))
+
+
+def grouped_flags(panel: HelpPanel) -> Iterable[tuple[str, list[HelpEntry]]]:
+    """Titles and flags of a command's groups; a short command has one."""
+    entries = [_tidy(entry) for entry in panel.entries]
+    return _grouped(entries) if len(entries) > _FEW else [(str(panel.title), entries)]
 
 
 def _grouped(entries: list[HelpEntry]) -> Iterator[tuple[str, list[HelpEntry]]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import griffe
+from cyclopts.help import HelpEntry
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -17,6 +18,7 @@ from rich.console import Console
 
 import albert_tf
 from albert_cli.cli import app
+from albert_cli.help_page import HelpPage, grouped_flags
 
 _ROOT = Path(__file__).parents[1]
 # Files outside docs/ -> their pages.
@@ -26,9 +28,11 @@ _PAGES = {
     "CHANGELOG.md": "changelog.md",
     "examples/serve/README.md": "serve.md",
 }
+_CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
+# Weights of the navigation's sections in a search.
+_BOOSTS = {"How to": 4, "Tutorials": 4, "Background": 0.5}
 _EXAMPLES = re.compile(r"^>>> ", re.MULTILINE)
-_WIDTH = 100
 
 
 class Examples(griffe.Extension):
@@ -43,6 +47,7 @@ class Examples(griffe.Extension):
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {page: (_ROOT / path).read_text(encoding="utf-8") for path, page in _PAGES.items()}
+    pages["index.md"] = f"---\ntitle: ALBERT in TensorFlow and Keras 3\n---\n\n{pages['index.md']}"
     pages |= {"commands.md": _commands(), "api.md": _api()}
     for page, content in pages.items():
         files.append(File.generated(config, page, content=content))
@@ -51,6 +56,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) -> str:
     """Links between files become links between pages, relative to the page's folder."""
+    # A search asks how to do something, or what went wrong; the long pages about the library have every word.
+    page.meta.setdefault(
+        "search", {"boost": _BOOSTS.get(page.ancestors[-1].title if page.ancestors else "", 1)}
+    )
     sources = {target: source for source, target in _PAGES.items()}
     folder = _ROOT.joinpath(sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")).parent
 
@@ -65,6 +74,11 @@ def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) ->
     return _LINK.sub(moved, markdown)
 
 
+def on_page_content(html: str, **_) -> str:
+    """A line does not break inside the name of a flag."""
+    return _CODE.sub(lambda code: re.sub(r"--\w+", r'<span class="flag">\g<0></span>', code[0]), html)
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """Fails if a page loads anything from elsewhere."""
     for path in Path(config.site_dir).rglob("*.html"):
@@ -76,17 +90,64 @@ def on_post_build(config: MkDocsConfig) -> None:
             raise PluginError(f"Pages must load nothing from elsewhere. {path} loads {loaded[0]}.")
 
 
+class _MarkdownHelp(HelpPage):
+    """Collects what --help prints as Markdown: a list of flags fits every screen, a box of text does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+
+    def render_usage(self, console, options, usage) -> None:
+        self.parts.append(f"    {str(usage).strip()}")
+
+    def render_description(self, console, options, description) -> None:
+        with console.capture() as text:
+            console.print(description)
+        # The examples are indented by two spaces, and by four where a line goes on.
+        self.parts.append(re.sub(r"^(?=  )", "  ", text.get(), flags=re.MULTILINE).strip("\n"))
+
+    def __call__(self, console, options, panel) -> None:
+        if panel.format == "command":
+            return  # they have sections of their own
+        for title, flags in grouped_flags(panel):
+            self.parts += [f"**{title}**", *map(_definition, flags)]
+
+
+def _definition(flag: HelpEntry) -> str:
+    """A flag and its text as an item of a definition list."""
+    text = _as_markdown(str(getattr(flag.description, "primary_renderable", flag.description)))
+    if flag.choices:
+        text += f" One of {', '.join(f'`{choice}`' for choice in flag.choices)}."
+    if flag.default is not None:
+        text += f" Default: `{flag.default}`."
+    names = " ".join(f"`{label}`" for label in flag.display_labels_with_metavar)
+    return f"{names}{' (required)' if flag.required else ''}\n:   {text}"
+
+
+def _as_markdown(text: str) -> str:
+    """Flags become code, and no other character has a meaning in Markdown or HTML."""
+
+    def safe(found: re.Match) -> str:
+        word = found[0]
+        if word.startswith("--"):
+            return f"`{word}`"
+        return {"<": "&lt;"}.get(word, f"\\{word}") if len(word) == 1 else word
+
+    return re.sub(r"`[^`]+`|--\w+(?:=\w[\w:.]*\b)?|[*<\[\]]", safe, text)
+
+
 def _commands() -> str:
     """What --help prints for every command."""
     parts = [
         "# Commands\n\nAs `albert COMMAND --help` prints them. `albert --install-completion` lets the shell "
-        "complete commands and flags.\n"
+        "complete commands and flags."
     ]
     for words in _command_names():
-        help_text = io.StringIO()
-        app.help_print(words, console=Console(file=help_text, width=_WIDTH, color_system=None))
-        parts.append(f"## albert {' '.join(words)}\n\n```text\n{help_text.getvalue().strip()}\n```\n")
-    return "\n".join(parts)
+        page = _MarkdownHelp()
+        app.help_formatter = page
+        app.help_print(words, console=Console(file=io.StringIO(), width=10_000, color_system=None))
+        parts += [f"## albert {' '.join(words)}", *page.parts]
+    return "\n\n".join(parts)
 
 
 def _command_names() -> Iterator[list[str]]:

@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,20 @@ def pytest_runtest_setup(item):
 
         if not compiles_for_cpus():
             pytest.skip("this TensorFlow cannot compile for CPUs; tensorflow-tpu cannot")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A Chromium without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip("there is no Chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture

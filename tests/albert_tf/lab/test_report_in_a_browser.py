@@ -1,25 +1,10 @@
 """The report in headless Chromium: it requests nothing, fits the screen, and follows the color scheme."""
 
-import shutil
-
 import pytest
 
 from tests.albert_tf.lab.samples import lab, write_laboratory
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DESKTOP, PHONE = (1280, 900), (390, 844)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.skip("there is no Chromium on this machine")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
