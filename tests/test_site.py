@@ -32,6 +32,13 @@ SCHEME = "document.body.getAttribute('data-md-color-scheme')"
 LINKS = "[...document.links].filter(link => link.protocol.startsWith('http')).map(link => link.href)"
 IDS = "[...document.querySelectorAll('[id]')].map(element => element.id)"
 RESULTS = "[...document.querySelectorAll('a.md-search-result__link')].map(link => link.href)"
+# Signs of Markdown that are left, or that were taken for emphasis inside a formula.
+STRAY = """[...document.querySelectorAll('.md-content :is(p, li, td, dd)')].map(each => {
+  const text = each.cloneNode(true)
+  text.querySelectorAll('code').forEach(code => code.remove())
+  const formulas = [...text.querySelectorAll('em')].filter(em => /[(,]/.test(em.textContent))
+  return formulas.length || /\\*\\*|`|\\]\\(/.test(text.textContent) ? text.textContent.slice(0, 60) : ''
+}).filter(Boolean)"""
 # The contrast of text with what is behind it (WCAG 2.2, 1.4.3), of the page, its headings, links, tables and code.
 CONTRASTS = """() => {
   const numbers = color => color.match(/[\\d.]+/g).map(Number)
@@ -109,6 +116,8 @@ def test_every_page_fits_every_screen(page, site, address):
         ids[address + name], links[name] = page.evaluate(IDS), page.evaluate(LINKS)
         if page.locator("h1").count() != 1 or not page.title():
             faults.append(f"{name} has no title or several")
+        if stray := page.evaluate(STRAY):
+            faults.append(f"{name} shows the signs of Markdown: {stray}")
         for screen, width in WIDTHS.items():
             page.set_viewport_size({"width": width, "height": 900})
             needed = page.evaluate("document.documentElement.scrollWidth")
