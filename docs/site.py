@@ -31,7 +31,7 @@ _PAGES = {
 _CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 # Weights of the navigation's sections in a search.
-_BOOSTS = {"How to": 4, "Tutorials": 4, "Background": 0.5}
+_BOOSTS = {"How to": 4, "Tutorials": 1.5, "Background": 0.5}
 _EXAMPLES = re.compile(r"^>>> ", re.MULTILINE)
 
 
