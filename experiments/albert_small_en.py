@@ -6,8 +6,9 @@ For example:
     python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt --output=small_en
 
 One book in twenty is held out. Everything runs through the `albert` command, with sequences of 32, 128 and then
-512 tokens in one run of `albert pretrain`, whose pairs and masks are redrawn in every epoch. The same command
-resumes an interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
+512 tokens in one run of `albert pretrain`, whose pairs and masks are redrawn in every epoch. It begins with the
+documents alone, in which the order of sentences is easier to learn than in novels. The same command resumes an
+interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
 float16. To train it further, with a new warm-up and mostly longer sequences:
 
     python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt \
@@ -42,7 +43,8 @@ class SmallModelSettings:
       documents: more text to train on, with one sentence per line and a blank line between documents.
       output: folder for the vocabulary, examples, run and model.
       init_checkpoint: folder of a model of this program to train further, whose vocabulary and sizes are kept.
-      short_share: share of the steps with 32 tokens.
+      documents_share: share of the steps, the first, with 32 tokens of `documents` alone.
+      short_share: share of the steps with 32 tokens of all text.
       long_share: share of the steps with 512 tokens; the others have 128.
       steps: number of training steps in all phases together.
       tokens_per_step: number of tokens per step, padding included; a multiple of 512.
@@ -54,7 +56,6 @@ class SmallModelSettings:
       learning_rate: peak learning rate of AdamW.
       num_warmup_steps: number of warm-up steps; after a shorter warm-up the model stays on the plateau of
         frequent words.
-      poly_power: power of the learning rate's decay; below 1 the rate stays higher for the long sequences.
       save_checkpoints_steps: number of steps between checkpoints, each of which is evaluated.
       seed: seed of the training.
     """
@@ -63,18 +64,18 @@ class SmallModelSettings:
     documents: str
     output: Path
     init_checkpoint: Path | None = None
+    documents_share: float = 0.1
     short_share: float = 0.4
-    long_share: float = 0.15
+    long_share: float = 0.1
     steps: int = 70_000
     tokens_per_step: int = 4096
     vocab_size: int = 8000
     embedding_size: int = 128
     hidden_size: int = 256
-    num_hidden_layers: int = 6
+    num_hidden_layers: int = 4
     num_attention_heads: int = 4
-    learning_rate: float = 0.001
-    num_warmup_steps: int = 2000
-    poly_power: float = 0.5
+    learning_rate: float = 0.0006
+    num_warmup_steps: int = 1000
     save_checkpoints_steps: int = 1000
     seed: int = 12345
 
@@ -99,40 +100,46 @@ def main(settings: SmallModelSettings) -> None:
             output_prefix=vocabulary.with_suffix(""),
             vocab_size=settings.vocab_size,
         )
-    phases = [
-        phase_flag(settings, T, share, books, vocabulary) for T, share in length_shares(settings).items()
-    ]
-    pretrain(settings, phases)
+    for T in lengths(settings):
+        prepare_all(settings, T, books, vocabulary)
+    pretrain(settings)
     model = settings.output / NAME
     if not model.is_dir():
         albert("convert", settings.output / "run", model, to="huggingface", dtype="float16")
-    lengths = [evaluation(settings, T, model) for T in length_shares(settings)]
-    write_json(settings.output / HELDOUT_FILE, {"lengths": lengths})
+    evaluated = [evaluation(settings, T, model) for T in lengths(settings)]
+    write_json(settings.output / HELDOUT_FILE, {"lengths": evaluated})
     print(model)
 
 
-def length_shares(settings: SmallModelSettings) -> dict[int, float]:
-    """T of each phase -> share of the steps."""
-    short, long = settings.short_share, settings.long_share
-    shares = {32: short, 128: 1 - short - long, LONGEST: long}
-    return {T: share for T, share in shares.items() if share > 0}
+def phases(settings: SmallModelSettings) -> list[tuple[int, str, float]]:
+    """T, the text ("documents", or "*" for all) and the share of the steps of each phase."""
+    first, short, long = settings.documents_share, settings.short_share, settings.long_share
+    planned = [
+        (32, "documents", first),
+        (32, "*", short),
+        (128, "*", 1 - first - short - long),
+        (LONGEST, "*", long),
+    ]
+    return [phase for phase in planned if phase[2] > 0]
 
 
-def phase_flag(
-    settings: SmallModelSettings, T: int, share: float, books: dict[str, str], vocabulary: Path
-) -> str:
-    """The value of --phase for sequences of T tokens, after their examples are written."""
+def lengths(settings: SmallModelSettings) -> list[int]:
+    """T of the phases, each once."""
+    return sorted({T for T, _, _ in phases(settings)})
+
+
+def prepare_all(settings: SmallModelSettings, T: int, books: dict[str, str], vocabulary: Path) -> None:
+    """Writes the examples of T tokens."""
     train = settings.output / "examples" / f"train{T}"
-    heldout = heldout_examples(settings, T)
     common = {"spm_model_file": vocabulary, "max_seq_length": T}
     prepare_to_train(books["train"], train / "books" / "books.tfrecord", input_format="prose", **common)
     prepare_to_train(settings.documents, train / "documents" / "documents.tfrecord", **common)
-    prepare(books["heldout"], heldout, input_format="prose", dupe_factor=1, **common)
-    return (
-        f"input_file={train}/*/*.tfrecord-* eval_file={heldout} "
-        f"num_train_steps={round(share * settings.steps)} "
-        f"train_batch_size={settings.tokens_per_step // T}"
-    )
+    prepare(books["heldout"], heldout_examples(settings, T), input_format="prose", dupe_factor=1, **common)
+
+
+def training_files(settings: SmallModelSettings, T: int, text: str = "*") -> str:
+    """The files of training examples of T tokens."""
+    return f"{settings.output}/examples/train{T}/{text}/*.tfrecord-*"
 
 
 def heldout_examples(settings: SmallModelSettings, T: int) -> Path:
@@ -152,7 +159,16 @@ def prepare(text: str, output: Path, **flags) -> None:
         albert("prepare", input_file=text, output_file=output, **flags)
 
 
-def pretrain(settings: SmallModelSettings, phases: list[str]) -> None:
+def phase_flags(settings: SmallModelSettings) -> list[str]:
+    """The values of --phase."""
+    return [
+        f"input_file={training_files(settings, T, text)} eval_file={heldout_examples(settings, T)} "
+        f"num_train_steps={round(share * settings.steps)} train_batch_size={settings.tokens_per_step // T}"
+        for T, text, share in phases(settings)
+    ]
+
+
+def pretrain(settings: SmallModelSettings) -> None:
     """Starts or resumes the training."""
     if settings.init_checkpoint:
         source = {"init_checkpoint": settings.init_checkpoint}
@@ -163,12 +179,11 @@ def pretrain(settings: SmallModelSettings, phases: list[str]) -> None:
         "pretrain",
         "--do_train",
         "--do_eval",
-        *(f"--phase={phase}" for phase in phases),
+        *(f"--phase={phase}" for phase in phase_flags(settings)),
         **source,
         output_dir=settings.output / "run",
         optimizer="adamw",
         learning_rate=settings.learning_rate,
-        poly_power=settings.poly_power,
         num_warmup_steps=settings.num_warmup_steps,
         mixed_precision="bfloat16",
         save_checkpoints_steps=settings.save_checkpoints_steps,
@@ -186,6 +201,7 @@ def evaluation(settings: SmallModelSettings, T: int, model: Path) -> dict:
         albert(
             "pretrain",
             "--do_eval",
+            input_file=training_files(settings, T),
             eval_file=examples,
             init_checkpoint=model,
             output_dir=run,
