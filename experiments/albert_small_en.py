@@ -201,7 +201,6 @@ def evaluation(settings: SmallModelSettings, T: int, model: Path) -> dict:
         albert(
             "pretrain",
             "--do_eval",
-            input_file=training_files(settings, T),
             eval_file=examples,
             init_checkpoint=model,
             output_dir=run,

@@ -54,7 +54,8 @@ class PretrainingInputs:
         self._settings = settings
         train_paths = expand_files(phase.input_file)
         eval_paths = expand_files(phase.eval_file) if phase.eval_file else []
-        _check_apart(train_paths, eval_paths)
+        if settings.do_train:
+            _check_apart(train_paths, eval_paths)
         self._train = ExampleFiles.read(
             train_paths,
             vocab_size=config.vocab_size,

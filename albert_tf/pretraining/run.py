@@ -100,9 +100,14 @@ class PretrainingRun:
         """Loads the last checkpoint, or for a new run --init_checkpoint if given, and writes the run's folder.
 
         Raises:
-          InputError: the folder holds another run, or a checkpoint does not fit.
+          InputError: the folder holds another run, a checkpoint does not fit, or there is none to evaluate.
         """
         settings, is_new = self.settings, not steps_in(self.folder / CHECKPOINTS)
+        if is_new and not settings.do_train and not settings.init_checkpoint:
+            raise InputError(
+                "--do_eval without --do_train needs a model: --init_checkpoint, or a run with checkpoints in "
+                f"--output_dir. {self.folder} has none."
+            )
         missing = self._load_initial_weights() if is_new else ()
         if is_chief(self.strategy):
             with as_input_errors(self.folder):

@@ -21,7 +21,8 @@ class PretrainingSettings(DeviceSettings):
         checkpoint.
       albert_config_file: configuration with the model's sizes, an albert_config.json. Default: that of the run in
         --output_dir, or of --init_checkpoint.
-      input_file: TFRecord files to train on, from `albert prepare`; globs and commas are allowed.
+      input_file: TFRecord files to train on, from `albert prepare`; globs and commas are allowed. Evaluation alone
+        does not need them.
       eval_file: TFRecord files to evaluate on, prepared from documents that are not in --input_file; globs and
         commas are allowed.
       phase: one phase of a run that trains on several sequence lengths; give the flag once per phase, short
@@ -182,7 +183,7 @@ def given_phases(settings: PretrainingSettings) -> list[Phase]:
     """The phases that the flags give: those of --phase, or the whole run as one.
 
     Raises:
-      InputError: there is neither --phase nor --input_file, or flags that exclude each other.
+      InputError: there is neither --phase nor a file of examples, or flags that exclude each other.
     """
     if settings.phase:
         if both := [name for name in _OF_A_PHASE if getattr(settings, name) is not None]:
@@ -191,14 +192,15 @@ def given_phases(settings: PretrainingSettings) -> list[Phase]:
                 f"--phase excludes {flags}, because every phase has its own. Received both; omit {flags}."
             )
         return [parse_phase(text, settings.train_batch_size) for text in settings.phase]
-    if settings.input_file is None:
+    input_file = settings.input_file or (None if settings.do_train else settings.eval_file)
+    if input_file is None:
         raise InputError(
             "A run needs --input_file, the TFRecord files to train on, or --phase for each of several lengths. "
             "Received neither."
         )
     return [
         Phase(
-            settings.input_file,
+            input_file,
             settings.num_train_steps or _PAPER_STEPS,
             settings.train_batch_size,
             settings.eval_file,

@@ -287,6 +287,20 @@ def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
 
 
+def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
+    """The metrics are those that the run's own last evaluation gave."""
+    assert cli.main(pretraining_files.flags(tmp_path / "run", num_train_steps=2)) == 0
+    alone = {"do_train": None, "input_file": None, "albert_config_file": None}
+    flags = pretraining_files.flags(tmp_path / "evaluation", **alone, init_checkpoint=tmp_path / "run")
+    assert cli.main(flags) == 0
+    (first,), (second,) = (
+        [{key: value for key, value in line.items() if key.startswith("eval_")} for line in lines]
+        for lines in (read_metrics(tmp_path / "run")[-1:], read_metrics(tmp_path / "evaluation"))
+    )
+    assert first["eval_examples"] > 0
+    assert first == pytest.approx(second, rel=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
@@ -336,6 +350,7 @@ def refused(capfd, arguments) -> str:
         ({"train_batch_size": 0}, "--train_batch_size must be at least 1. Received 0."),
         ({"learning_rate": -1}, "--learning_rate must be a number above 0"),
         ({"do_train": None, "eval_file": None}, "--do_eval needs --eval_file"),
+        ({"do_train": None}, "--do_eval without --do_train needs a model: --init_checkpoint, or a run"),
         ({"do_train": None, "do_eval": None}, "At least one of --do_train and --do_eval"),
         ({"spm_model_file": "nothing.model"}, "--spm_model_file must name a SentencePiece model"),
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
