@@ -82,6 +82,7 @@ class SmallModelSettings:
 
 def main(settings: SmallModelSettings) -> None:
     flags = {name: value if value is None else str(value) for name, value in vars(settings).items()}
+    settings.output.mkdir(parents=True, exist_ok=True)
     write_json(settings.output / SETTINGS_FILE, flags)
     train, heldout = split_files(expand_files(settings.books))
     books = {
