@@ -2,28 +2,29 @@
 
 For example:
 
-    python -m experiments.downstream --init_checkpoint=curves/sop --glue_dir=glue \\
-        --squad_file=squad/dev-v1.1.json --race_dir=race --lookup_dir=lookup --output=downstream
+    python -m experiments.downstream --init_checkpoint=albert_small_en --glue_dir=glue --seeds=5 \\
+        --squad_file=squad/dev-v1.1.json --race_dir=race --output=downstream
 
-Tasks without data are skipped. SQuAD's dev set is split by article (experiments/squad_split.py). With
---lookup_dir, the output of experiments/lookup_data.py, tasks with two texts start from a model that has learned to
-look words up; SQuAD does not gain from this, because all tokens contribute to its loss. The same command resumes
-an interrupted experiment.
+Each run is evaluated once, at its end, so the dev set chooses nothing. Tasks without data are skipped. SQuAD's dev
+set is split by article (experiments/squad_split.py); QNLI's, if its folder has no training set, by question. The
+same command resumes an interrupted experiment.
 
 The baselines are those of experiments/trivial_baselines.py: the most frequent class; for STS-B the share of words
 that both texts have; for SQuAD the context's first sentence; for RACE the longest option. The learning rates and
-epochs are not the paper's; they suit a small encoder that was pretrained for minutes.
+epochs are not the paper's; they suit a small encoder.
 """
 
 import json
+import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from albert_cli import program
+from albert_tf.pretrained.card import markdown_table
 from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError
-from data_prep.files import read_json_object, write_json
+from data_prep.files import new_folder, read_json_object, write_json, write_text
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
@@ -37,42 +38,15 @@ TASKS = {
     "cola": (4, 2e-4),
     "mrpc": (6, 2e-4),
     "sts-b": (10, 3e-4),
-    "rte": (4, 2e-4),
+    "qnli": (6, 2e-4),
+    "rte": (6, 2e-4),
     "wnli": (2, 1e-4),
-    "squad1.1": (2, 5e-4),
-    "race": (2, 2e-5),
+    "squad1.1": (4, 5e-4),
+    "race": (4, 1e-4),
 }
-# These start from a model that has learned to look words up.
-LOOKUP_TASKS = ("mrpc", "sts-b", "rte", "wnli", "race")
 LONG_TASKS = ("race",)  # with --long_seq_length
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A fine-tuning run on one part of the output of experiments/lookup_data.py.
-
-    Attributes:
-      task: the kind of task.
-      long: whether its texts need --long_seq_length.
-      suffix: the suffix of its files.
-      train_batch_size: examples in a step.
-      num_train_steps: the number of steps.
-      learning_rate: the peak.
-    """
-
-    task: str
-    long: bool
-    suffix: str
-    train_batch_size: int
-    num_train_steps: int
-    learning_rate: float
-
-
-LESSONS = {
-    "short": Lesson("token-classification", False, "conll", 64, 1500, 1e-3),
-    "long": Lesson("token-classification", False, "conll", 16, 600, 1e-3),
-    "shared": Lesson("regression", True, "jsonl", 32, 2000, 5e-4),
-}
+AT_THE_END = 10**9  # --save_checkpoints_steps: evaluated once, when training ends
+QNLI_DEV_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -85,12 +59,11 @@ class DownstreamSettings:
       glue_dir: folder of GLUE as downloaded.
       squad_file: SQuAD 1.1's development set, which is split into a training and a development set.
       race_dir: folder of RACE as downloaded.
-      lookup_dir: output folder of experiments/lookup_data.py.
       tasks: names of tasks, separated by commas.
       max_seq_length: maximum length in tokens, at most the model's number of positions.
-      long_seq_length: maximum length in tokens for tasks with long passages; positions that the model lacks
-        start from random values.
+      long_seq_length: maximum length in tokens for tasks with long passages.
       train_batch_size: number of examples per step.
+      mixed_precision: "bfloat16" or "float32" for activations.
       seeds: number of runs of each task.
     """
 
@@ -99,11 +72,11 @@ class DownstreamSettings:
     glue_dir: Path | None = None
     squad_file: Path | None = None
     race_dir: Path | None = None
-    lookup_dir: Path | None = None
     tasks: str = ",".join(TASKS)
     max_seq_length: int = 128
     long_seq_length: int = 256
     train_batch_size: int = 32
+    mixed_precision: str = "float32"
     seeds: int = 1
 
 
@@ -131,8 +104,12 @@ def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:
         return split_by_article(settings.squad_file, settings.output) if settings.squad_file else None
     if name == "race":
         return {"data_dir": str(settings.race_dir)} if settings.race_dir else None
-    folder = settings.glue_dir / find_task(name).folder if settings.glue_dir else None
-    return {"data_dir": str(folder)} if folder and (folder / "train.tsv").is_file() else None
+    if settings.glue_dir is None:
+        return None
+    folder = settings.glue_dir / find_task(name).folder
+    if name == "qnli" and not (folder / "train.tsv").is_file() and (folder / "dev.tsv").is_file():
+        folder = split_by_question(folder / "dev.tsv", settings.output)
+    return {"data_dir": str(folder)} if (folder / "train.tsv").is_file() else None
 
 
 def split_by_article(squad: Path, output: Path) -> dict[str, str]:
@@ -143,36 +120,24 @@ def split_by_article(squad: Path, output: Path) -> dict[str, str]:
     return {f"{part}_file": str(folder / f"{part}-v1.1.json") for part in ("train", "dev")}
 
 
-def start_of(name: str, settings: DownstreamSettings) -> str:
-    """The model from which a task's run starts."""
-    if settings.lookup_dir and name in LOOKUP_TASKS:
-        return learn_to_look_up(settings.lookup_dir, settings)
-    return settings.init_checkpoint
+def split_by_question(qnli: Path, output: Path) -> Path:
+    """Splits QNLI's file by question unless the parts exist; returns their folder."""
+    folder = output / "qnli_by_question"
+    if not folder.exists():
+        with qnli.open(encoding="utf-8") as lines:
+            header, *rows = lines
+        questions = sorted({question_of(row) for row in rows})
+        dev = set(random.Random(0).sample(questions, round(QNLI_DEV_SHARE * len(questions))))
+        with new_folder(folder) as unfinished:
+            for split in ("train", "dev"):
+                part = [row for row in rows if (question_of(row) in dev) == (split == "dev")]
+                write_text(unfinished / f"{split}.tsv", "".join([header, *part]))
+    return folder
 
 
-def learn_to_look_up(lessons: Path, settings: DownstreamSettings) -> str:
-    """Trains the model on one lesson after the other; returns the last run. Finished runs are not repeated."""
-    start = settings.init_checkpoint
-    for name, lesson in LESSONS.items():
-        run = settings.output / f"lookup_{name}"
-        albert(
-            "finetune",
-            "--do_train",
-            "--do_eval",
-            task=lesson.task,
-            train_file=lessons / name / f"train.{lesson.suffix}",
-            dev_file=lessons / name / f"dev.{lesson.suffix}",
-            init_checkpoint=start,
-            output_dir=run,
-            **lengths(lesson.long, settings),
-            train_batch_size=lesson.train_batch_size,
-            num_train_steps=lesson.num_train_steps,
-            learning_rate=lesson.learning_rate,
-            dropout=0,
-            classifier_dropout=0,
-        )
-        start = str(run)
-    return start
+def question_of(row: str) -> str:
+    """The question in a row of QNLI: index, question, sentence, label."""
+    return row.split("\t")[1]
 
 
 def lengths(long: bool, settings: DownstreamSettings) -> dict:
@@ -187,13 +152,15 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
     flags = {
         "task": name,
         **source,
-        "init_checkpoint": start_of(name, settings),
+        "init_checkpoint": settings.init_checkpoint,
         "output_dir": settings.output / name,
         "num_train_epochs": epochs,
         "learning_rate": learning_rate,
         "train_batch_size": settings.train_batch_size,
         **lengths(name in LONG_TASKS, settings),
         "dropout": 0.1,
+        "mixed_precision": settings.mixed_precision,
+        "save_checkpoints_steps": AT_THE_END,
         "seeds": settings.seeds,
     }
     if name == "squad1.1":
@@ -218,17 +185,21 @@ def baseline(name: str, source: dict[str, str]) -> dict:
 
 def table(rows: dict[str, dict]) -> str:
     """All scores as a Markdown table."""
-    lines = ["| task | metric | trivial | fine-tuned | minutes |", "|---|---|---|---|---|"]
-    for name, row in rows.items():
-        lines.append(
-            f"| {name} | {row['metric']} | {row['baseline']:.3f} | {score(row):.3f} | {row['minutes']} |"
-        )
-    return "\n".join(lines)
+    header = ("task", "metric", "trivial", "median", "lowest to highest", "minutes")
+    return markdown_table(header, [table_row(name, row) for name, row in rows.items()])
 
 
-def score(row: dict) -> float:
-    """The best weights' score on the dev set, the median over seeds."""
-    return row["results"]["dev"][row["metric"]]["median"]
+def table_row(name: str, row: dict) -> tuple:
+    """The scores of a task, over its seeds."""
+    scores = row["results"]["dev"][row["metric"]]
+    return (
+        name,
+        row["metric"],
+        f"{row['baseline']:.3f}",
+        f"{scores['median']:.3f}",
+        f"{scores['min']:.3f} to {scores['max']:.3f}",
+        row["minutes"],
+    )
 
 
 if __name__ == "__main__":

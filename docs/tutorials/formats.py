@@ -50,7 +50,7 @@ for format_, name in FORMATS.items():
     print(f"{name}: models/{format_}")
     for path in sorted(Path("models", format_).rglob("*")):
         if path.is_file():
-            print(f"    {path.stat().st_size / 1e6:6.2f} MB  {path.relative_to(f'models/{format_}')}")
+            print(f"    {path.stat().st_size / 1e3:9,.1f} kB  {path.relative_to(f'models/{format_}')}")
 
 # %% [markdown]
 # ## The same matrix under its names

@@ -43,7 +43,7 @@ def show(folder):
     """Lists the files of a folder, and returns their size in megabytes."""
     files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
     for path in files:
-        print(f"{path.stat().st_size / 1e6:7.2f} MB  {path}")
+        print(f"{path.stat().st_size / 1e3:10,.1f} kB  {path}")
     return sum(path.stat().st_size for path in files) / 1e6
 
 
