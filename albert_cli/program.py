@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import cyclopts
 from cyclopts import App, Parameter
-from rich.console import Console
 
 from albert_cli.help_page import HelpPage
 from albert_cli.mistakes import describe_mistake
+from data_prep.console import open_console
 from data_prep.errors import InputError, Preempted, system_fault
 from data_prep.files import check_local
 from data_prep.signals import ignored_signals_sent_again, signal_handler
@@ -35,7 +35,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
       for SIGTERM, at which commands remove what they have not finished.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
 
     def report(line: str, style: str) -> None:
         console.print(f"albert: {line}", style=style, markup=False, highlight=False, soft_wrap=True)

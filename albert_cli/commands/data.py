@@ -4,9 +4,9 @@ import sys
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_next
+from data_prep.console import open_console
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.tokenizers.settings import VocabularySettings
@@ -27,7 +27,7 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     from data_prep.tokenizers.vocabulary_training import read_report, train_vocabulary
 
     model_file = train_vocabulary(settings)
-    Console(stderr=True).print(report_table(read_report(model_file)))
+    open_console(stderr=True).print(report_table(read_report(model_file)))
     print(model_file)
     print_next(
         f"albert prepare --input_file='{settings.input_file}' --spm_model_file={model_file} "
@@ -121,7 +121,7 @@ def inspect(  # noqa: D417 - cyclopts finds no help of *files in the docstring
 
     inspect_files(
         files,
-        Console(),
+        open_console(),
         stats=stats,
         verify=verify,
         spm_model_file=spm_model_file,

@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
 from albert_tf.pretrained.names import FileDtype, Writable
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
+from data_prep.console import open_console
 from data_prep.tasks.task import Kind
 from export.settings import ExportSettings
 
@@ -150,4 +150,4 @@ def models() -> None:
         column.justify = "right"
     for model in named_models():
         table.add_row(model.name, f"{model.parameters:,}", f"{model.size / 1e6:,.1f} MB", model.place)
-    Console(highlight=False).print(table)
+    open_console(highlight=False).print(table)

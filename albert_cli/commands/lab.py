@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
@@ -15,6 +14,7 @@ from albert_tf.lab import parameter_tables
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
 from albert_tf.lab.settings import Figure1Settings, LabSettings
 from albert_tf.lab.variants import with_starts
+from data_prep.console import open_console
 
 _SETTINGS = Parameter(name="*")
 _REPEATED = Parameter(negative="")  # no --empty-model
@@ -43,7 +43,7 @@ def list_() -> None:
         table.add_row(experiment.name, experiment.paper, experiment.question, str(len(variants)))
     for reader in _READERS:
         table.add_row(*reader, "none")
-    console = Console()
+    console = open_console()
     console.print(table)
     console.print(
         "Experiments with the same --output train each model that they share only once, by default with three "

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
+from data_prep.console import open_console
 from data_prep.signals import signal_handler
 
 
@@ -40,7 +39,7 @@ def print_notes(notes: Sequence[str]) -> None:
 
 def print_message(message: str) -> None:
     """Prints a line to standard error, neither wrapped nor highlighted."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(message, markup=False)
+    open_console(stderr=True, highlight=False, soft_wrap=True).print(message, markup=False)
 
 
 def print_next(*commands: str) -> None:

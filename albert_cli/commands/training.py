@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_next
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.run_files import RESULTS_FILE
+from data_prep.console import open_console
 
 _SETTINGS = Parameter(name="*")
 
@@ -111,7 +111,7 @@ def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = Fa
             f"{model.parameters:,}",
             f"{model.with_heads:,}",
         )
-    console = Console()
+    console = open_console()
     console.print(table)
     console.print(
         "Counted as in the paper: with the pooler, but without it for models that share no parameters. With "

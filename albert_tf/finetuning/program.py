@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from rich.console import Console
 
 from albert_tf.evaluation.run_predictions import keep_predictions
 from albert_tf.finetuning.construction import (
@@ -44,6 +43,7 @@ from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_files import RESULTS_FILE
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
+from data_prep.console import open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
 from data_prep.tasks.examples import Problems, QuestionExample
@@ -124,7 +124,7 @@ class FinetuningRun:
         self.writes = is_chief(strategy)
         self.splits: dict[str, list[Split]] = {}
         self.problems = Problems()
-        self.console = Console(stderr=True)
+        self.console = open_console(stderr=True)
         self.prepare()
         check_agreement(
             strategy,

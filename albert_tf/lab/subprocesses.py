@@ -13,8 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
-
+from data_prep.console import open_console
 from data_prep.errors import InputError, Preempted
 from data_prep.signals import signal_handler
 
@@ -31,7 +30,7 @@ class ProgramRunner:
     def __init__(self) -> None:
         self.requested = False
         self._running: subprocess.Popen | None = None
-        self._console = Console(stderr=True)
+        self._console = open_console(stderr=True)
 
     def __enter__(self):
         self._handled = signal_handler(self._terminate, signal.SIGTERM)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NoReturn, cast
 from urllib.parse import urlsplit
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from albert_tf.pretrained import archives
+from data_prep.console import open_console
 from data_prep.errors import InputError, first_line, needs_extra
 
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
@@ -166,7 +166,7 @@ def _fetch(address: str, file: Path) -> None:
 
 def _progress_bar() -> Progress:
     """A bar on standard error; nothing if that is not a terminal."""
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

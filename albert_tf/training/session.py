@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run_files import METRICS_FILE, read_metrics
 from albert_tf.training.strategy import is_chief
+from data_prep.console import open_console
 from data_prep.files import write_text
 
 TENSORBOARD = "tensorboard"
@@ -55,7 +55,7 @@ class TrainingProgress:
 
     def __init__(self, num_train_steps: int, start_step: int):
         self._total = num_train_steps
-        self._console = Console(stderr=True)
+        self._console = open_console(stderr=True)
         self._bar = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),

@@ -3,9 +3,9 @@
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from data_prep.console import open_console
 from data_prep.examples.manifest import ExampleCounts
 
 
@@ -18,7 +18,7 @@ class PrepareProgress:
     """
 
     def __init__(self, total_bytes: int, enabled: bool = True):
-        self._console = Console(stderr=True, quiet=not enabled)
+        self._console = open_console(stderr=True, quiet=not enabled)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

@@ -53,8 +53,8 @@ def docstrings(package):
                     yield node.name, text
 
 
-def paragraph(name, docstring):
-    """A docstring and its questions, as SQuAD writes them."""
+def paragraph(number, name, docstring):
+    """A docstring and its questions, each with an id of its own, as SQuAD writes them."""
     context = " ".join(docstring.split())
     questions = []
     for argument, section, text in ENTRY.findall(docstring):
@@ -62,7 +62,7 @@ def paragraph(name, docstring):
         start = context.find(f"{argument or section}: {answer}") + len(argument or section) + 2
         if answer and context[start:].startswith(answer):
             asked = f"What is {argument}?" if argument else f"What does {name} return?"
-            id_ = f"{name} {argument or section} {len(context)}"
+            id_ = f"{number}.{len(questions)}"
             questions.append(
                 {"id": id_, "question": asked, "answers": [{"text": answer, "answer_start": start}]}
             )
@@ -71,7 +71,7 @@ def paragraph(name, docstring):
 
 random.seed(0)
 found = {docstring: name for name, docstring in docstrings(PACKAGE)}  # each docstring once
-paragraphs = [paragraph(name, docstring) for docstring, name in found.items()]
+paragraphs = [paragraph(number, name, text) for number, (text, name) in enumerate(found.items())]
 random.shuffle(paragraphs)
 held_out = len(paragraphs) // 6
 Path("squad").mkdir()

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cyclopts import App, Parameter
-from rich.console import Console
 
 from albert_cli import cli, program
 from albert_tf.config import AlbertConfig
+from data_prep.console import open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
 from examples.demo.corpus import Corpus, read_user_text, write_corpus
@@ -45,7 +45,7 @@ MASKED = (
     "The shape of the input [MASK].",
 )
 
-console = Console(highlight=False, soft_wrap=True)
+console = open_console(highlight=False, soft_wrap=True)
 app = App(
     help_format="plaintext",
     default_parameter=Parameter(name_transform=lambda name: name),

@@ -38,4 +38,6 @@ def test_a_task_without_data_has_none(tmp_path):
 def test_the_table_shows_the_spread_over_seeds():
     scores = {"matthews": {"median": 0.25, "min": 0.125, "max": 0.5}}
     row = {"metric": "matthews", "baseline": 0.0, "results": {"dev": scores}, "minutes": 1.5}
-    assert table({"cola": row}).splitlines()[-1] == "| cola | matthews | 0.000 | 0.250 | 0.125 to 0.500 | 1.5 |"
+    assert (
+        table({"cola": row}).splitlines()[-1] == "| cola | matthews | 0.000 | 0.250 | 0.125 to 0.500 | 1.5 |"
+    )
