@@ -9,6 +9,9 @@ Each run is evaluated once, at its end, so the dev set chooses nothing. Tasks wi
 set is split by article (experiments/squad_split.py); QNLI's, if its folder has no training set, by question. The
 same command resumes an interrupted experiment.
 
+`--tasks` also splits an experiment: downstream.json keeps the rows of tasks that were measured with the same
+settings before.
+
 The baselines are those of experiments/trivial_baselines.py: the most frequent class; for STS-B the share of words
 that both texts have; for SQuAD the context's first sentence; for RACE the longest option. The learning rates and
 epochs are not the paper's; they suit a small encoder.
@@ -47,6 +50,7 @@ TASKS = {
 LONG_TASKS = ("race",)  # with --long_seq_length
 AT_THE_END = 10**9  # --save_checkpoints_steps: evaluated once, when training ends
 QNLI_DEV_SHARE = 0.2
+REPORT_FILE = "downstream.json"
 
 
 @dataclass(frozen=True)
@@ -86,16 +90,28 @@ def main(settings: DownstreamSettings) -> dict:
     unknown = [name for name in names if name not in TASKS]
     if unknown:
         raise InputError(f"--tasks must be among {', '.join(TASKS)}. Received {unknown[0]!r}.")
-    rows: dict[str, dict] = {}
+    report_file = settings.output / REPORT_FILE
+    rows = earlier_rows(report_file, settings)
     for name in names:
         source = data_of(name, settings)
-        if source is not None:
+        if source is not None and name not in rows:
             rows[name] = {**baseline(name, source), **finetune(name, source, settings)}
             print(name, json.dumps(rows[name]), flush=True)
-    report = {"settings": {name: str(value) for name, value in vars(settings).items()}, "tasks": rows}
-    write_json(settings.output / "downstream.json", report)
+            rows = {task: rows[task] for task in TASKS if task in rows}
+            write_json(report_file, {"settings": conditions(settings), "tasks": rows})
     print(table(rows))
-    return report
+    return {"settings": conditions(settings), "tasks": rows}
+
+
+def conditions(settings: DownstreamSettings) -> dict[str, str]:
+    """The flags on which a score depends."""
+    return {name: str(value) for name, value in vars(settings).items() if name not in ("output", "tasks")}
+
+
+def earlier_rows(report_file: Path, settings: DownstreamSettings) -> dict[str, dict]:
+    """The rows of an earlier report that were measured under the same conditions."""
+    report = read_json_object(report_file) if report_file.is_file() else {}
+    return report["tasks"] if report.get("settings") == conditions(settings) else {}
 
 
 def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:

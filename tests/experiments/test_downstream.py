@@ -1,5 +1,8 @@
 """The downstream experiment's split of QNLI and its table; `albert finetune` itself has its own tests."""
 
+import dataclasses
+
+from experiments import downstream
 from experiments.downstream import DownstreamSettings, data_of, table
 
 HEADER = "index\tquestion\tsentence\tlabel\n"
@@ -41,3 +44,21 @@ def test_the_table_shows_the_spread_over_seeds():
     assert (
         table({"cola": row}).splitlines()[-1] == "| cola | matthews | 0.000 | 0.250 | 0.125 to 0.500 | 1.5 |"
     )
+
+
+def test_tasks_that_were_measured_keep_their_rows(tmp_path, monkeypatch):
+    """One task after the other gives the report of both; another number of seeds starts anew."""
+    row = {"metric": "accuracy", "baseline": 0.5, "minutes": 1.5}
+    row["results"] = {"dev": {"accuracy": {"median": 0.8, "min": 0.7, "max": 0.9}}}
+    measured = []
+    monkeypatch.setattr(downstream, "data_of", lambda name, settings: {})
+    monkeypatch.setattr(downstream, "baseline", lambda name, source: {})
+    monkeypatch.setattr(downstream, "finetune", lambda name, source, settings: measured.append(name) or row)
+    settings = DownstreamSettings("model", tmp_path, tasks="rte")
+    downstream.main(settings)
+    report = downstream.main(dataclasses.replace(settings, tasks="cola,rte"))
+    assert measured == ["rte", "cola"]
+    assert [*report["tasks"]] == ["cola", "rte"]
+    report = downstream.main(dataclasses.replace(settings, seeds=5))
+    assert measured == ["rte", "cola", "rte"]
+    assert [*report["tasks"]] == ["rte"]
