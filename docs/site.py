@@ -27,6 +27,7 @@ _PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "examples/serve/README.md": "serve.md",
+    "albert_tf/models/albert_small_en/README.md": "albert_small_en.md",
 }
 _CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
