@@ -31,6 +31,7 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
     from albert_tf.pretraining import run
 
     run.pretrain(settings)
+    print(settings.output_dir)
     print_next(
         f"albert plot {settings.output_dir}",
         f"albert finetune --init_checkpoint={settings.output_dir} --help",
