@@ -9,7 +9,8 @@ One book in twenty is held out. Everything runs through the `albert` command, wi
 512 tokens in one run of `albert pretrain`, whose pairs and masks are redrawn in every epoch. It begins with the
 documents alone, in which the order of sentences is easier to learn than in novels. The same command resumes an
 interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
-float16. To train it further, with a new warm-up and mostly longer sequences:
+float16, and OUTPUT/record.json, the record of the training for the model's card
+(experiments/albert_small_en_card.py). To train it further, with a new warm-up and mostly longer sequences:
 
     python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt \
       --init_checkpoint=small_en/albert_small_en --short_share=0 --long_share=.2 --steps=20000 --output=small_en_2
@@ -20,9 +21,10 @@ from pathlib import Path
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.pretraining_runs import evaluations
+from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.lab.text import link_files, split_files
-from data_prep.files import write_json
+from albert_tf.training.run_files import SETTINGS_FILE
+from data_prep.files import read_json_object, write_json
 from data_prep.inspection.example_stats import most_frequent_share
 from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
@@ -30,8 +32,8 @@ from experiments.albert_command import albert
 NAME = "albert_small_en"
 ALL = 10**9  # evaluation steps
 LONGEST = 512  # T of the last phase
-SETTINGS_FILE = "settings.json"  # the flags
-HELDOUT_FILE = "heldout.json"  # evaluations of the finished model on all held-out examples
+RECORD_FILE = "record.json"
+_FOLDERS = ("books", "documents", "output")  # flags that say where something is, not what it is
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,7 @@ class SmallModelSettings:
 
 
 def main(settings: SmallModelSettings) -> None:
-    flags = {name: value if value is None else str(value) for name, value in vars(settings).items()}
     settings.output.mkdir(parents=True, exist_ok=True)
-    write_json(settings.output / SETTINGS_FILE, flags)
     train, heldout = split_files(expand_files(settings.books))
     books = {
         part: link_files(files, settings.output / "books" / part)
@@ -107,9 +107,31 @@ def main(settings: SmallModelSettings) -> None:
     model = settings.output / NAME
     if not model.is_dir():
         albert("convert", settings.output / "run", model, to="huggingface", dtype="float16")
-    evaluated = [evaluation(settings, T, model) for T in lengths(settings)]
-    write_json(settings.output / HELDOUT_FILE, {"lengths": evaluated})
+    write_json(settings.output / RECORD_FILE, record(settings, train, heldout))
     print(model)
+
+
+def record(settings: SmallModelSettings, train: list[Path], heldout: list[Path]) -> dict:
+    """What the model's card says about this training: its text, settings, phases, hours and evaluations."""
+    run = settings.output / "run"
+    flags = {name: value for name, value in vars(settings).items() if name not in _FOLDERS}
+    return {
+        "flags": {name: value if value is None else str(value) for name, value in flags.items()},
+        "text": {
+            "books": {"files": len(train), "bytes": num_bytes(train)},
+            "documents": {"bytes": num_bytes(expand_files(settings.documents))},
+            "heldout": {"files": [path.stem for path in heldout], "bytes": num_bytes(heldout)},
+        },
+        "phases": read_json_object(run / SETTINGS_FILE)["phases"],
+        "hours": training_seconds(run) / 3600,
+        "evaluations": evaluations(run),
+        "finished": [evaluation(settings, T, settings.output / NAME) for T in lengths(settings)],
+    }
+
+
+def num_bytes(files: list[Path]) -> int:
+    """Size of all files together."""
+    return sum(path.stat().st_size for path in files)
 
 
 def phases(settings: SmallModelSettings) -> list[tuple[int, str, float]]:
@@ -140,7 +162,7 @@ def prepare_all(settings: SmallModelSettings, T: int, books: dict[str, str], voc
 
 def training_files(settings: SmallModelSettings, T: int, text: str = "*") -> str:
     """The files of training examples of T tokens."""
-    return f"{settings.output}/examples/train{T}/{text}/*.tfrecord-*"
+    return f"{settings.output}/examples/train{T}/{text}/*.tfrecord*"
 
 
 def heldout_examples(settings: SmallModelSettings, T: int) -> Path:
@@ -150,7 +172,7 @@ def heldout_examples(settings: SmallModelSettings, T: int) -> Path:
 
 def prepare_to_train(text: str, output: Path, **flags) -> None:
     """As `prepare`. Files are read one after the other, so small ones mix the two kinds of text."""
-    megabytes = sum(path.stat().st_size for path in expand_files(text)) / 1e6
+    megabytes = num_bytes(expand_files(text)) / 1e6
     prepare(text, output, masking="dynamic", num_shards=max(1, round(megabytes)), **flags)
 
 
@@ -208,7 +230,8 @@ def evaluation(settings: SmallModelSettings, T: int, model: Path) -> dict:
             max_eval_steps=ALL,
             eval_batch_size=settings.tokens_per_step // T,
         )
-    return {**evaluations(run)[-1], "most_frequent_piece": most_frequent_share(examples)}
+    share = most_frequent_share(examples)
+    return {"max_seq_length": T, **evaluations(run)[-1], "most_frequent_piece": share}
 
 
 def model_config(settings: SmallModelSettings) -> AlbertConfig:

@@ -3,27 +3,23 @@
 For example, after two runs of experiments/albert_small_en.py, of which the second continues the first:
 
     python -m experiments.downstream --init_checkpoint=small_en_2/albert_small_en --output=downstream ...
-    python -m experiments.albert_small_en_card --runs small_en small_en_2 \\
+    python -m experiments.albert_small_en_card --records small_en/record.json small_en_2/record.json \\
         --downstream=downstream/downstream.json --model_dir=albert_tf/models/albert_small_en
 
-Every figure in the card comes from the runs' folders and from downstream.json.
+Every figure in the card comes from these files.
 """
 
-import json
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained.card import CARD_FILE, markdown_table
-from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.files import read_json_object, write_text
-from data_prep.text.sources import expand_files
 from experiments import downstream
-from experiments.albert_small_en import HELDOUT_FILE, NAME
+from experiments.albert_small_en import NAME
 
 CURVE_POINTS = 16  # lines of the learning curve at most
 
@@ -99,49 +95,19 @@ class CardSettings:
     """The flags.
 
     Attributes:
-      runs: output folders of experiments/albert_small_en.py, in the order in which the model was trained.
+      records: record.json of each training (experiments/albert_small_en.py), in the order in which the model was
+        trained.
       downstream: downstream.json of experiments/downstream.py.
       model_dir: folder of the model, whose README.md is written.
     """
 
-    runs: list[Path]
+    records: list[Path]
     downstream: Path
     model_dir: Path
 
 
-@dataclass(frozen=True)
-class Round:
-    """One run of the training.
-
-    Attributes:
-      folder: output folder of experiments/albert_small_en.py.
-      settings: the flags of its `albert pretrain`.
-      hours: time of its steps, without evaluations.
-    """
-
-    folder: Path
-    settings: dict
-    hours: float
-
-    @classmethod
-    def read(cls, folder: Path) -> "Round":
-        run = folder / "run"
-        return cls(folder, read_json_object(run / SETTINGS_FILE), training_seconds(run) / 3600)
-
-    @property
-    def steps(self) -> int:
-        return self.settings["num_train_steps"]
-
-    def tokens(self) -> int:
-        """Tokens read, padding included."""
-        return sum(
-            phase["num_train_steps"] * phase["train_batch_size"] * phase["max_seq_length"]
-            for phase in self.settings["phases"]
-        )
-
-
 def main(settings: CardSettings) -> None:
-    rounds = [Round.read(folder) for folder in settings.runs]
+    records = [read_json_object(path) for path in settings.records]
     config = AlbertConfig.from_json_file(settings.model_dir / "config.json")
     report = read_json_object(settings.downstream)
     card = CARD.format(
@@ -152,13 +118,13 @@ def main(settings: CardSettings) -> None:
         E=config.embedding_size,
         V=config.vocab_size,
         T=config.max_position_embeddings,
-        text=describe_text(rounds[-1]),
-        summary=summary(rounds),
-        runs=runs_table(rounds),
-        commands="\n".join(describe_command(rounds, number) for number in range(len(rounds))),
-        eval_examples=max(e["eval_examples"] for each in rounds for e in evaluations(each.folder / "run")),
-        curve=curve_table(rounds),
-        heldout=heldout_table(rounds[-1]),
+        text=describe_text(records[-1]["text"]),
+        summary=summary(records),
+        runs=runs_table(records),
+        commands="\n".join(describe_command(records, number) for number in range(len(records))),
+        eval_examples=max(line["eval_examples"] for record in records for line in record["evaluations"]),
+        curve=curve_table(records),
+        heldout=heldout_table(records[-1]["finished"]),
         seeds=report["settings"]["seeds"],
         downstream=downstream.table(report["tasks"]),
     )
@@ -166,67 +132,76 @@ def main(settings: CardSettings) -> None:
     print(settings.model_dir / CARD_FILE)
 
 
-def describe_text(last: Round) -> str:
+def describe_text(text: dict) -> str:
     """The text: how many books, which are held out, and the documents."""
-    folder = last.folder
-    books = {part: expand_files(f"{folder}/books/{part}/*") for part in ("train", "heldout")}
-    megabytes = {part: sum(path.stat().st_size for path in files) / 1e6 for part, files in books.items()}
-    titles = "; ".join(path.stem.split("-", 1)[1].replace("__", ", ") for path in books["heldout"])
-    flags = read_json_object(folder / "settings.json")
-    documents = Path(flags["documents"]).stat().st_size / 1e6
+    size = {part: f"{text[part]['bytes'] / 1e6:.1f} MB" for part in text}
+    titles = "; ".join(stem.replace("__", ", ") for stem in text["heldout"]["files"])
     return (
-        f"{len(books['train'])} English books whose copyright has expired ({megabytes['train']:.1f} MB), and the "
-        f"docstrings of installed Python packages ({documents:.1f} MB). Held out: {len(books['heldout'])} books "
-        f"({megabytes['heldout']:.1f} MB): {titles}."
+        f"{text['books']['files']} English books that are out of copyright ({size['books']}), and the docstrings "
+        f"of installed Python packages ({size['documents']}). Held out: {len(text['heldout']['files'])} books "
+        f"({size['heldout']}): {titles}."
     )
 
 
-def summary(rounds: list[Round]) -> str:
+def steps_of(record: dict) -> int:
+    """Number of steps in all phases."""
+    return sum(phase["num_train_steps"] for phase in record["phases"])
+
+
+def tokens_of(record: dict) -> int:
+    """Tokens read, padding included."""
+    return sum(
+        phase["num_train_steps"] * phase["train_batch_size"] * phase["max_seq_length"]
+        for phase in record["phases"]
+    )
+
+
+def summary(records: list[dict]) -> str:
     """Steps, tokens and hours of all runs in one sentence."""
-    steps = sum(each.steps for each in rounds)
-    tokens, hours = sum(each.tokens() for each in rounds), sum(each.hours for each in rounds)
+    steps, tokens = sum(map(steps_of, records)), sum(map(tokens_of, records))
+    hours = sum(record["hours"] for record in records)
     return f"{steps:,} steps, {tokens / 1e6:.0f} million tokens, {hours:.1f} hours of two CPU cores."
 
 
-def runs_table(rounds: list[Round]) -> str:
+def runs_table(records: list[dict]) -> str:
     """A row for every phase of every run."""
     rows = []
-    for number, each in enumerate(rounds, 1):
+    for number, record in enumerate(records, 1):
+        flags = record["flags"]
         rows += [
             (
                 number,
                 phase["max_seq_length"],
                 f"{phase['num_train_steps']:,}",
                 phase["train_batch_size"],
-                each.settings["learning_rate"],
-                f"{each.settings['num_warmup_steps']:,}",
-                each.settings["seed"],
-                f"{each.hours:.1f}",
+                flags["learning_rate"],
+                f"{int(flags['num_warmup_steps']):,}",
+                flags["seed"],
+                f"{record['hours']:.1f}",
             )
-            for phase in each.settings["phases"]
+            for phase in record["phases"]
         ]
     header = ("run", "T", "steps", "batch", "peak rate", "warm-up steps", "seed", "hours of the run")
     return markdown_table(header, rows)
 
 
-def describe_command(rounds: list[Round], number: int) -> str:
+def describe_command(records: list[dict], number: int) -> str:
     """The command of a run, as its settings were."""
-    flags = read_json_object(rounds[number].folder / "settings.json")
-    shown = {name: value for name, value in flags.items() if name not in ("books", "documents", "output")}
+    flags = dict(records[number]["flags"])
     if number:
-        shown["init_checkpoint"] = f"small_en_{number}/{NAME}"
-    words = [f"--{name}={value}" for name, value in shown.items() if value is not None]
+        flags["init_checkpoint"] = f"small_en_{number}/{NAME}"
+    words = [f"--{name}={value}" for name, value in flags.items() if value is not None]
     words.append(f"--output=small_en_{number + 1}")
     return f"python -m experiments.{NAME} --books='books/*.md' --documents=docstrings.txt " + " ".join(words)
 
 
-def curve_table(rounds: list[Round]) -> str:
+def curve_table(records: list[dict]) -> str:
     """Evenly chosen evaluations over all runs; the last one is among them."""
-    starts = accumulate((each.steps for each in rounds), initial=0)
+    starts = accumulate(map(steps_of, records), initial=0)
     lines = [
         (start + line["step"], line)
-        for start, each in zip(starts, rounds, strict=False)
-        for line in evaluations(each.folder / "run")
+        for start, record in zip(starts, records, strict=False)
+        for line in record["evaluations"]
     ]
     every = -(-len(lines) // CURVE_POINTS)
     chosen = lines[::-1][::every][::-1]
@@ -242,7 +217,7 @@ def curve_table(rounds: list[Round]) -> str:
     return markdown_table(("step", "T", "masked-LM accuracy", "sentence-order accuracy"), rows)
 
 
-def heldout_table(last: Round) -> str:
+def heldout_table(lines: list[dict]) -> str:
     """The evaluations of the finished model."""
     rows = [
         (
@@ -252,7 +227,7 @@ def heldout_table(last: Round) -> str:
             f"{line['most_frequent_piece']:.3f}",
             f"{line['eval_sentence_order_accuracy']:.3f}",
         )
-        for line in json.loads((last.folder / HELDOUT_FILE).read_text())["lengths"]
+        for line in lines
     ]
     header = ("T", "examples", "masked-LM accuracy", "most frequent piece", "sentence-order accuracy")
     return markdown_table(header, rows)

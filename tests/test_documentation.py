@@ -1,5 +1,6 @@
 """The examples of the README, of the pages about tasks and of public docstrings work; links lead to files."""
 
+import ast
 import doctest
 import itertools
 import re
@@ -64,13 +65,33 @@ def folder(run_folder):
     return folder
 
 
+def statements(snippet):
+    """Each statement, and the answer that a comment in the next line gives for it, or None."""
+    lines = snippet.splitlines()
+    for statement in ast.parse(snippet).body:
+        following = lines[statement.end_lineno] if statement.end_lineno < len(lines) else ""
+        answer = following.removeprefix("# ") if following.startswith("# [") else None
+        yield "\n".join(lines[statement.lineno - 1 : statement.end_lineno]), answer
+
+
+def rounded(answer):
+    """The answer with numbers of two decimals, as the README shows it."""
+    if isinstance(answer, float):
+        return round(answer, 2)
+    return type(answer)(map(rounded, answer)) if isinstance(answer, list | tuple) else answer
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_python(snippet, folder, monkeypatch):
     # The fixture's model is for sequences of 32.
     names: dict = {}
     monkeypatch.chdir(folder)
-    exec(snippet.replace("128", "32"), names)
+    for code, answer in statements(snippet.replace("128", "32")):
+        if answer is None:
+            exec(code, names)
+        else:
+            assert rounded(eval(code, names)) == ast.literal_eval(answer)
     if "model" in names:
         model, texts = names["model"], names["texts"]
         assert set(model.evaluate(texts, names["labels"], verbose=0, return_dict=True)) == {

@@ -1,0 +1,99 @@
+"""The record of a training and the card that is made of records."""
+
+import json
+import re
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from experiments import albert_small_en, albert_small_en_card
+from experiments.albert_small_en import SmallModelSettings
+from experiments.albert_small_en_card import CardSettings
+from tests.data_prep.conftest import write_story
+
+EVALUATION = {
+    "step": 7,
+    "max_seq_length": 32,
+    "eval_examples": 50,
+    "eval_masked_lm_accuracy": 0.25,
+    "eval_sentence_order_accuracy": 0.75,
+    "most_frequent_piece": 0.06,
+}
+
+
+def record_of(steps, evaluated_at):
+    """A record of a training in one phase."""
+    return {
+        "flags": {
+            "init_checkpoint": None,
+            "learning_rate": "0.001",
+            "num_warmup_steps": "1000",
+            "seed": "3",
+        },
+        "text": {
+            "books": {"files": 116, "bytes": 50_000_000},
+            "documents": {"bytes": 9_000_000},
+            "heldout": {"files": ["Jules Verne__A Journey"], "bytes": 1_000_000},
+        },
+        "phases": [{"max_seq_length": 32, "num_train_steps": steps, "train_batch_size": 4}],
+        "hours": 1.5,
+        "evaluations": [{**EVALUATION, "step": step} for step in evaluated_at],
+        "finished": [EVALUATION],
+    }
+
+
+def test_card(tmp_path):
+    """Two runs, of which the second continues the first: steps, tokens and hours add up."""
+    records = []
+    for number, record in enumerate((record_of(100, [50, 100]), record_of(200, [200]))):
+        records.append(tmp_path / f"{number}.json")
+        records[-1].write_text(json.dumps(record))
+    model = tmp_path / "model"
+    model.mkdir()
+    config = AlbertConfig(vocab_size=100, hidden_size=16, num_hidden_layers=2, num_attention_heads=2)
+    config.to_json_file(model / "config.json")
+    score = {"metric": "accuracy", "baseline": 0.5, "minutes": 2.0}
+    score["results"] = {"dev": {"accuracy": {"median": 0.8, "min": 0.7, "max": 0.9}}}
+    report = tmp_path / "downstream.json"
+    report.write_text(json.dumps({"settings": {"seeds": "5"}, "tasks": {"sst-2": score}}))
+    albert_small_en_card.main(CardSettings(records, report, model))
+    card = (model / "README.md").read_text()
+    assert "300 steps, 0 million tokens, 3.0 hours of two CPU cores." in card
+    assert "116 English books that are out of copyright (50.0 MB)" in card
+    assert "1 books (1.0 MB): Jules Verne, A Journey." in card
+    assert re.findall(r"^\| (\d+) \| 32 \| 0.250 \| 0.750 \|$", card, re.MULTILINE) == ["50", "100", "300"]
+    assert "--init_checkpoint=small_en_1/albert_small_en" in card
+    assert "| sst-2 | accuracy | 0.500 | 0.800 | 0.700 to 0.900 | 2.0 |" in card
+
+
+@pytest.mark.slow
+def test_tiny_training(tmp_path, monkeypatch):
+    """From text to a model and its record; the same command again trains nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "books").mkdir()
+    for seed in range(4):
+        write_story(tmp_path / "books" / f"{seed}.txt", seed=seed)
+    write_story(tmp_path / "documents.txt", seed=9)
+    settings = SmallModelSettings(
+        books="books/*.txt",
+        documents="documents.txt",
+        output=tmp_path / "small",
+        steps=10,
+        tokens_per_step=512,
+        vocab_size=100,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_warmup_steps=2,
+        save_checkpoints_steps=4,
+    )
+    albert_small_en.main(settings)
+    record = json.loads((settings.output / "record.json").read_text())
+    assert [phase["max_seq_length"] for phase in record["phases"]] == [32, 32, 128, 512]
+    assert sum(phase["num_train_steps"] for phase in record["phases"]) == 10
+    assert [line["max_seq_length"] for line in record["finished"]] == [32, 128, 512]
+    assert record["evaluations"][-1]["step"] == 10
+    weights = (settings.output / "albert_small_en" / "model.safetensors").stat().st_mtime_ns
+    albert_small_en.main(settings)
+    assert (settings.output / "albert_small_en" / "model.safetensors").stat().st_mtime_ns == weights
