@@ -11,6 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
+# The environment variable with which a program that runs commands keeps them from suggesting the next one.
+NO_SUGGESTIONS = "ALBERT_TF_NO_SUGGESTIONS"
+
 
 def open_console(*, stderr: bool = False, **options: Any) -> Console:
     """Opens standard output or standard error.

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 
-from data_prep.console import open_console, silenced_stderr, working
+from data_prep.console import NO_SUGGESTIONS, open_console, silenced_stderr, working
 from data_prep.signals import signal_handler
 
 
@@ -36,7 +36,7 @@ def print_message(message: str) -> None:
 
 def print_next(*commands: str) -> None:
     """Suggests what to type next, to a person: on standard error, and only if that is a terminal."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and NO_SUGGESTIONS not in os.environ:
         for command in commands:
             print_message(f"next: {command}")
 
