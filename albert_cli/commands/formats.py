@@ -24,7 +24,7 @@ def export(
 
       albert export --model_dir=runs/base --output=saved_model
 
-      albert export --kind=fill-mask --model_dir=albert_base_v2.tar.gz \\
+      albert export --kind=fill-mask --model_dir=albert_base_v2 \\
           --output=models/albert/1
 
       albert export --format=litert --quantize=int8 \\
