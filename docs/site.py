@@ -18,6 +18,7 @@ from rich.console import Console
 
 import albert_tf
 from albert_cli.cli import app
+from albert_cli.commands.terminal import import_tensorflow
 from albert_cli.help_page import HelpPage, grouped_flags
 
 _ROOT = Path(__file__).parents[1]
@@ -170,6 +171,7 @@ def _api() -> str:
         "# Python\n\nEverything here is imported as `from albert_tf import NAME`. The examples run beside a run "
         "in `runs/base`; they use `np` for NumPy and the other public names.\n"
     ]
+    import_tensorflow()  # without its messages
     for name in albert_tf.__all__:
         home = getattr(albert_tf, name)
         importlib.import_module(home.__module__)
