@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json
 
+CONFIG_FILE = "albert_config.json"  # the name that Google gave it
+
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 HiddenAct = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
 

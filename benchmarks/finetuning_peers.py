@@ -134,9 +134,9 @@ def _classifier(setup: Setup, clip_norm: float | None = None):
 def _batches(setup: Setup, turn: int, count: int, pad: bool = False):
     """A turn's batches, as `albert finetune` makes them, and their shapes."""
     from albert_tf.finetuning.task_data import split_batches
-    from albert_tf.prediction.splits import Split
+    from albert_tf.prediction.splits import EncodedSplit
 
-    split, length = Split("train", (), setup.examples.turn(turn)), setup.length if pad else None
+    split, length = EncodedSplit("train", (), setup.examples.turn(turn)), setup.length if pad else None
     batches = split_batches(split, setup.batch_size, length, seed=SEED, num_epochs=None).take(count)
     return batches, [batch["input_ids"].shape for batch in batches.as_numpy_iterator()]
 

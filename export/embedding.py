@@ -6,10 +6,11 @@ import tensorflow as tf
 from albert_tf.pretrained.loading import Pretrained
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
+from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_pretrainer
 from export.settings import Pooling
-from export.text import SYMBOLS, TEXT, padded_batch, text_export, warmup_requests
+from export.text import TEXT, padded_batch, text_export, warmup_requests
 
 _TEXT = "The captain sailed past."
 _EXAMPLE = """
@@ -37,7 +38,7 @@ def build_embedding(pretrained: Pretrained, tokenizer: Tokenizer, pooling: Pooli
     """
     check_pooling(pretrained, pooling)
     model, graph = pretrained.model, make_graph_tokenizer(tokenizer)
-    room = model.config.max_position_embeddings - SYMBOLS
+    room = model.config.max_position_embeddings - SURROUNDING_SYMBOLS
 
     def embed(texts):
         batch = padded_batch(graph.tokenize(texts)[:, :room], tokenizer)

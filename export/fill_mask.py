@@ -11,10 +11,11 @@ from albert_tf.pretrained.loading import Pretrained
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
+from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.masked_texts import GONE, MASK, glued_ids
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_pretrainer
-from export.text import SYMBOLS, TEXT, padded_batch, text_export, warmup_requests
+from export.text import TEXT, padded_batch, text_export, warmup_requests
 
 _EXAMPLE = """
 import tensorflow as tf
@@ -46,7 +47,7 @@ def build_fill_mask(pretrained: Pretrained, tokenizer: Tokenizer, top_k: int = 5
     check_fill_mask(pretrained, tokenizer.vocab_size, top_k)
     model, masked = pretrained.model, _MaskedTexts(tokenizer)
     pieces = tf.constant(tokenizer.pieces)
-    room = model.config.max_position_embeddings - SYMBOLS
+    room = model.config.max_position_embeddings - SURROUNDING_SYMBOLS
 
     def best_pieces(texts):
         batch = padded_batch(cut_around(masked.tokenize(texts), tokenizer.mask_id, room), tokenizer)

@@ -34,7 +34,7 @@ from export.settings import KindName
 from export.token_classification import build_token_classification
 
 
-class Kind(NamedTuple):
+class ExportKind(NamedTuple):
     """A kind of export.
 
     Attributes:
@@ -52,22 +52,24 @@ class Kind(NamedTuple):
     portable: Callable[..., Portable] | None = None
 
 
-KINDS: dict[KindName, Kind] = {
-    "encoder": Kind(build_encoder, portable=portable_encoder),
-    "preprocessor": Kind(build_preprocessor, "seq_length"),
-    "fill-mask": Kind(build_fill_mask, "top_k", portable=portable_fill_mask),
-    "embedding": Kind(build_embedding, "pooling", portable=portable_embedding),
-    "classifier": Kind(
+KINDS: dict[KindName, ExportKind] = {
+    "encoder": ExportKind(build_encoder, portable=portable_encoder),
+    "preprocessor": ExportKind(build_preprocessor, "seq_length"),
+    "fill-mask": ExportKind(build_fill_mask, "top_k", portable=portable_fill_mask),
+    "embedding": ExportKind(build_embedding, "pooling", portable=portable_embedding),
+    "classifier": ExportKind(
         build_classifier,
         None,
         (TextClassifier, OrdinalClassifier, MultiLabelClassifier, TextRegressor),
         portable_classifier,
     ),
-    "question-answering": Kind(
+    "question-answering": ExportKind(
         build_question_answering, "max_answer_length", (QuestionAnswering,), portable_question_answering
     ),
-    "multiple-choice": Kind(build_multiple_choice, None, (MultipleChoice,), portable_classifier),
-    "token-classification": Kind(build_token_classification, None, (TokenClassifier,), portable_classifier),
+    "multiple-choice": ExportKind(build_multiple_choice, None, (MultipleChoice,), portable_classifier),
+    "token-classification": ExportKind(
+        build_token_classification, None, (TokenClassifier,), portable_classifier
+    ),
 }
 
 TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")  # of pretrained models that need a vocabulary

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.portable.engines import open_engine
-from albert_tf.portable.folder import MODEL_FILE
-from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS
+from albert_tf.portable.folder import ONNX_FILE
+from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS
 from albert_tf.portable.settings import EngineSettings
 from export.portable import Portable, Runner, Runtime
 
@@ -56,10 +56,10 @@ def write_onnx(
     onnx.checker.check_model(proto, full_check=True)
     if quantize == "int8-static":
         proto = _int8_static(proto, batches)
-    onnx.save(proto, str(folder / MODEL_FILE))
+    onnx.save(proto, str(folder / ONNX_FILE))
     if quantize == "int8-static":
-        return open_engine(folder / MODEL_FILE, EngineSettings("openvino"))
-    return onnx_runner(folder / MODEL_FILE)
+        return open_engine(folder / ONNX_FILE, EngineSettings("openvino"))
+    return onnx_runner(folder / ONNX_FILE)
 
 
 def onnx_runner(file: Path) -> Runner:
@@ -68,11 +68,11 @@ def onnx_runner(file: Path) -> Runner:
 
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    takes_positions = POSITIONS in [value.name for value in session.get_inputs()]
+    takes_positions = MASKED_POSITIONS in [value.name for value in session.get_inputs()]
 
     def run(inputs):
-        if takes_positions and POSITIONS not in inputs:
-            inputs = {**inputs, POSITIONS: np.zeros((len(inputs[TEXT_INPUTS[0]]), 0), np.int32)}
+        if takes_positions and MASKED_POSITIONS not in inputs:
+            inputs = {**inputs, MASKED_POSITIONS: np.zeros((len(inputs[TEXT_INPUTS[0]]), 0), np.int32)}
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run
@@ -152,4 +152,4 @@ def _allow_empty(graph) -> None:
             node.attribute.append(onnx.helper.make_attribute("allowzero", 1))
 
 
-ONNX = Runtime("ONNX Runtime", MODEL_FILE, _EXAMPLE, ("onnx", "onnxruntime", "tf2onnx"), "onnx", write_onnx)
+ONNX = Runtime("ONNX Runtime", ONNX_FILE, _EXAMPLE, ("onnx", "onnxruntime", "tf2onnx"), "onnx", write_onnx)

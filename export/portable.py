@@ -11,14 +11,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.conversion.verification import OutputComparison, compare_outputs
-from albert_tf.portable.inputs import POSITIONS
+from albert_tf.portable.inputs import MASKED_POSITIONS
 from albert_tf.pretrained.card import markdown_table
 from data_prep.errors import InputError
 
 # The logit of a token that cannot be in an answer, and of an option that is padding. float16 can hold it.
 MASKED_LOGIT = -10000.0
 
-# Takes arrays named as in TEXT_INPUTS, and optionally POSITIONS, int32 (B, P); returns the outputs.
+# Takes arrays named as in TEXT_INPUTS, and optionally MASKED_POSITIONS, int32 (B, P); returns the outputs.
 Runner = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
@@ -33,7 +33,7 @@ class Portable:
       outputs: name -> dimensions; arrays of tokens are int32, all others float32.
       sample: a batch of all inputs, for comparisons.
       options: of the kind, which a loader needs.
-      dimensions: of the inputs but POSITIONS.
+      dimensions: of the inputs but MASKED_POSITIONS.
       example_ids, example_types: Python for `input_word_ids` and `input_type_ids` of an example.
     """
 
@@ -82,8 +82,8 @@ class Portable:
     def section(self) -> str:
         """A section of README.md on the inputs and outputs."""
         inputs = f"`input_word_ids`, `input_mask`, `input_type_ids` int32 ({self.dimensions})"
-        if POSITIONS in self.sample and "mlm_logits" in self.outputs:
-            inputs += f"; for `mlm_logits` also `{POSITIONS}` int32 (B, P)"
+        if MASKED_POSITIONS in self.sample and "mlm_logits" in self.outputs:
+            inputs += f"; for `mlm_logits` also `{MASKED_POSITIONS}` int32 (B, P)"
         rows = [
             (f"`{name}`", f"{'int32' if name.endswith('_index') else 'float32'} ({shape})")
             for name, shape in self.outputs.items()

@@ -17,7 +17,7 @@ from albert_tf.finetuning.task_models import (
     TokenClassifier,
 )
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
+from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
 from albert_tf.pretrained.loading import Pretrained
 from export.embedding import check_pooling, mean_of_tokens
 from export.fill_mask import check_fill_mask
@@ -28,10 +28,10 @@ from export.settings import Pooling
 
 
 def portable_encoder(pretrained: Pretrained) -> Portable:
-    """The encoder with its heads: `serving_default`, and with a masked-LM head `mlm`, which also takes POSITIONS.
+    """The encoder with its heads: `serving_default`, and with a masked-LM head `mlm`.
 
     Both return `sequence_output` (B, T, H), and `pooled_output` (B, H) and `sop_logits` (B, 2) if the source holds
-    these parts; `mlm` also returns `mlm_logits` (B, P, V). P may be 0.
+    these parts; `mlm` also takes `masked_lm_positions` (B, P) and returns `mlm_logits` (B, P, V). P may be 0.
     """
     model, parts = pretrained.model, pretrained.parts
 
@@ -42,9 +42,11 @@ def portable_encoder(pretrained: Pretrained) -> Portable:
             arrays["pooled_output"] = outputs["pooled_output"]
             if "sentence_order" in parts:
                 arrays["sop_logits"] = model.sentence_order(outputs["pooled_output"])
-        if POSITIONS in inputs:
+        if MASKED_POSITIONS in inputs:
             table = model.encoder.embeddings.word_embeddings
-            arrays["mlm_logits"] = model.masked_lm(outputs["sequence_output"], inputs[POSITIONS], table)
+            arrays["mlm_logits"] = model.masked_lm(
+                outputs["sequence_output"], inputs[MASKED_POSITIONS], table
+            )
         return arrays
 
     outputs, sample = {"sequence_output": "B, T, H"}, _sample(model)
@@ -54,10 +56,10 @@ def portable_encoder(pretrained: Pretrained) -> Portable:
             outputs["sop_logits"] = "B, 2"
     functions = {"serving_default": function_of_ids(encode, TEXT_INPUTS)}
     if "masked_lm" in parts:
-        functions["mlm"] = function_of_ids(encode, (*TEXT_INPUTS, POSITIONS))
+        functions["mlm"] = function_of_ids(encode, (*TEXT_INPUTS, MASKED_POSITIONS))
         outputs["mlm_logits"] = "B, P, V"
     else:
-        del sample[POSITIONS]
+        del sample[MASKED_POSITIONS]
     return Portable(model, functions, outputs, sample)
 
 
@@ -73,14 +75,14 @@ def portable_embedding(pretrained: Pretrained, pooling: Pooling = "mean") -> Por
         return {"embedding": outputs["pooled_output"] if pooling == "pooled" else mean}
 
     sample = _sample(model)
-    del sample[POSITIONS]
+    del sample[MASKED_POSITIONS]
     return Portable(
         model, {"serving_default": function_of_ids(embed, TEXT_INPUTS)}, {"embedding": "B, H"}, sample
     )
 
 
 def portable_fill_mask(pretrained: Pretrained, top_k: int = 5) -> Portable:
-    """The encoder with the masked-LM head: `ids` and `probabilities` (B, P, K) of the best pieces at POSITIONS."""
+    """The encoder with the masked-LM head: `ids` and `probabilities` (B, P, K) of each mask's best pieces."""
     assert pretrained.vocabulary is not None, "the kind takes text"
     V = pretrained.vocabulary.count_pieces()
     check_fill_mask(pretrained, V, top_k)
@@ -88,12 +90,12 @@ def portable_fill_mask(pretrained: Pretrained, top_k: int = 5) -> Portable:
 
     def best_pieces(inputs):
         hidden = model.encoder(from_hub_names(inputs), training=False)["sequence_output"]
-        logits = model.masked_lm(hidden, inputs[POSITIONS], model.encoder.embeddings.word_embeddings)
+        logits = model.masked_lm(hidden, inputs[MASKED_POSITIONS], model.encoder.embeddings.word_embeddings)
         # The model may have more embeddings than the vocabulary has pieces.
         best, ids = tf.math.top_k(tf.nn.softmax(logits)[..., :V], top_k)
         return {"ids": ids, "probabilities": best}
 
-    functions = {"serving_default": function_of_ids(best_pieces, (*TEXT_INPUTS, POSITIONS))}
+    functions = {"serving_default": function_of_ids(best_pieces, (*TEXT_INPUTS, MASKED_POSITIONS))}
     outputs = dict.fromkeys(("ids", "probabilities"), "B, P, K")
     return Portable(model, functions, outputs, _sample(model), {"top_k": top_k})
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
@@ -19,7 +20,6 @@ from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
-from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_evaluation, recorded, task_evaluation

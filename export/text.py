@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from albert_tf.finetuning.task_model import TaskModel
 from data_prep.errors import needs_extra
+from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.checks import checked_lengths
 from export.savedmodel import Export, function_of_ids
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
-SYMBOLS = 2  # [CLS] and [SEP], around every text
 
 # A method of the exported object, and its inputs, whose names are those of the signature's inputs.
 Method = tuple[Callable[..., dict[str, tf.Tensor]], Sequence[tf.TensorSpec]]
@@ -78,7 +78,9 @@ def padded_batch(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> dict[str, tf.Ten
     B = ids.nrows()
     first, last = (tf.fill([B, 1], tf.constant(i, tf.int32)) for i in (tokenizer.cls_id, tokenizer.sep_id))
     rows = tf.concat([first, ids, last], axis=1)
-    T = tf.maximum(tf.reduce_max(rows.row_lengths()), SYMBOLS)  # the maximum of no rows is negative
+    T = tf.maximum(
+        tf.reduce_max(rows.row_lengths()), SURROUNDING_SYMBOLS
+    )  # the maximum of no rows is negative
     input_ids = rows.to_tensor(tokenizer.pad_id, shape=tf.stack([B, T]))
     mask = tf.sequence_mask(rows.row_lengths(), T, tf.int32)
     return {"input_ids": input_ids, "input_mask": mask}

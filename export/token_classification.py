@@ -12,12 +12,12 @@ import tensorflow as tf
 from albert_tf.finetuning.task_models import TokenClassifier
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.in_graph.character_ops import looked_up
+from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.normalization import WHITE_SPACE
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
 from export.serialized import EXAMPLES, example_batch
 from export.text import (
-    SYMBOLS,
     TEXT,
     Method,
     model_function,
@@ -55,7 +55,7 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
       tokenizer: the tokenizer of its vocabulary.
     """
     graph, logits_of = make_graph_tokenizer(tokenizer), model_function(model)
-    room = model.preprocessor.max_seq_length - SYMBOLS
+    room = model.preprocessor.max_seq_length - SURROUNDING_SYMBOLS
 
     def label(texts):
         words, begins, ends = _split(texts)

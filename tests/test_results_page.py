@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.lab.results import Results
-from albert_tf.lab.tables import comparison_sentence, markdown_table
+from albert_tf.lab.tables import comparison_sentence, results_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ def section(results: Results) -> str:
 def generated(results: Results) -> list[str]:
     """The tables and comparisons that the page copies from the generated text."""
     sentences = (comparison_sentence(results, comparison) for comparison in results.comparisons)
-    return [markdown_table(results), *(f"- {sentence}" for sentence in sentences)]
+    return [results_table(results), *(f"- {sentence}" for sentence in sentences)]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

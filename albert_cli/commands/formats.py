@@ -9,7 +9,7 @@ from albert_cli.commands.terminal import import_tensorflow, print_message, print
 from albert_tf.pretrained.names import FileDtype, Writable
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.console import open_console, working
-from data_prep.tasks.task import Kind
+from data_prep.tasks.task import TaskKind
 from export.settings import ExportSettings
 
 
@@ -53,7 +53,7 @@ def convert(
     *,
     to: Writable,
     dtype: FileDtype = "float32",
-    task: Kind | None = None,
+    task: TaskKind | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     verify: bool = True,
 ) -> None:

@@ -64,12 +64,12 @@ def table1(*, output: str) -> None:
       output: folder of the laboratory; the results are written to its folder table1.
     """
     from albert_tf.lab.results import LAB_RESULTS_FILE
-    from albert_tf.lab.tables import markdown_table, write_results
+    from albert_tf.lab.tables import results_table, write_results
 
     results = parameter_tables.table_1(LabSettings(output))
     folder = Path(output) / results.experiment
     write_results(folder, results)
-    print(markdown_table(results))
+    print(results_table(results))
     print(folder / LAB_RESULTS_FILE)
     print_next(f"albert lab report {output}")
 

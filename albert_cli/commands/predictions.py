@@ -15,7 +15,7 @@ from data_prep.console import working
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
-from data_prep.tasks.task import Kind, Task, find_task
+from data_prep.tasks.task import Task, TaskKind, find_task
 
 if TYPE_CHECKING:
     from albert_tf.prediction.trained_model import TrainedModel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def predict(
     *,
     model_dir: str,
-    task: Kind | None = None,
+    task: TaskKind | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     input_format: Literal["auto", "text", "tsv", "jsonl"] = "auto",
     batch_size: int = 64,
@@ -164,7 +164,7 @@ def _score_file(
 
 
 def _read_model(
-    model_dir: str, flags: SourceFlags, task: Task | Kind | None, settings: EngineSettings
+    model_dir: str, flags: SourceFlags, task: Task | TaskKind | None, settings: EngineSettings
 ) -> "TrainedModel":
     """A fine-tuned model of any format; TensorFlow is imported for all but portable ones."""
     from albert_tf.portable.folder import is_portable

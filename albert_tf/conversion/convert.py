@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.card import LIBRARIES, TITLES, Usage, write_card
@@ -22,9 +23,8 @@ from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
-from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
-from data_prep.tasks.task import Kind
+from data_prep.tasks.task import TaskKind
 
 
 class _Writer(NamedTuple):
@@ -148,7 +148,7 @@ def convert(
     to: Writable,
     *,
     dtype: FileDtype = "float32",
-    task: Kind | None = None,
+    task: TaskKind | None = None,
     flags: SourceFlags = NO_FLAGS,
     verify: bool = True,
 ) -> Conversion:
@@ -201,7 +201,7 @@ def _check_destination(destination: Path) -> None:
         raise InputError(f"The destination must be a new or empty folder. Received {destination}.")
 
 
-def _read(source: str | Path, to: Writable, task: Kind | None, flags: SourceFlags) -> StoredModel:
+def _read(source: str | Path, to: Writable, task: TaskKind | None, flags: SourceFlags) -> StoredModel:
     stored = read_source(source, flags, task)
     if stored.head is None or to == "tf1":  # TF1 leaves open again what a head is for
         return stored

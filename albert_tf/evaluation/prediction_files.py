@@ -12,7 +12,7 @@ from data_prep.errors import InputError
 from data_prep.files import read_text, write_json, write_text
 from data_prep.tasks.conll import read_conll
 from data_prep.tasks.examples import Problems, shown
-from data_prep.tasks.task import Kind, Task
+from data_prep.tasks.task import Task, TaskKind
 
 # The files of a submission to GLUE, in the order of a task's test splits.
 GLUE_FILES: dict[str, tuple[str, ...]] = {
@@ -31,7 +31,7 @@ _HEADER = ("index", "prediction")
 T = TypeVar("T")
 
 
-def write_predictions(folder: Path, name: str, kind: Kind, predictions: Mapping[str, Any]) -> Path:
+def write_predictions(folder: Path, name: str, kind: TaskKind, predictions: Mapping[str, Any]) -> Path:
     """Writes predictions in the form that the task's benchmark takes.
 
     Args:

@@ -22,7 +22,7 @@ from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
 from data_prep.files import Number, as_record, decode_json, read_json, read_text, write_json, write_text
 from data_prep.tasks.examples import shown
-from data_prep.tasks.task import Kind
+from data_prep.tasks.task import TaskKind
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,11 @@ class Probabilities:
 
 
 def keep_predictions(
-    run: Path, split: str, kind: Kind, predictions: Probabilities | SquadPredictions, threshold: float | None
+    run: Path,
+    split: str,
+    kind: TaskKind,
+    predictions: Probabilities | SquadPredictions,
+    threshold: float | None,
 ) -> None:
     """Writes all files of a split into an existing folder. `threshold` is as in `write_answers`."""
     if isinstance(predictions, Probabilities):

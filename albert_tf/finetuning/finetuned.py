@@ -23,7 +23,7 @@ from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
-from data_prep.tasks.task import Kind, Task
+from data_prep.tasks.task import Task, TaskKind
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
@@ -97,7 +97,7 @@ class Finetuned(TrainedModel):
 def read_finetuned(
     source: str | Path,
     flags: SourceFlags = NO_FLAGS,
-    task: Task | Kind | None = None,
+    task: Task | TaskKind | None = None,
     classes: Collection[type[TaskModel]] = (),
 ) -> Finetuned:
     """Reads a fine-tuned model of any format.
@@ -160,7 +160,7 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
 
 
 def _read_other(
-    path: Path, flags: SourceFlags, kind: Kind | None, classes: Collection[type[TaskModel]]
+    path: Path, flags: SourceFlags, kind: TaskKind | None, classes: Collection[type[TaskModel]]
 ) -> Finetuned:
     """Builds the task model of files in another format."""
     stored = read_source(path, flags)

@@ -29,7 +29,7 @@ from albert_tf.finetuning.task_data import (
 )
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.prediction.preprocessor import Preprocessor
-from albert_tf.prediction.splits import Split, as_split, by_row
+from albert_tf.prediction.splits import EncodedSplit, as_split, by_row
 from albert_tf.prediction.task_outputs import (
     EVEN_ODDS,
     Predictions,
@@ -122,7 +122,7 @@ class FinetuningRun:
     ):
         self.task, self.settings, self.strategy, self.preemption = task, settings, strategy, preemption
         self.writes = is_chief(strategy)
-        self.splits: dict[str, list[Split]] = {}
+        self.splits: dict[str, list[EncodedSplit]] = {}
         self.problems = Problems()
         self.console = open_console(stderr=True)
         self.prepare()
@@ -152,7 +152,7 @@ class FinetuningRun:
                 read = read_split(self.task, self.settings, role, self.problems, self.labels)
                 self.splits[role] = [self.as_split(*split) for split in read]
 
-    def as_split(self, name: str, examples: Sequence[Any]) -> Split:
+    def as_split(self, name: str, examples: Sequence[Any]) -> EncodedSplit:
         """Examples as arrays."""
         return as_split(self.task, name, examples, self.preprocessor, self.labels, self.settings.cache_dir)
 

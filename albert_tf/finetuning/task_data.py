@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.prediction.splits import Split
+from albert_tf.prediction.splits import EncodedSplit
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from data_prep.tasks.examples import ChoiceExample, Example, Problems
@@ -92,7 +92,9 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
     return tuple(order) or labels
 
 
-def with_class_weights(split: Split, task: Task, class_weights: str, labels: Sequence[str]) -> Split:
+def with_class_weights(
+    split: EncodedSplit, task: Task, class_weights: str, labels: Sequence[str]
+) -> EncodedSplit:
     """A split whose examples, or words, count as much in the loss as their classes.
 
     Args:
@@ -140,7 +142,7 @@ def _class_weights(given: str, labels: Sequence[str], numbers: np.ndarray) -> np
 
 
 def split_batches(
-    split: Split, batch_size: int, pad_to: int | None = None, *, seed: int | None = None, **options
+    split: EncodedSplit, batch_size: int, pad_to: int | None = None, *, seed: int | None = None, **options
 ) -> tf.data.Dataset:
     """Batches of a split, all of `batch_size`: the last one is filled with examples of weight 0.
 

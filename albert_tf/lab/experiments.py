@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from albert_tf.config import ParameterSharing
 from albert_tf.lab import paper
 from albert_tf.lab.results import Column
-from albert_tf.lab.variants import Objective, Variant
+from albert_tf.lab.variants import SentenceObjective, Variant
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ COLUMNS = {
     )
 }
 # Sentence tasks on which fresh heads are trained.
-PROBED: tuple[Objective, ...] = ("nsp", "sop")
+PROBED: tuple[SentenceObjective, ...] = ("nsp", "sop")
 _QUALITY = ("parameters", "masked_lm", "own_sentence")
 _SHARING: dict[ParameterSharing, str] = {
     "all": "all shared",

@@ -19,7 +19,7 @@ from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.lab.tables import write_results
 from albert_tf.lab.text import LabText, TextPart
-from albert_tf.lab.variants import Objective, Variant, with_starts
+from albert_tf.lab.variants import SentenceObjective, Variant, with_starts
 from data_prep.errors import InputError
 
 _PLOTTED = ("masked_lm", "nsp", "sop", "own_sentence", "speed", "average")
@@ -80,7 +80,9 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
     return folder
 
 
-def _needed_text(experiment: Experiment, variants: list[Variant]) -> tuple[set[TextPart], set[Objective]]:
+def _needed_text(
+    experiment: Experiment, variants: list[Variant]
+) -> tuple[set[TextPart], set[SentenceObjective]]:
     """The parts of the text and the sentence objectives that an experiment needs."""
     parts: set[TextPart] = {"train", "heldout"}
     if any(variant.text == "part" for variant in variants):

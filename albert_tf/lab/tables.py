@@ -25,7 +25,7 @@ def markdown_page(results: Results) -> str:
         results.question,
         f"    {results.command}" if results.command else "",
         _caption(results),
-        markdown_table(results),
+        results_table(results),
         *(f"![{plot.caption}]({plot.file})" for plot in results.plots),
         "\n".join(f"- {comparison_sentence(results, comparison)}" for comparison in results.comparisons),
         "\n".join(f"- {note}" for note in results.notes),
@@ -34,7 +34,7 @@ def markdown_page(results: Results) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def markdown_table(results: Results) -> str:
+def results_table(results: Results) -> str:
     """The table, with columns for the paper's values and for ours where there are any."""
     headings, cells = [""], [[row.title] for row in results.rows]
     for column in results.columns:

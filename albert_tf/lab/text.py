@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from albert_tf.lab.laboratory import Laboratory
-from albert_tf.lab.variants import Objective
+from albert_tf.lab.variants import SentenceObjective
 from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST
 from data_prep.examples.settings import PrepareSettings, check_settings
@@ -72,7 +72,7 @@ class LabText:
         """The SentencePiece model, which need not exist yet."""
         return Path(self.lab.settings.spm_model_file or self.folder / "vocabulary.model")
 
-    def check(self, parts: set[TextPart], objectives: set[Objective]) -> str:
+    def check(self, parts: set[TextPart], objectives: set[SentenceObjective]) -> str:
         """Checks everything that can be checked before the first write.
 
         Args:
@@ -135,7 +135,7 @@ class LabText:
             self.lab.programs.albert("vocab", settings)
         return model
 
-    def examples(self, objective: Objective, part: TextPart, T: int | None = None) -> str:
+    def examples(self, objective: SentenceObjective, part: TextPart, T: int | None = None) -> str:
         """The glob of an objective's examples, prepared if they do not exist.
 
         Args:
@@ -157,11 +157,11 @@ class LabText:
     def _linked(self, part: TextPart) -> str:
         return link_files(self.paths(part), self.folder / "text" / part)
 
-    def _examples_file(self, objective: Objective, part: TextPart, T: int | None) -> Path:
+    def _examples_file(self, objective: SentenceObjective, part: TextPart, T: int | None) -> Path:
         return self.folder / objective / (f"{part}-{T}" if T else part) / "examples.tfrecord"
 
     def _prepare_settings(
-        self, objective: Objective, part: TextPart, text: str, vocabulary: Path, T: int | None = None
+        self, objective: SentenceObjective, part: TextPart, text: str, vocabulary: Path, T: int | None = None
     ) -> PrepareSettings:
         settings = self.lab.settings
         held_out = part == "heldout"

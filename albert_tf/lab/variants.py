@@ -7,7 +7,7 @@ from typing import Any, Literal
 from albert_tf.config import AlbertConfig, ParameterSharing
 from albert_tf.lab.scales import PAPER_HIDDEN, Scale
 
-Objective = Literal["sop", "nsp", "none"]
+SentenceObjective = Literal["sop", "nsp", "none"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Variant:
     size: str = "base"
     embedding: int = 128
     sharing: ParameterSharing = "all"
-    objective: Objective = "sop"
+    objective: SentenceObjective = "sop"
     width: int | None = None
     layers: int | None = None
     dropout: bool | None = None

@@ -8,16 +8,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from data_prep.errors import InputError
 from data_prep.files import Number, as_record, check_file, file_sha256, read_json_object, write_json
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.offsets import OffsetTables
 from data_prep.tokenizers.vocabulary import Vocabulary
 
-MANIFEST_FILE = "portable.json"
-MODEL_FILE = "model.onnx"
-CONFIG_FILE = "albert_config.json"
+FACTS_FILE = "portable.json"
+ONNX_FILE = "model.onnx"
 _TABLES_FILE = "offsets.npz"
 _VOCABULARIES = ("spm.model", "vocab.txt")
 
@@ -76,15 +75,13 @@ class PortableFolder:
         self.path = Path(path)
         if not is_portable(self.path):
             raise InputError(
-                f"A portable model is a folder with {MANIFEST_FILE}, as `albert export --format=onnx` writes it. "
+                f"A portable model is a folder with {FACTS_FILE}, as `albert export --format=onnx` writes it. "
                 f"Received {path}."
             )
-        manifest = as_record(
-            _Manifest, read_json_object(self.path / MANIFEST_FILE), self.path / MANIFEST_FILE
-        )
-        if MODEL_FILE not in manifest.files or CONFIG_FILE not in manifest.files:
+        manifest = as_record(_Manifest, read_json_object(self.path / FACTS_FILE), self.path / FACTS_FILE)
+        if ONNX_FILE not in manifest.files or CONFIG_FILE not in manifest.files:
             raise InputError(
-                f"{self.path / MANIFEST_FILE} must list {MODEL_FILE} and {CONFIG_FILE}. It does not."
+                f"{self.path / FACTS_FILE} must list {ONNX_FILE} and {CONFIG_FILE}. It does not."
             )
         for name, expected in manifest.files.items():
             _check_hash(self.path, name, expected)
@@ -109,13 +106,13 @@ class PortableFolder:
 
 def is_portable(path: str | Path) -> bool:
     """Whether a path is the folder of a portable model."""
-    return (Path(path) / MANIFEST_FILE).is_file()
+    return (Path(path) / FACTS_FILE).is_file()
 
 
 def write_manifest(folder: Path, facts: PortableFacts) -> None:
     """Writes portable.json, after all other files but README.md."""
     files = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.suffix != ".md"}
-    write_json(folder / MANIFEST_FILE, asdict(_Manifest(facts, files)))
+    write_json(folder / FACTS_FILE, asdict(_Manifest(facts, files)))
 
 
 def write_tables(folder: Path, vocabulary: Vocabulary) -> None:
@@ -127,10 +124,10 @@ def write_tables(folder: Path, vocabulary: Vocabulary) -> None:
 
 def _check_hash(folder: Path, name: str, expected: str) -> None:
     if "/" in name or "\\" in name or name in ("", ".", ".."):
-        raise InputError(f"{folder / MANIFEST_FILE} must name files of its folder. Received {name!r}.")
+        raise InputError(f"{folder / FACTS_FILE} must name files of its folder. Received {name!r}.")
     check_file(folder / name)
     if file_sha256(folder / name) != expected:
         raise InputError(
-            f"{folder / name} must be the file that was exported. Its SHA-256 is not the one in {MANIFEST_FILE}; "
+            f"{folder / name} must be the file that was exported. Its SHA-256 is not the one in {FACTS_FILE}; "
             "export the model again."
         )

@@ -8,13 +8,13 @@ from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
 
 TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
-POSITIONS = "masked_lm_positions"
+MASKED_POSITIONS = "masked_lm_positions"
 OURS = ("input_ids", "input_mask", "token_type_ids")
 
 
 def to_hub_names(batch: Mapping) -> dict[str, np.ndarray]:
     """A batch with this library's names renamed to those of TEXT_INPUTS; positions are optional."""
-    names = zip((*OURS, POSITIONS), (*TEXT_INPUTS, POSITIONS), strict=True)
+    names = zip((*OURS, MASKED_POSITIONS), (*TEXT_INPUTS, MASKED_POSITIONS), strict=True)
     return {theirs: np.asarray(batch[name], np.int32) for name, theirs in names if name in batch}
 
 
@@ -36,10 +36,10 @@ def checked_ids(inputs: Mapping, config: AlbertConfig) -> dict[str, np.ndarray]:
       InputError: an input is missing, unknown, of another shape, no integers, or out of range.
     """
     missing = [name for name in TEXT_INPUTS if name not in inputs]
-    unknown = [name for name in inputs if name not in (*TEXT_INPUTS, POSITIONS)]
+    unknown = [name for name in inputs if name not in (*TEXT_INPUTS, MASKED_POSITIONS)]
     if missing or unknown:
         raise InputError(
-            f"An encoder takes {', '.join(TEXT_INPUTS)} and, for mlm_logits, {POSITIONS}. Received "
+            f"An encoder takes {', '.join(TEXT_INPUTS)} and, for mlm_logits, {MASKED_POSITIONS}. Received "
             f"{', '.join(map(str, inputs)) or 'nothing'}."
         )
     ids, mask, types = (_integers(inputs, name) for name in TEXT_INPUTS)
@@ -55,14 +55,14 @@ def checked_ids(inputs: Mapping, config: AlbertConfig) -> dict[str, np.ndarray]:
     _check_range("The mask", mask, 2)
     _check_range("Token types", types, config.type_vocab_size)
     checked = dict(zip(TEXT_INPUTS, (ids, mask, types), strict=True))
-    if POSITIONS in inputs:
-        positions = _integers(inputs, POSITIONS)
+    if MASKED_POSITIONS in inputs:
+        positions = _integers(inputs, MASKED_POSITIONS)
         if len(positions) != len(ids):
             raise InputError(
                 f"Masked positions must have as many rows as token ids, {len(ids)}. Received {len(positions)}."
             )
         _check_range("Masked positions", positions, ids.shape[1])
-        checked[POSITIONS] = positions
+        checked[MASKED_POSITIONS] = positions
     return {name: array.astype(np.int32) for name, array in checked.items()}
 
 

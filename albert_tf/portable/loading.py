@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.portable.engines import open_engine
-from albert_tf.portable.folder import MANIFEST_FILE, MODEL_FILE, PortableFolder
+from albert_tf.portable.folder import FACTS_FILE, ONNX_FILE, PortableFolder
 from albert_tf.portable.model import PortableEncoder, PortableModel
 from albert_tf.portable.settings import EngineName, EnginePrecision, EngineSettings
 from albert_tf.portable.task_answers import (
@@ -66,7 +66,7 @@ def load_folder(
     """Loads the model of a folder that has been read."""
     if folder.facts.kind not in MODELS:
         raise InputError(
-            f"The kind in {folder.path / MANIFEST_FILE} must be one of {', '.join(MODELS)}. Received "
+            f"The kind in {folder.path / FACTS_FILE} must be one of {', '.join(MODELS)}. Received "
             f"{folder.facts.kind!r}."
         )
-    return MODELS[folder.facts.kind](folder, open_engine(folder.path / MODEL_FILE, settings), size)
+    return MODELS[folder.facts.kind](folder, open_engine(folder.path / ONNX_FILE, settings), size)

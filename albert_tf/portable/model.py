@@ -10,8 +10,8 @@ import numpy as np
 
 from albert_tf.portable.engines import Arrays, Engine
 from albert_tf.portable.folder import PortableFolder
-from albert_tf.portable.inputs import POSITIONS, checked_ids, to_hub_names
-from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, Split, by_row, numpy_batches
+from albert_tf.portable.inputs import MASKED_POSITIONS, checked_ids, to_hub_names
+from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.tasks.features import Features
 from data_prep.tokenizers.vocabulary import Tokenizer
@@ -55,7 +55,9 @@ class PortableModel:
 
     def rows(self, features: Sequence[Features]) -> list[Arrays]:
         """The model's outputs for each example."""
-        return by_row(self.outputs(numpy_batches(Split("call", (), features), self._size)), len(features))
+        return by_row(
+            self.outputs(numpy_batches(EncodedSplit("call", (), features), self._size)), len(features)
+        )
 
 
 class PortableEncoder(PortableModel):
@@ -72,11 +74,13 @@ class PortableEncoder(PortableModel):
           InputError: the inputs do not fit each other or the model.
         """
         arrays = checked_ids(inputs, self.folder.config)
-        has_positions = POSITIONS in arrays
-        if has_positions and POSITIONS not in self.engine.inputs:
-            raise InputError(f"{POSITIONS} needs a masked-LM head, which {self.folder.path} does not hold.")
+        has_positions = MASKED_POSITIONS in arrays
+        if has_positions and MASKED_POSITIONS not in self.engine.inputs:
+            raise InputError(
+                f"{MASKED_POSITIONS} needs a masked-LM head, which {self.folder.path} does not hold."
+            )
         if not has_positions:
-            arrays[POSITIONS] = np.zeros((len(arrays["input_mask"]), 0), np.int32)
+            arrays[MASKED_POSITIONS] = np.zeros((len(arrays["input_mask"]), 0), np.int32)
         outputs = self.engine(arrays)
         if not has_positions:
             outputs.pop("mlm_logits", None)

@@ -8,7 +8,7 @@ import numpy as np
 from albert_tf.evaluation.squad_predictions import IMPOSSIBLE, predict_answers
 from albert_tf.portable.engines import Arrays
 from albert_tf.portable.folder import PortableFolder
-from albert_tf.portable.text_model import Answer, Field, TextModel
+from albert_tf.portable.text_model import Field, TextAnswer, TextModel
 from albert_tf.prediction.preprocessor import (
     PREPROCESSORS,
     ChoicePreprocessor,
@@ -52,7 +52,7 @@ class PortableClassifier(TextModel):
         features = self.preprocessor.features(tuple(columns) if len(columns) > 1 else columns[0])
         return [self._answer(row) for row in self.rows(features)]
 
-    def _answer(self, row: Arrays) -> Answer:
+    def _answer(self, row: Arrays) -> TextAnswer:
         facts = self.folder.facts
         if not facts.labels:
             return {"score": row["score"]}
@@ -94,10 +94,10 @@ class PortableQuestionAnswering(TextModel):
         ]
 
 
-def _best_answer(best, null_odds: float | None) -> Answer:
+def _best_answer(best, null_odds: float | None) -> TextAnswer:
     score = best.start_score + best.end_score if best.text else IMPOSSIBLE
     is_none = not best.text or (null_odds is not None and null_odds > 0)
-    answer: Answer = {
+    answer: TextAnswer = {
         "answer": "" if is_none else best.text,
         "begin": -1 if is_none else best.answer_start,
         "score": score,

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.portable.engines import Arrays
-from albert_tf.portable.inputs import POSITIONS, to_hub_names
+from albert_tf.portable.inputs import MASKED_POSITIONS, to_hub_names
 from albert_tf.portable.model import PortableModel
 from albert_tf.prediction.preprocessor import as_texts
 from data_prep.errors import InputError
-from data_prep.tasks.features import joined
+from data_prep.tasks.features import SURROUNDING_SYMBOLS, joined
 from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
 
-Answer = dict[str, Any]
-SYMBOLS = 2  # [CLS] and [SEP], around every text
+TextAnswer = dict[str, Any]
 _CHUNK = 1024  # items of a stream that are sorted by length and answered together
 
 
@@ -59,7 +58,7 @@ class TextModel(PortableModel):
         """
         return stacked(self.answers(self._checked(columns)), self.fields)
 
-    def stream(self, items: Iterable) -> Iterator[Answer]:
+    def stream(self, items: Iterable) -> Iterator[TextAnswer]:
         """Yields the answer to each item, which are read in chunks.
 
         Args:
@@ -70,7 +69,7 @@ class TextModel(PortableModel):
             columns = [chunk] if len(self.columns) == 1 else list(map(list, zip(*chunk, strict=True)))
             yield from self.answers(self._checked(columns))
 
-    def answers(self, columns: list[list]) -> list[Answer]:
+    def answers(self, columns: list[list]) -> list[TextAnswer]:
         """The answer to each example, without padding."""
         raise NotImplementedError
 
@@ -92,7 +91,7 @@ class TextModel(PortableModel):
         ]
 
 
-def stacked(answers: Sequence[Answer], fields: Mapping[str, Field]) -> Arrays:
+def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Arrays:
     """The answers as arrays with a row for each, padded to the largest."""
     arrays = {}
     for name, field in fields.items():
@@ -138,12 +137,17 @@ class PortableFillMask(TextModel):
         return np.array(self.tokenizer.pieces, object)
 
     def engine_inputs(self, batch):
-        return to_hub_names({**batch, POSITIONS: mask_positions(batch["input_ids"], self.tokenizer.mask_id)})
+        return to_hub_names(
+            {**batch, MASKED_POSITIONS: mask_positions(batch["input_ids"], self.tokenizer.mask_id)}
+        )
 
     def answers(self, columns):
         (texts,) = columns
         mask_id, longest = self.tokenizer.mask_id, self.folder.config.max_position_embeddings
-        rows = [cut_around_masks(ids, mask_id, longest - SYMBOLS) for ids in self._masked.encode_batch(texts)]
+        rows = [
+            cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS)
+            for ids in self._masked.encode_batch(texts)
+        ]
         found = self.rows([joined(ids, None, self.tokenizer, longest) for ids in rows])
         counts = [int(np.sum(ids == mask_id)) for ids in rows]
         return [

@@ -8,8 +8,8 @@ import numpy as np
 
 from albert_tf.portable.engines import Arrays
 from albert_tf.portable.task_answers import task_preprocessor
-from albert_tf.portable.text_model import SYMBOLS, Answer, Field, TextModel
-from data_prep.tasks.features import Features, joined
+from albert_tf.portable.text_model import Field, TextAnswer, TextModel
+from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined
 from data_prep.tokenizers.normalization import encodable
 
 
@@ -41,13 +41,13 @@ class PortableTokenClassification(TextModel):
         places: list[list[tuple[int, int]]] = []  # of each word, the number of its window and its place there
         for of_text in words:
             of_words = [pieces[word.text] if len(pieces[word.text]) else unknown for word in of_text]
-            windows, labelled = _word_windows(of_words, longest - SYMBOLS)
+            windows, labelled = _word_windows(of_words, longest - SURROUNDING_SYMBOLS)
             places.append([(len(features) + window, 1 + place) for window, place in labelled])
             features += [joined(ids, None, self.tokenizer, longest) for ids in windows]
         rows = self.rows(features)
         return [self._answer(*each, rows) for each in zip(words, places, strict=True)]
 
-    def _answer(self, words: list["_Word"], places: list[tuple[int, int]], rows: list[Arrays]) -> Answer:
+    def _answer(self, words: list["_Word"], places: list[tuple[int, int]], rows: list[Arrays]) -> TextAnswer:
         probabilities = [rows[window]["probabilities"][place] for window, place in places]
         labels = self.folder.facts.labels
         return {

@@ -30,7 +30,7 @@ from data_prep.tasks.windows import Window, window_features
 
 
 @dataclass(frozen=True)
-class Split:
+class EncodedSplit:
     """A split of a task.
 
     Attributes:
@@ -61,7 +61,7 @@ def as_split(
     preprocessor: Preprocessor,
     labels: Sequence[str],
     cache_dir: str | None = None,
-) -> Split:
+) -> EncodedSplit:
     """Turns examples into a split named `name`.
 
     `cache_dir` keeps windows and passages, which take long to compute.
@@ -71,18 +71,18 @@ def as_split(
     if isinstance(preprocessor, QuestionPreprocessor):
         lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
         windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
-        return Split(name, examples, window_features(windows), windows)
+        return EncodedSplit(name, examples, window_features(windows), windows)
     if isinstance(preprocessor, ChoicePreprocessor):
         longest = preprocessor.max_qa_length
         key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
         features = cached_features(
             cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T, longest)
         )
-        return Split(name, examples, features)
+        return EncodedSplit(name, examples, features)
     if task.kind == "token_classification":
-        return Split(name, examples, word_features(examples, tokenizer, T, labels))
+        return EncodedSplit(name, examples, word_features(examples, tokenizer, T, labels))
     labels = labels if task.has_classes else ()
-    return Split(name, examples, text_features(examples, tokenizer, T, labels))
+    return EncodedSplit(name, examples, text_features(examples, tokenizer, T, labels))
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class BatchSize:
 USUAL_SIZE = BatchSize()
 
 
-def numpy_batches(split: Split, size: BatchSize = USUAL_SIZE) -> Iterator[dict[str, np.ndarray]]:
+def numpy_batches(split: EncodedSplit, size: BatchSize = USUAL_SIZE) -> Iterator[dict[str, np.ndarray]]:
     """All examples once, in batches of similar lengths; for few examples faster than `split_batches`."""
     shapes = [features["input_ids"].shape for features in split.features]
     order = sorted(range(len(shapes)), key=lambda row: shapes[row])

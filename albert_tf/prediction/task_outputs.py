@@ -10,7 +10,7 @@ import numpy as np
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
-from albert_tf.prediction.splits import Split, mean_loss
+from albert_tf.prediction.splits import EncodedSplit, mean_loss
 from data_prep.tasks.examples import QuestionExample, WordsExample
 from data_prep.tasks.task import SPLIT_GROUPS, Task
 
@@ -36,7 +36,7 @@ def main_metric_of(task: Task) -> str:
 
 
 def predictions_of(
-    task: Task, split: Split, rows: Rows, model: Labelled, max_answer_length: int, n_best: int = 20
+    task: Task, split: EncodedSplit, rows: Rows, model: Labelled, max_answer_length: int, n_best: int = 20
 ) -> Predictions:
     """The predictions for each example of a split.
 
@@ -98,7 +98,9 @@ def with_best_thresholds(parts: Sequence[Predictions]) -> tuple[list[Predictions
     return [dataclasses.replace(part, thresholds=thresholds) for part in labelled], thresholds
 
 
-def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predictions]) -> dict[str, float]:
+def metrics_of(
+    task: Task, splits: Sequence[EncodedSplit], predictions: Sequence[Predictions]
+) -> dict[str, float]:
     """The task's metrics over all splits of a role, such as both dev sets of MNLI; empty if labels are unknown."""
     if task.kind == "question_answering":
         return _squad_metrics(task, splits, predictions)  # type: ignore[arg-type]
@@ -109,7 +111,7 @@ def metrics_of(task: Task, splits: Sequence[Split], predictions: Sequence[Predic
 
 def metrics_with_loss(
     task: Task,
-    splits: Sequence[Split],
+    splits: Sequence[EncodedSplit],
     predictions: Sequence[Predictions],
     rows: list[dict[str, np.ndarray]],
 ) -> dict[str, float]:
@@ -122,7 +124,7 @@ def metrics_with_loss(
 
 
 def _squad_metrics(
-    task: Task, splits: Sequence[Split], predictions: Sequence[SquadPredictions]
+    task: Task, splits: Sequence[EncodedSplit], predictions: Sequence[SquadPredictions]
 ) -> dict[str, float]:
     answers = {
         example.id: () if example.is_impossible else example.answers

@@ -12,7 +12,7 @@ from albert_tf.prediction.preprocessor import Preprocessor
 from albert_tf.prediction.splits import (
     USUAL_SIZE,
     BatchSize,
-    Split,
+    EncodedSplit,
     as_split,
     by_row,
     numpy_batches,
@@ -120,7 +120,7 @@ class TaskPredictions:
       problems: rows of the data that cannot be used.
     """
 
-    splits: Sequence[Split]
+    splits: Sequence[EncodedSplit]
     predictions: Sequence[Predictions]
     metrics: Mapping[str, float]
     problems: Problems
@@ -156,7 +156,7 @@ def predict_task(
     preprocessor, problems = model.preprocessor, Problems()
     columns = columns or model.columns
     rows = list[dict[str, np.ndarray]]()
-    splits, predictions = list[Split](), list[Predictions]()
+    splits, predictions = list[EncodedSplit](), list[Predictions]()
     for name in (role,) if Path(data).is_file() else task.splits[role]:
         examples = read_examples(task, data, name, problems, columns=columns, labels=model.labels)
         split = as_split(task, name, examples, preprocessor, model.labels)

@@ -25,7 +25,7 @@ from albert_tf.pretrained.tf1 import read_moments
 from albert_tf.pretrained.weights import variables_by_name
 from albert_tf.training.weights import assign, load_weights
 from data_prep.errors import InputError
-from data_prep.tasks.task import Kind
+from data_prep.tasks.task import TaskKind
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -152,7 +152,9 @@ def load_pretrained(
     return as_pretrained(stored, seed)
 
 
-def read_source(source: str | Path, flags: SourceFlags = NO_FLAGS, task: Kind | None = None) -> StoredModel:
+def read_source(
+    source: str | Path, flags: SourceFlags = NO_FLAGS, task: TaskKind | None = None
+) -> StoredModel:
     """Reads a model in any format, with what its files leave open.
 
     Args:

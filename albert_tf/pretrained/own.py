@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.heads import Head, from_task_model
@@ -30,7 +30,6 @@ from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optio
 from albert_tf.pretrained.weights import weights_of
 from albert_tf.training.run_files import (
     CHECKPOINTS,
-    CONFIG_FILE,
     MANIFEST_FILE,
     best_seed_folder,
     read_best_step,

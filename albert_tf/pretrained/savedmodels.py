@@ -14,12 +14,11 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from albert_tf.config import AlbertConfig, HiddenAct
+from albert_tf.config import CONFIG_FILE, AlbertConfig, HiddenAct
 from albert_tf.pretrained.own import read_facts
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
-from albert_tf.training.run_files import CONFIG_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_bytes
 

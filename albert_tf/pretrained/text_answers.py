@@ -10,13 +10,12 @@ from keras import ops
 
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.prediction.preprocessor import as_texts
-from albert_tf.prediction.splits import Split, by_row, numpy_batches
+from albert_tf.prediction.splits import EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
-from data_prep.tasks.features import Features, joined
+from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined
 from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
 from data_prep.tokenizers.vocabulary import Tokenizer
 
-SYMBOLS = 2  # [CLS] and [SEP], around every text
 Guess = tuple[str, float]
 Arrays = dict[str, np.ndarray]
 
@@ -31,7 +30,7 @@ def fill_masks(
         )
     longest, mask_id = model.config.max_position_embeddings, tokenizer.mask_id
     encoded = MaskedTexts(tokenizer).encode_batch(as_texts(texts))
-    rows = [cut_around_masks(ids, mask_id, longest - SYMBOLS) for ids in encoded]
+    rows = [cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS) for ids in encoded]
 
     def best_pieces(batch: Arrays) -> Arrays:
         positions = mask_positions(batch["input_ids"], mask_id)
@@ -70,7 +69,7 @@ def _rows(features: Sequence[Features], compute: Callable[[Arrays], Arrays]) -> 
     """What is computed for each example, in batches of similar lengths."""
 
     def outputs() -> Iterator[Arrays]:
-        for batch in numpy_batches(Split("call", (), features)):
+        for batch in numpy_batches(EncodedSplit("call", (), features)):
             index = batch.pop("index")
             yield {**compute(batch), "index": index}
 

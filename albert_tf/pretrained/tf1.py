@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.pretrained.heads import Head, head_size, name_of_kind, read_weights
 from albert_tf.pretrained.names import SEQUENCE_HEAD, HeadSize, as_groups, heads_in
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line
 
-CONFIG_FILE = "albert_config.json"
 _CHECKPOINT = "model.ckpt-best"  # the name in Google's archives
 _HUB_SCOPE = "module/"
 _GLOBAL_STEP = "global_step"

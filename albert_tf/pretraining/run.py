@@ -7,7 +7,7 @@ from pathlib import Path
 
 import keras
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
@@ -25,7 +25,7 @@ from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import as_input_errors
-from albert_tf.training.run_files import CHECKPOINTS, CONFIG_FILE, read_metrics, settings_json
+from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop

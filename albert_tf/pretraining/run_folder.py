@@ -8,10 +8,9 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.pretraining.settings import FIXED, ResolvedPretrainingSettings
 from albert_tf.training.run_files import (
-    CONFIG_FILE,
     MANIFEST_FILE,
     SETTINGS_FILE,
     check_same_run,

@@ -4,7 +4,7 @@ import numpy as np
 
 from albert_tf.config import ResizePositions
 
-POSITIONS = "position_embeddings"  # in the names of the table and its moments
+POSITION_TABLE = "position_embeddings"  # in the names of the table and its moments
 
 
 def tile_positions(learned: np.ndarray, length: int) -> np.ndarray:

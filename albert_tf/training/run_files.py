@@ -11,7 +11,6 @@ from albert_tf.training.device_settings import DeviceSettings
 from data_prep.errors import InputError
 from data_prep.files import Integer, as_record, decode_json_lines, read_json, read_json_object, read_text
 
-CONFIG_FILE = "albert_config.json"
 SETTINGS_FILE = "settings.json"
 MANIFEST_FILE = "data_manifest.json"
 METRICS_FILE = "metrics.jsonl"

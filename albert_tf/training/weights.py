@@ -14,7 +14,7 @@ import tensorflow as tf
 from albert_tf.config import ResizePositions
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
-from albert_tf.training.positions import POSITIONS, resized_table, tile_positions
+from albert_tf.training.positions import POSITION_TABLE, resized_table, tile_positions
 from albert_tf.training.run_files import CHECKPOINTS, read_best_step
 from data_prep.errors import InputError, first_line
 
@@ -146,7 +146,7 @@ def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: ResizePos
         reasons.append(f"this model has no {_list(more)}")
     for name in sorted(set(ours) & set(saved)):
         there, here = saved[name].shape, tuple(ours[name].shape)
-        positions = POSITIONS in name and there[1:] == here[1:]
+        positions = POSITION_TABLE in name and there[1:] == here[1:]
         if there == here or (positions and resize_positions):
             continue
         reasons.append(f"{name} is {_by(there)} there and {_by(here)} here")
@@ -181,6 +181,6 @@ def assign(variable: keras.Variable, value: np.ndarray, resize_positions: Resize
 def tile_from(trained: int, variables: Iterable[keras.Variable]) -> None:
     """Sets the position table and its moments, among `variables`, to their first `trained` rows, repeated."""
     for variable in variables:
-        if POSITIONS in variable.path:
+        if POSITION_TABLE in variable.path:
             rows = keras.ops.convert_to_numpy(variable)
             variable.assign(tile_positions(rows[:trained], len(rows)))

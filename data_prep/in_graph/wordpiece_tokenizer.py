@@ -25,7 +25,7 @@ from data_prep.in_graph.character_ops import (
 )
 from data_prep.tokenizers.normalization import FoldingTable
 from data_prep.tokenizers.wordpiece_tokenizer import LONGEST_WORD, SYMBOLS, WordPieceTokenizer
-from data_prep.tokenizers.words import Kind, accent_folding, character_kinds, combining_classes
+from data_prep.tokenizers.words import CharKind, accent_folding, character_kinds, combining_classes
 
 _MOST_BYTES = 4 * LONGEST_WORD
 _LONGEST_PIECE = 256  # bytes
@@ -141,7 +141,7 @@ class GraphWordPieceTokenizer(tf.Module):
         originals, begins = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
         lengths = tf.cast(tf.strings.length(texts), tf.int64)[:, tf.newaxis]
         ends = tf.concat([begins, lengths], axis=1)[:, 1:]
-        is_kept = looked_up(self._kinds, originals.values) != Kind.DROPPED
+        is_kept = looked_up(self._kinds, originals.values) != CharKind.DROPPED
         codes, begins, ends = (
             tf.boolean_mask(values, is_kept) for values in (originals.values, begins.values, ends.values)
         )
@@ -150,13 +150,15 @@ class GraphWordPieceTokenizer(tf.Module):
         sources = tf.range(tf.size(codes))
         if self._do_lower_case:
             codes = self._lower_sigmas(codes, splits)
-            rows = tf.where(kinds == Kind.ACCENT, FoldingTable.DROPPED, looked_up(self._folding_rows, codes))
+            rows = tf.where(
+                kinds == CharKind.ACCENT, FoldingTable.DROPPED, looked_up(self._folding_rows, codes)
+            )
             folded = tf.gather(self._folding, rows)
             sources = row_of_values(folded.row_splits)
             itself = tf.gather(codes, sources)
             folded_codes = tf.where(folded.values == FoldingTable.ITSELF, itself, folded.values)
             splits = tf.gather(folded.row_splits, splits)
-            is_odd = tf.reduce_any(looked_up(self._kinds, folded_codes) == Kind.REORDERED)
+            is_odd = tf.reduce_any(looked_up(self._kinds, folded_codes) == CharKind.REORDERED)
             codes = tf.cond(
                 is_odd, lambda: self._reordered(folded_codes, splits, sources, codes), lambda: folded_codes
             )
@@ -167,7 +169,7 @@ class GraphWordPieceTokenizer(tf.Module):
     ) -> tf.Tensor:
         """Unicode's canonical order: sorts marks by their class, but never past a character of class 0."""
         # Accents have been dropped, but one of class 0 still separates its neighbours.
-        stands_between = (looked_up(self._kinds, kept) == Kind.ACCENT) & (self._class(kept) == 0)
+        stands_between = (looked_up(self._kinds, kept) == CharKind.ACCENT) & (self._class(kept) == 0)
         classes = self._class(codes)
         before = tf.gather(count_before(stands_between), sources) + tf.cast(row_of_values(splits), tf.int64)
         run = before + count_before(classes == 0)[1:]
@@ -180,8 +182,8 @@ class GraphWordPieceTokenizer(tf.Module):
     def _words(self, plain: _Plain) -> _Words:
         """Splits at spaces and around Chinese characters and punctuation."""
         kinds = tf.gather(plain.kinds, plain.sources)
-        is_space = kinds == Kind.SPACE
-        is_alone = (kinds == Kind.CHINESE) | (looked_up(self._kinds, plain.codes) == Kind.PUNCTUATION)
+        is_space = kinds == CharKind.SPACE
+        is_alone = (kinds == CharKind.CHINESE) | (looked_up(self._kinds, plain.codes) == CharKind.PUNCTUATION)
         cuts_after = padded(is_space | is_alone)
         follows_cut = tf.gather(cuts_after, tf.maximum(tf.range(tf.size(is_space)) - 1, 0))
         first = (
@@ -203,7 +205,7 @@ class GraphWordPieceTokenizer(tf.Module):
         """The end of each plain character in its text, int64 [N], after its accents unless it is Chinese."""
         if not self._do_lower_case:
             return plain.ends
-        is_accent = plain.kinds == Kind.ACCENT
+        is_accent = plain.kinds == CharKind.ACCENT
         # For each kept character, the last of the accents that follow it, or itself.
         following = tf.where(~is_accent)[:, 0]
         following = tf.concat([following, [size(is_accent)]], 0)
@@ -211,5 +213,5 @@ class GraphWordPieceTokenizer(tf.Module):
         text_end = tf.gather(plain.kept_splits, row_of_values(plain.splits) + 1)
         last_accent = tf.minimum(next_one, text_end) - 1
         is_last = tf.concat([plain.sources[1:], [-1]], 0) != plain.sources
-        takes_accents = is_last & (tf.gather(plain.kinds, plain.sources) != Kind.CHINESE)
+        takes_accents = is_last & (tf.gather(plain.kinds, plain.sources) != CharKind.CHINESE)
         return tf.gather(plain.ends, tf.where(takes_accents, last_accent, tf.cast(plain.sources, tf.int64)))

@@ -12,6 +12,7 @@ from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 Features = dict[str, np.ndarray]
+SURROUNDING_SYMBOLS = 2  # [CLS] and [SEP] around a text
 LABEL_SET = "label_set"  # the feature that has a number for each class, not for each token
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from data_prep.errors import InputError
 
-Kind = Literal[
+TaskKind = Literal[
     "classification",
     "ordinal_classification",
     "multi_label_classification",
@@ -50,7 +50,7 @@ class Task:
     """
 
     name: str
-    kind: Kind
+    kind: TaskKind
     labels: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ("accuracy",)
     download: Literal["glue", "squad", "race", ""] = ""
@@ -83,7 +83,7 @@ def _glue(
     tfds: str = "",
     splits: Mapping[str, tuple[str, ...]] = _USUAL_SPLITS,
 ) -> Task:
-    kind: Kind = "classification" if labels else "regression"
+    kind: TaskKind = "classification" if labels else "regression"
     config = f"glue/{tfds or name}"
     return Task(name, kind, labels, metrics or ("accuracy",), "glue", folder, (config,), splits)
 

@@ -94,7 +94,7 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character).startswith("P")
 
 
-class Kind:
+class CharKind:
     """How the rules treat a character."""
 
     IN_WORD, SPACE, CHINESE, PUNCTUATION, DROPPED, ACCENT, REORDERED = range(7)
@@ -109,14 +109,14 @@ def character_kinds(do_lower_case: bool = True) -> np.ndarray:
     """
     characters = [chr(i) for i in range(sys.maxunicode + 1)]
     members: list[tuple[int, Iterable[str]]] = [
-        (Kind.DROPPED, filter(_is_dropped, characters)),
-        (Kind.SPACE, re.findall(f"[{_SPACE}]", "".join(characters))),
-        (Kind.CHINESE, re.findall(f"[{CHINESE}]", "".join(characters))),
-        (Kind.PUNCTUATION, filter(_is_punctuation, characters)),
+        (CharKind.DROPPED, filter(_is_dropped, characters)),
+        (CharKind.SPACE, re.findall(f"[{_SPACE}]", "".join(characters))),
+        (CharKind.CHINESE, re.findall(f"[{CHINESE}]", "".join(characters))),
+        (CharKind.PUNCTUATION, filter(_is_punctuation, characters)),
     ]
     if do_lower_case:
-        members.append((Kind.REORDERED, filter(unicodedata.combining, characters)))
-        members.append((Kind.ACCENT, [c for c in characters if not _without_accents(c)]))
+        members.append((CharKind.REORDERED, filter(unicodedata.combining, characters)))
+        members.append((CharKind.ACCENT, [c for c in characters if not _without_accents(c)]))
     kinds = np.zeros(len(characters), np.uint8)
     for kind, of_kind in members:
         kinds[[ord(c) for c in of_kind]] = kind
@@ -127,7 +127,7 @@ def character_kinds(do_lower_case: bool = True) -> np.ndarray:
 def combining_classes() -> tuple[np.ndarray, np.ndarray]:
     """The code points of kinds ACCENT and REORDERED, ascending, and their combining classes; int32 [M] each."""
     kinds = character_kinds()
-    marks = np.flatnonzero((kinds == Kind.ACCENT) | (kinds == Kind.REORDERED)).astype(np.int32)
+    marks = np.flatnonzero((kinds == CharKind.ACCENT) | (kinds == CharKind.REORDERED)).astype(np.int32)
     return marks, np.array([unicodedata.combining(chr(i)) for i in marks], np.int32)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from albert_tf.portable.engines import Arrays, Engine
 from albert_tf.portable.folder import PortableFolder
-from albert_tf.portable.inputs import POSITIONS, TEXT_INPUTS
+from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS
 from albert_tf.portable.loading import MODELS
 
 URL = "http://localhost:8000/v2/models/albert"
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--url", default=URL)
     flags = parser.parse_args()
     folder = PortableFolder(flags.folder)
-    inputs = (*TEXT_INPUTS, POSITIONS) if folder.facts.kind == "fill-mask" else TEXT_INPUTS
+    inputs = (*TEXT_INPUTS, MASKED_POSITIONS) if folder.facts.kind == "fill-mask" else TEXT_INPUTS
     model = MODELS[folder.facts.kind](folder, KServeEngine(flags.url, inputs))
     for text, answer in zip(flags.texts, model.stream(flags.texts), strict=True):
         print(text)

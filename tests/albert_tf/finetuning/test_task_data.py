@@ -12,7 +12,7 @@ from albert_tf.finetuning.task_data import (
     read_split,
     with_class_weights,
 )
-from albert_tf.prediction.splits import Split
+from albert_tf.prediction.splits import EncodedSplit
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from data_prep.tasks.examples import Problems, TextExample
@@ -89,7 +89,7 @@ def test_class_weights():
     classification, labels = find_task("classification"), ("a", "b", "c")
 
     def weights(flag, features=texts, task=classification):
-        return with_class_weights(Split("train", (), features), task, flag, labels).features
+        return with_class_weights(EncodedSplit("train", (), features), task, flag, labels).features
 
     assert [row["class_weight"] for row in weights("b:5")] == [1, 1, 1, 5]
     assert [row["class_weight"] for row in weights("balanced")] == pytest.approx([2 / 3] * 3 + [2])

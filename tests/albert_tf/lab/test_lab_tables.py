@@ -1,5 +1,5 @@
 from albert_tf.lab.results import Column, Plot, ResultRow, Results, compare_rows
-from albert_tf.lab.tables import markdown_page, markdown_table
+from albert_tf.lab.tables import markdown_page, results_table
 
 
 def results(seeds: int) -> Results:
@@ -32,7 +32,7 @@ def results(seeds: int) -> Results:
 
 
 def test_the_table_has_the_papers_numbers_beside_ours():
-    assert markdown_table(results(3)).split("\n") == [
+    assert results_table(results(3)).split("\n") == [
         "|  | Size (millions), paper | Size (millions), ours | SOP (%), paper | SOP (%), ours | Avg, paper |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
         "| NSP | 12 | 0.50 | 52.0 | 51.0 ± 1.0 |  |",

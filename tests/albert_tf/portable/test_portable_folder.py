@@ -15,7 +15,7 @@ import pytest
 from albert_cli import cli
 from albert_tf import load_portable
 from albert_tf.portable.engines import Engine, open_engine
-from albert_tf.portable.folder import MODEL_FILE, PortableFolder
+from albert_tf.portable.folder import ONNX_FILE, PortableFolder
 from albert_tf.portable.loading import MODELS
 from albert_tf.portable.settings import EngineSettings
 from data_prep.errors import InputError
@@ -61,7 +61,7 @@ def test_needs_no_tensorflow(folders):
 from albert_tf import load_portable
 from albert_tf.portable.engines import Engine, open_engine
 from albert_tf.portable.settings import EngineSettings
-from albert_tf.portable.folder import MODEL_FILE, PortableFolder
+from albert_tf.portable.folder import ONNX_FILE, PortableFolder
 from albert_tf.portable.loading import MODELS
 model = load_portable({str(folders[1])!r}, engine="onnxruntime")
 print(model(["a quiet neighbour"])["label"][0], model.pair(["a"], ["b"])["label"][0])
@@ -189,7 +189,7 @@ class _KServe(http.server.BaseHTTPRequestHandler):
 def test_a_server_may_run_the_model(folders):
     """The client in examples/serve answers from text, over the REST form of KServe."""
     folder = PortableFolder(folders[1])
-    _KServe.engine = open_engine(folder.path / MODEL_FILE, EngineSettings("onnxruntime"))
+    _KServe.engine = open_engine(folder.path / ONNX_FILE, EngineSettings("onnxruntime"))
     with http.server.HTTPServer(("localhost", 0), _KServe) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         engine = KServeEngine(f"http://localhost:{server.server_port}/v2/models/albert")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.prediction.splits import BatchSize, Split, numpy_batches
+from albert_tf.prediction.splits import BatchSize, EncodedSplit, numpy_batches
 from data_prep.errors import InputError
 
 
@@ -13,7 +13,7 @@ def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
     def ids(*shape: int) -> dict[str, np.ndarray]:
         return {"input_ids": np.ones(shape, np.int32), "input_mask": np.ones(shape, np.int32)}
 
-    split = Split("lines", (), [ids(3, 5), ids(2, 9), ids(3, 4), ids(3, 7)])
+    split = EncodedSplit("lines", (), [ids(3, 5), ids(2, 9), ids(3, 4), ids(3, 7)])
     batches = list(numpy_batches(split, BatchSize(2)))
     assert [batch["index"].tolist() for batch in batches] == [[1], [2, 0], [3]]
     assert [batch["input_ids"].shape for batch in batches] == [(1, 2, 9), (2, 3, 5), (1, 3, 7)]

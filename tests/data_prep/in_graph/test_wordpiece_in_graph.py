@@ -12,7 +12,7 @@ from data_prep.errors import InputError
 from data_prep.in_graph.wordpiece_tokenizer import GraphWordPieceTokenizer
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
-from data_prep.tokenizers.words import Kind, character_kinds
+from data_prep.tokenizers.words import CharKind, character_kinds
 from tests.data_prep.nasty import LINES, texts
 from tests.data_prep.wordpieces import vocab_file
 
@@ -124,18 +124,18 @@ def test_equals_the_class_on_every_character(both):
 def test_the_table_covers_all_special_characters():
     kinds = character_kinds()
     expected = {
-        " ": Kind.SPACE,
-        "\t": Kind.SPACE,
-        "\x0b": Kind.DROPPED,
-        "\ufffd": Kind.DROPPED,
-        "京": Kind.CHINESE,
-        "$": Kind.PUNCTUATION,
-        "。": Kind.PUNCTUATION,
-        "\u0301": Kind.ACCENT,
-        "\u302e": Kind.REORDERED,
+        " ": CharKind.SPACE,
+        "\t": CharKind.SPACE,
+        "\x0b": CharKind.DROPPED,
+        "\ufffd": CharKind.DROPPED,
+        "京": CharKind.CHINESE,
+        "$": CharKind.PUNCTUATION,
+        "。": CharKind.PUNCTUATION,
+        "\u0301": CharKind.ACCENT,
+        "\u302e": CharKind.REORDERED,
     }
     assert {c: kinds[ord(c)] for c in expected} == expected
-    assert kinds[ord("が")] == kinds[ord("a")] == kinds[-1] == Kind.IN_WORD
+    assert kinds[ord("が")] == kinds[ord("a")] == kinds[-1] == CharKind.IN_WORD
 
 
 def test_broken_utf8_is_dropped(both):
