@@ -18,6 +18,7 @@ from rich.console import Console
 
 import albert_tf
 from albert_cli.cli import app
+from albert_cli.commands.terminal import import_tensorflow
 from albert_cli.help_page import HelpPage, grouped_flags
 
 _ROOT = Path(__file__).parents[1]
@@ -27,11 +28,15 @@ _PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "examples/serve/README.md": "serve.md",
+    "albert_tf/models/albert_small_en/README.md": "albert_small_en.md",
 }
+_MODEL_PAGE = "albert_small_en.md"
+# The Hub's metadata, whose tags would come first in every search, and the title, which names the format.
+_CARD_HEAD = re.compile(r"\A---\n.*?\n---\n\s*# .*?\n", re.DOTALL)
 _CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 # Weights of the navigation's sections in a search.
-_BOOSTS = {"How to": 4, "Tutorials": 1.5, "Background": 0.5}
+_BOOSTS = {"How to": 4, "Tutorials": 1.5, "Reference": 0.5, "Background": 0.5}
 _EXAMPLES = re.compile(r"^>>> ", re.MULTILINE)
 
 
@@ -48,6 +53,7 @@ class Examples(griffe.Extension):
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {page: (_ROOT / path).read_text(encoding="utf-8") for path, page in _PAGES.items()}
     pages["index.md"] = f"---\ntitle: ALBERT in TensorFlow and Keras 3\n---\n\n{pages['index.md']}"
+    pages[_MODEL_PAGE] = _CARD_HEAD.sub("# albert_small_en\n", pages[_MODEL_PAGE])
     pages |= {"commands.md": _commands(), "api.md": _api()}
     for page, content in pages.items():
         files.append(File.generated(config, page, content=content))
@@ -165,6 +171,7 @@ def _api() -> str:
         "# Python\n\nEverything here is imported as `from albert_tf import NAME`. The examples run beside a run "
         "in `runs/base`; they use `np` for NumPy and the other public names.\n"
     ]
+    import_tensorflow()  # without its messages
     for name in albert_tf.__all__:
         home = getattr(albert_tf, name)
         importlib.import_module(home.__module__)

@@ -10,6 +10,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.portable.inputs import MASKED_POSITIONS
+from data_prep.console import silenced_stderr
 from export.portable import Portable, Runner, Runtime
 
 _FILE = "model.tflite"
@@ -49,6 +50,8 @@ def litert_runner(file: Path) -> Runner:
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(str(file))
+    with silenced_stderr():  # LiteRT reports its delegate
+        interpreter.allocate_tensors()
     runners = {name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()}
     return lambda inputs: runners["mlm" if MASKED_POSITIONS in inputs else "serving_default"](**inputs)
 

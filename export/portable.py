@@ -122,4 +122,7 @@ class Runtime(NamedTuple):
 def _check_packages(flag: str, packages: Sequence[str], extra: str) -> None:
     missing = [name.replace("_", "-") for name in packages if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"{flag} needs {' and '.join(missing)}. Run `pip install 'albert-tf[{extra}]'`.")
+        raise InputError(
+            f"{flag} needs packages that are not installed: {', '.join(missing)}. "
+            f"Run `pip install 'albert-tf[{extra}]'`."
+        )

@@ -27,6 +27,14 @@ QUESTIONS = {
     "serve without TensorFlow": "export.html#serve-without-tensorflow-portable-models",
     "NaN": "troubleshooting.html#nan-or-the-loss-jumps",
     "slow input": "troubleshooting.html#slow-input",
+    "use my own vocabulary": "prepare.html#your-own-vocabulary",
+    "use another language": "languages.html",
+    "train on German text": "languages.html",
+    "serve over REST": "serve.html",
+    "convert a Hugging Face model": "convert.html#load-a-model-hugging-face-tf1-kerashub",
+    "use on a TPU": "devices.html#a-tpu",
+    "android": "export.html#on-a-phone-or-another-runtime",
+    "--gradient_accumulation_steps": "troubleshooting.html#out-of-memory",
 }
 SCHEME = "document.body.getAttribute('data-md-color-scheme')"
 LINKS = "[...document.links].filter(link => link.protocol.startsWith('http')).map(link => link.href)"

@@ -1,12 +1,13 @@
 """Commands from text to examples: vocab, tokenize, prepare, inspect."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_next
-from data_prep.console import open_console
+from data_prep.console import open_console, working
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.tokenizers.settings import VocabularySettings
@@ -26,11 +27,15 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     from data_prep.tokenizers.vocabulary_report import report_table
     from data_prep.tokenizers.vocabulary_training import read_report, train_vocabulary
 
-    model_file = train_vocabulary(settings)
+    with working("training the vocabulary"):
+        model_file = train_vocabulary(settings)
     open_console(stderr=True).print(report_table(read_report(model_file)))
     print(model_file)
+    prose = (
+        f" --input_format=prose --language={settings.language}" if settings.input_format == "prose" else ""
+    )
     print_next(
-        f"albert prepare --input_file='{settings.input_file}' --spm_model_file={model_file} "
+        f"albert prepare --input_file='{settings.input_file}'{prose} --spm_model_file={model_file} "
         "--output_file=data/train.tfrecord"
     )
 
@@ -83,12 +88,20 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
           --output_file=gs://bucket/data/train.tfrecord
     """
     if settings.runner == "local":
+        from data_prep.examples.manifest import Manifest
         from data_prep.prepare.local import prepare as write_examples
+
+        write_examples(settings)
+        changes = f", vocab_size={Manifest.read(Path(settings.output_file).parent).vocabulary.size}"
     else:
-        from data_prep.prepare.beam import prepare_on_cluster as write_examples
-    write_examples(settings)
+        from data_prep.prepare.beam import prepare_on_cluster
+
+        prepare_on_cluster(settings)
+        changes = ""
     print_next(
         f"albert inspect '{settings.output_file}*' --stats --verify",
+        f'python -c "from albert_tf import AlbertConfig; '
+        f"AlbertConfig.from_preset('albert_base_v2'{changes}).to_json_file('albert_config.json')\"",
         f"albert pretrain --do_train --input_file='{settings.output_file}*' "
         "--albert_config_file=albert_config.json --output_dir=runs/base",
     )

@@ -8,7 +8,7 @@ from rich.table import Table
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
 from albert_tf.pretrained.names import FileDtype, Writable
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
-from data_prep.console import open_console
+from data_prep.console import open_console, working
 from data_prep.tasks.task import TaskKind
 from export.settings import ExportSettings
 
@@ -24,7 +24,7 @@ def export(
 
       albert export --model_dir=runs/base --output=saved_model
 
-      albert export --kind=fill-mask --model_dir=albert_base_v2.tar.gz \\
+      albert export --kind=fill-mask --model_dir=albert_base_v2 \\
           --output=models/albert/1
 
       albert export --format=litert --quantize=int8 \\
@@ -38,7 +38,8 @@ def export(
     import_tensorflow()
     from export.run import export_with_settings
 
-    result = export_with_settings(settings, flags)
+    with working(f"exporting to {settings.output}"):
+        result = export_with_settings(settings, flags)
     print_notes(result.notes)
     print_message(result.comparison.describe())
     print(settings.output)
@@ -86,7 +87,8 @@ def convert(
     import_tensorflow()
     from albert_tf.conversion.convert import convert as convert_model
 
-    result = convert_model(source, destination, to, dtype=dtype, task=task, flags=flags, verify=verify)
+    with working(f"converting to {destination}"):
+        result = convert_model(source, destination, to, dtype=dtype, task=task, flags=flags, verify=verify)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())

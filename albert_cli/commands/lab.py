@@ -71,6 +71,7 @@ def table1(*, output: str) -> None:
     write_results(folder, results)
     print(results_table(results))
     print(folder / LAB_RESULTS_FILE)
+    print_next(f"albert lab report {output}")
 
 
 def _command(experiment: Experiment) -> Callable:
@@ -121,6 +122,7 @@ def figure1(
 
     results = run_figure1(model, text, settings, command=_command_line(), log=print_message)
     print(Path(settings.output) / results.experiment)
+    print_next(f"albert lab report {settings.output}")
 
 
 @app.command
@@ -181,6 +183,7 @@ def _leaderboard(name: str, runs: Sequence[str], output: str, gold: Sequence[str
     results = leaderboard(table, runs, Path(output), gold=parse_gold(gold), command=_command_line())
     print_notes(results.notes)
     print(Path(output) / results.experiment)
+    print_next(f"albert lab report {output}")
 
 
 def _command_line() -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_notes
+from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_message, print_notes
 from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
+from data_prep.console import working
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
@@ -198,7 +199,8 @@ def _evaluate_model(
     from albert_tf.prediction.trained_model import predict_task
 
     given = columns if columns != Columns() else None
-    found = predict_task(model, find_task(task_name), gold, columns=given)
+    with working(f"evaluating on {gold}"):
+        found = predict_task(model, find_task(task_name), gold, columns=given)
     print_notes(found.problems.lines())
     if not found.metrics:
         raise InputError(f"--gold must have labels. Received {gold}, which has none.")
@@ -247,7 +249,8 @@ def ensemble(
         import_tensorflow()
         from albert_tf.finetuning import finetuned
 
-        return finetuned.predict_member(member, found_task, split, data_dir, flags)
+        with working(f"predicting with {member}"):
+            return finetuned.predict_member(member, found_task, split, data_dir, flags)
 
     for run in runs:
         for folder in (Path(run), *Path(run).glob("seed_*")):
@@ -262,6 +265,8 @@ def ensemble(
         output_dir=Path(output_dir) if output_dir else None,
     )
     print(json.dumps(report, indent=2))
+    if output_dir:
+        print_message(f"the ensemble's predictions are in {output_dir}")
 
 
 def submission(*runs: str, output: str) -> None:

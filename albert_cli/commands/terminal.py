@@ -5,9 +5,8 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from data_prep.console import open_console
+from data_prep.console import NO_SUGGESTIONS, open_console, silenced_stderr, working
 from data_prep.signals import signal_handler
 
 
@@ -17,18 +16,11 @@ def import_tensorflow() -> None:
     Ctrl-C and SIGTERM end the process at once: in the middle of an import they would raise all kinds of errors.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    sys.stderr.flush()
-    saved = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as silence:
-            os.dup2(silence.fileno(), 2)
-        with signal_handler(signal.SIG_DFL, signal.SIGINT, signal.SIGTERM):
-            import tensorflow as tf
+    at_once = signal_handler(signal.SIG_DFL, signal.SIGINT, signal.SIGTERM)
+    with working("starting TensorFlow"), silenced_stderr(), at_once:
+        import tensorflow as tf
 
-            tf.config.list_physical_devices()
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
+        tf.config.list_physical_devices()
 
 
 def print_notes(notes: Sequence[str]) -> None:
@@ -44,7 +36,7 @@ def print_message(message: str) -> None:
 
 def print_next(*commands: str) -> None:
     """Suggests what to type next, to a person: on standard error, and only if that is a terminal."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and NO_SUGGESTIONS not in os.environ:
         for command in commands:
             print_message(f"next: {command}")
 

@@ -12,6 +12,7 @@ from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.console import open_console
+from data_prep.tasks.task import find_task
 
 _SETTINGS = Parameter(name="*")
 
@@ -31,6 +32,7 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
     from albert_tf.pretraining import run
 
     run.pretrain(settings)
+    print(settings.output_dir)
     print_next(
         f"albert plot {settings.output_dir}",
         f"albert finetune --init_checkpoint={settings.output_dir} --help",
@@ -46,11 +48,11 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
     For example:
 
       albert finetune --task=rte --data_dir=glue \\
-          --init_checkpoint=albert_base_v2.tar.gz --output_dir=runs/rte \\
+          --init_checkpoint=albert_base_v2 --output_dir=runs/rte \\
           --do_train --do_eval --do_predict --seeds=5
 
       albert finetune --task=classification --train_file=train.csv \\
-          --dev_file=dev.csv --do_train --do_eval --init_checkpoint=runs/base \\
+          --dev_file=dev.csv --do_train --do_eval --init_checkpoint=albert_small_en \\
           --output_dir=runs/mine
     """
     import_tensorflow()
@@ -58,8 +60,9 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
 
     program.finetune(settings)
     print(Path(settings.output_dir) / RESULTS_FILE)
+    of_parts = find_task(settings.task).kind in ("question_answering", "multiple_choice")
     print_next(
-        f"albert predict --model_dir={settings.output_dir} < texts.txt",
+        f"albert predict --model_dir={settings.output_dir} < {'examples.jsonl' if of_parts else 'texts.txt'}",
         f"albert plot {settings.output_dir}",
     )
 

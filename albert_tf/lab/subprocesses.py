@@ -6,6 +6,7 @@ GPUs.
 
 import contextlib
 import dataclasses
+import os
 import shlex
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from data_prep.console import open_console
+from data_prep.console import NO_SUGGESTIONS, open_console
 from data_prep.errors import InputError, Preempted
 from data_prep.signals import signal_handler
 
@@ -84,7 +85,8 @@ class ProgramRunner:
     def _started(self, command: list[str]) -> Iterator[subprocess.Popen]:
         """A process that receives this one's signals and has ended when the block ends."""
         # In its own session, because a terminal would otherwise send it Ctrl-C as well.
-        self._running = subprocess.Popen(command, start_new_session=True)
+        environment = {**os.environ, NO_SUGGESTIONS: "1"}
+        self._running = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
             if self.requested:  # SIGTERM arrived just before the start
                 self._running.terminate()

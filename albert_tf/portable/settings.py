@@ -10,6 +10,7 @@ EngineName = Literal["auto", "openvino", "onnxruntime"]
 EnginePrecision = Literal["float32", "bfloat16"]
 # The faster one first (docs/performance.md).
 _PACKAGES = ("openvino", "onnxruntime")
+_EXTRAS = {"openvino": "openvino", "onnxruntime": "onnx"}  # of this library
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class EngineSettings:
                 return name
         raise InputError(
             f"A portable model runs on {' or '.join(wanted)}, which is not installed. Run "
-            f"`pip install {wanted[0]}`."
+            f"`pip install 'albert-tf[{_EXTRAS[wanted[0]]}]'`."
         )
 
 

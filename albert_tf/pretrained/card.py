@@ -69,7 +69,7 @@ def write_card(
         _metadata(stored, usage.library, scores),
         f"# ALBERT: {usage.title}\n\n{written_by(usage.command)} of albert_tf {albert_tf.__version__}.",
         f"## Model\n\n{_model_summary(stored)}"
-        + "".join(f"\n- {note}" for note in notes)
+        + ("\n" + "".join(f"\n- {note}" for note in notes) if notes else "")
         + f"\n\n{markdown_table(('field', 'value'), stored.config.to_dict().items())}",
         f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(stored)}.\n\n"
         + markdown_table(("file", "bytes", "sha256"), _source_files(source, stored))

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from albert_tf.pretrained import archives
-from data_prep.console import open_console
+from data_prep.console import no_clock, open_console
 from data_prep.errors import InputError, first_line, needs_extra
 
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
@@ -43,12 +43,13 @@ def download(address: str) -> Path:
       InputError: the address is wrong, or nothing can be downloaded from it.
     """
     scheme, _, rest = address.partition("://")
-    if scheme == "hf":
-        return _download_from_hub(address, *repository_of(address))
-    if scheme in ("https", "http"):
-        return _download_archive(address)
-    if scheme == "kaggle":
-        return _download_from_kaggle(address, rest)
+    with no_clock():  # a download has a bar of its own
+        if scheme == "hf":
+            return _download_from_hub(address, *repository_of(address))
+        if scheme in ("https", "http"):
+            return _download_archive(address)
+        if scheme == "kaggle":
+            return _download_from_kaggle(address, rest)
     raise InputError(f"An address must start with hf://, https:// or kaggle://. Received {address}.")
 
 

@@ -125,7 +125,8 @@ class PretrainingRun:
         )
         if self.start_step:
             source = settings.init_checkpoint if is_new else f"the run in {settings.output_dir}"
-            self.notes.append(f"resuming at step {self.start_step} of {source}")
+            verb = "resuming at" if settings.do_train else "evaluating"
+            self.notes.append(f"{verb} step {self.start_step} of {source}")
         if missing:
             self.notes.append(
                 f"{settings.init_checkpoint} holds no {', '.join(missing)}: using fresh weights"
@@ -157,7 +158,8 @@ class PretrainingRun:
         self._lines = [line for line in read_metrics(self.folder) if line["step"] <= self.start_step]
         self.guard, self.held_out = Guard(settings, self._lines), HeldOut(settings, self._lines)
         self._eval_step = EvalStep(self.model, self.strategy, parallel_parts=self.parallel_parts)
-        with open_session(self.folder, self.strategy, settings.num_train_steps, self.start_step) as session:
+        last_step = settings.num_train_steps if settings.do_train else self.start_step
+        with open_session(self.folder, self.strategy, last_step, self.start_step) as session:
             self.session = session
             self._record_best()
             for line in self.notes:
@@ -337,8 +339,9 @@ def model_config(settings: PretrainingSettings) -> AlbertConfig:
     if settings.init_checkpoint:
         return read(settings.init_checkpoint).config
     raise InputError(
-        "A new model needs its sizes. Received neither --albert_config_file nor --init_checkpoint; name a "
-        "configuration (`albert params` has the paper's), or a model to train further."
+        "A new model needs its sizes. Received neither --albert_config_file nor --init_checkpoint; name a model "
+        "to train further, or a configuration. `AlbertConfig.from_preset('albert_base_v2', vocab_size=30000)"
+        ".to_json_file('albert_config.json')` writes one."
     )
 
 

@@ -38,6 +38,8 @@ def write_run_folder(
 ) -> Path:
     """Creates the run's folder, or checks that an existing one holds the same run; returns it.
 
+    An evaluation alone does not change the files of a run.
+
     Args:
       settings: written as settings.json.
       config: written as albert_config.json.
@@ -51,6 +53,8 @@ def write_run_folder(
     if (run / CONFIG_FILE).exists():
         _check_same_config(run, config)
         if (run / SETTINGS_FILE).exists():
+            if not settings.do_train:
+                return run  # an evaluation needs none of the run's flags, and keeps them
             _check_same_phases(run, settings)
             # If --init_checkpoint gave the position table, no phase tiles it.
             more = ("init_checkpoint",) if len(settings.phases) > 1 else ()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from data_prep.console import working
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards
 from data_prep.inspection.example_batches import read_batches
@@ -63,9 +64,10 @@ def inspect(
         verify_files(paths, manifests, vocab_size, counted, console)
     elif counted and tokenizer:
         for path in with_examples:
-            for batch in read_batches(path):
-                check_values(batch, tokenizer.vocab_size, path)
-                counted.add(batch.values)
+            with working(f"reading {path}"):
+                for batch in read_batches(path):
+                    check_values(batch, tokenizer.vocab_size, path)
+                    counted.add(batch.values)
     if counted:
         console.print(stats_table(counted))
 
@@ -110,7 +112,8 @@ def verify_files(
     for path in paths:
         shard = manifests[path].shard(path) if path in manifests else None
         try:
-            examples = verify_file(path, vocab_size, shard, stats.add if stats else None)
+            with working(f"reading {path}"):
+                examples = verify_file(path, vocab_size, shard, stats.add if stats else None)
         except InputError as error:
             wrong += 1
             line = f"WRONG  {error}"

@@ -51,7 +51,8 @@ class PrepareProgress:
     def done(self, counts: ExampleCounts, folder: Path | str, warning: str | None) -> None:
         """Prints the last lines."""
         lines = [f"warning: {warning}"] if warning else []
-        lines.append(f"Wrote {counts.examples:,} examples from {counts.documents:,} documents to {folder}")
+        documents = "1 document" if counts.documents == 1 else f"{counts.documents:,} documents"
+        lines.append(f"Wrote {counts.examples:,} examples from {documents} to {folder}")
         self._console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
 
     def _summary(self, counts: Counter) -> str:

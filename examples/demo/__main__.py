@@ -8,6 +8,7 @@ docs/demo.md shows the output of a run on 2 CPU cores without a GPU.
 """
 
 import itertools
+import os
 import shlex
 import shutil
 import sys
@@ -19,7 +20,7 @@ from cyclopts import App, Parameter
 
 from albert_cli import cli, program
 from albert_tf.config import AlbertConfig
-from data_prep.console import open_console
+from data_prep.console import NO_SUGGESTIONS, open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
 from examples.demo.corpus import Corpus, read_user_text, write_corpus
@@ -325,6 +326,7 @@ def conclude(paths: Paths, seconds: float) -> None:
 
 def main() -> int:
     """Runs the demo; reports the user's mistakes as `albert` does."""
+    os.environ[NO_SUGGESTIONS] = "1"
     return program.run(app, sys.argv[1:])
 
 

@@ -11,6 +11,7 @@ import pytest
 from albert_cli import cli
 from albert_cli.commands.terminal import print_next
 from albert_tf.pretrained.output_folder import replaced_folder
+from data_prep.console import NO_SUGGESTIONS
 from data_prep.errors import InputError
 from data_prep.signals import signal_handler
 
@@ -204,6 +205,9 @@ def test_suggestions_are_for_terminals(monkeypatch, capfd):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     print_next("albert params")
     assert capfd.readouterr() == ("", "next: albert params\n")
+    monkeypatch.setenv(NO_SUGGESTIONS, "1")
+    print_next("albert params")
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.slow

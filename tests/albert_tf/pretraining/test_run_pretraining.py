@@ -301,6 +301,22 @@ def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
     assert first == pytest.approx(second, rel=1e-6)
 
 
+def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, capfd):
+    """It needs none of the flags that the run was trained with, and the run can go on afterwards."""
+    folder = tmp_path / "run"
+    assert cli.main(pretraining_files.flags(folder, num_train_steps=2)) == 0
+    settings = (folder / "settings.json").read_bytes()
+    capfd.readouterr()
+    evaluate = ["--do_eval", f"--eval_file={pretraining_files.heldout}", f"--output_dir={folder}"]
+    assert cli.main(["pretrain", *evaluate]) == 0
+    out, error = capfd.readouterr()
+    assert out == f"{folder}\n"
+    assert f"evaluating step 2 of the run in {folder}" in error
+    assert "held out at step 2" in error
+    assert (folder / "settings.json").read_bytes() == settings
+    assert cli.main(pretraining_files.flags(folder, num_train_steps=3)) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
