@@ -167,6 +167,11 @@ for sentence, pieces, probabilities in zip(
     print(f"{sentence}\n    {', '.join(guesses)}")
 
 # %% [markdown]
+# How sensible the words are depends on the amount of text more than on anything else. Two novels are 250,000
+# tokens: enough to learn which words are frequent and how they follow each other, and the right plot shows that
+# the order of so few sentences is soon memorized. The same commands on ten megabytes end at twice this accuracy
+# ([the demo](../demo.md)).
+#
 # ## Look inside
 #
 # The model has a vector for each position in a sequence. Nobody told it that 5 comes after 4: it learned that

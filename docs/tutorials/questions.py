@@ -2,7 +2,7 @@
 # # Answer questions about your documents
 #
 # At the end you have a model that answers a question with a span of the text that you give it; its exact match and
-# F1 on documents that it has not seen; and pictures of how it learned and where it looks. It takes about three
+# F1 on documents that it has not seen; and pictures of how it learned and where it looks. It takes about five
 # minutes on two CPU cores.
 #
 # The documents are docstrings of Keras, which every reader has. A question asks what an argument is, or what a
@@ -28,8 +28,8 @@ from albert_tf import QuestionAnswering
 MODEL = "albert_small_en"  # comes with the package; `albert models` lists others, and a path also works
 PACKAGE = "keras"
 TRAINING_FLAGS = (
-    "--num_train_epochs=4 --train_batch_size=24 --learning_rate=3e-4 --max_seq_length=192 "
-    "--max_query_length=24 --doc_stride=96"
+    "--num_train_epochs=8 --train_batch_size=24 --learning_rate=3e-4 --max_seq_length=192 "
+    "--max_query_length=24 --doc_stride=96 --save_checkpoints_steps=68"
 )
 
 # %% [markdown]
