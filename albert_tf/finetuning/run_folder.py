@@ -23,7 +23,7 @@ from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.keras_files import check_size, read_description
+from albert_tf.pretrained.keras_files import check_size, keras_reason, read_description
 from albert_tf.pretrained.own import MODEL_FILE
 from albert_tf.training.run_files import (
     CHECKPOINTS,
@@ -33,12 +33,11 @@ from albert_tf.training.run_files import (
     settings_json,
 )
 from albert_tf.training.weights import check_finite
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _TRAINED_FILE = "training.json"
-_LONGEST_REASON = 200  # characters; Keras may quote the whole configuration
 
 
 @dataclass(frozen=True)
@@ -136,8 +135,7 @@ def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> Ta
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras has no common class for damaged files
-        reason = first_line(error)[:_LONGEST_REASON]
-        raise InputError(f"{path} is not a complete fine-tuned model: {reason}") from None
+        raise InputError(f"{path} is not a complete fine-tuned model: {keras_reason(error)}") from None
     check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.weights}, path)
     return model
 

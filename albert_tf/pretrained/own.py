@@ -18,7 +18,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.heads import Head, from_task_model
-from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, read_description, read_hdf5
+from albert_tf.pretrained.keras_files import (
+    WEIGHTS_FILE,
+    check_size,
+    keras_reason,
+    read_description,
+    read_hdf5,
+)
 from albert_tf.pretrained.names import (
     CONDITIONAL_SPAN_HEAD,
     OPTIONAL_PARTS,
@@ -36,7 +42,7 @@ from albert_tf.training.run_files import (
     read_best_step,
 )
 from albert_tf.training.weights import check_finite, find_checkpoint, load_weights
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import Number, as_record, write_json
 from data_prep.tokenizers.normalization import Normalization
@@ -263,7 +269,7 @@ def _load_weights(model: keras.Model, path: Path) -> None:
         try:
             model.load_weights(file)
         except (ValueError, KeyError, OSError) as error:
-            raise InputError(f"{path} does not fit its configuration: {first_line(error)}") from None
+            raise InputError(f"{path} does not fit its configuration: {keras_reason(error)}") from None
     check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.trainable_variables}, path)
 
 
