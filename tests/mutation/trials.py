@@ -1,5 +1,6 @@
-"""Runs tests against a mutant, in a process forked from one that has imported TensorFlow but not this package."""
+"""Runs tests against a mutant, in a process forked from one that has imported other packages but not this one."""
 
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -18,8 +19,17 @@ from pathlib import Path
 from tests.mutation.targets import ROOT
 
 FORKS = multiprocessing.get_context("forkserver")
-# Not hypothesis: pytest must be the first to import it.
-FORKS.set_forkserver_preload(["tensorflow", "tensorflow_text", "pytest"])
+FORKS.set_forkserver_preload(
+    [
+        "tensorflow",
+        "tensorflow_text",
+        "pytest",
+        "pytest_timeout",
+        "hypothesis",
+        "sentencepiece",
+        "sklearn.metrics",
+    ]
+)
 
 _LONGEST = 1800  # seconds on the clock, for tests that wait and so use no processor time
 _MOST_MEMORY = 8 << 30  # bytes
@@ -81,11 +91,13 @@ def _run(
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     os.chdir(ROOT)
+    gc.freeze()  # pytest collects garbage at its end; TensorFlow's million objects need not be visited
     path = ROOT / module
     # AutoGraph compiles the lines that it finds here; an entry without a time of change is never read again.
     linecache.cache[str(path)] = (len(source), None, source.splitlines(keepends=True), str(path))
     sys.meta_path.insert(0, _Finder(module.removesuffix(".py").replace("/", "."), path, source))
-    options = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist")
+    # Nobody reads why an assertion fails, and pytest would rewrite all of hypothesis to tell.
+    options = ("-x", "-q", "-m", "not slow", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist")
     stopwatch = _ShortestFirst(durations)
     status = pytest.main([*options, *tests], plugins=[stopwatch])
     sender.send((status == 0, time.process_time(), dict(stopwatch.measured)))
