@@ -82,8 +82,8 @@ def predict_stream(
       line_format: as for `examples_of_lines`; auto recognizes it by the first line.
 
     Raises:
-      InputError: a line is not UTF-8, or not an example of the model's task, or a prediction is not finite. Earlier
-        batches are answered.
+      InputError: a line is not UTF-8 or not an example of the model's task, or a prediction is not finite;
+        earlier batches are answered.
     """
     known = None if line_format == "auto" else line_format
     done = 0
