@@ -10,7 +10,10 @@ _ALBERT_TF = {
     "config.py": ("test_config.py",),
     "evaluation/classification_metrics.py": ("evaluation/test_classification_metrics.py",),
     "evaluation/squad_metrics.py": ("evaluation/test_squad_metrics.py",),
-    "evaluation/squad_predictions.py": ("evaluation/test_squad_predictions.py",),
+    "evaluation/squad_predictions.py": (
+        "evaluation/test_squad_predictions.py",
+        "finetuning/test_finetuning_heads.py",
+    ),
     "finetuning/heads.py": ("finetuning/test_finetuning_heads.py",),
     "flops.py": ("test_flops.py",),
     "model/encoder.py": ("model/test_execution.py", "finetuning/test_adapters.py", *_MODEL),
