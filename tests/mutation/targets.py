@@ -42,7 +42,7 @@ _DATA_PREP = {
     "examples/segments.py": ("examples/test_segments.py",),
     "reading/dynamic_masking.py": ("reading/test_dynamic_masking.py",),
     "reading/dynamic_pairs.py": ("reading/test_dynamic_pairs.py",),
-    "reading/random_draws.py": ("reading/test_dynamic_masking.py", "reading/test_dynamic_pairs.py"),
+    "reading/random_draws.py": ("reading/test_random_draws.py", "reading/test_dynamic_pairs.py"),
     "tasks/features.py": ("tasks/test_features.py",),
     "tasks/windows.py": ("tasks/test_windows.py",),
     "tokenizers/digit_comma.py": ("tokenizers/test_albert_tokenizer.py",),
