@@ -90,7 +90,7 @@ def choice_features(
         rows = []
         for _ in example.options:
             query = next(queries)[-most:]
-            kept = passage[: max_seq_length - 3 - len(query)]
+            kept = passage[: max(0, max_seq_length - 3 - len(query))]
             rows.append(joined(kept, query, tokenizer, max_seq_length))
         arrays = _stacked(rows, tokenizer.pad_id)
         if example.label is not None:
