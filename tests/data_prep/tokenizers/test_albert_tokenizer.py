@@ -359,3 +359,11 @@ def test_case_kinds_are_the_same_for_capitals():
     kinds = case_kinds()
     folded = normalize("".join(map(chr, range(len(kinds)))), Normalization(do_lower_case=False))
     assert (kinds[code_points(folded)] == kinds[code_points(folded.replace("Σ", "σ").lower())]).all()
+
+
+def test_case_kinds_end_with_the_last_character_of_a_kind():
+    """After a cased character and ignored ones, a Σ at the end of a word becomes ς."""
+    end = len(case_kinds())
+    is_passed_over = [("A" + chr(i) + "Σ").lower().endswith("ς") for i in range(end - 1, 0x110000)]
+    assert is_passed_over[0]
+    assert not any(is_passed_over[1:])
