@@ -34,7 +34,7 @@ from albert_tf.training.run_files import (
 )
 from albert_tf.training.weights import check_finite
 from data_prep.errors import InputError
-from data_prep.files import read_json_object, write_json, write_text
+from data_prep.files import as_record, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _TRAINED_FILE = "training.json"
@@ -81,11 +81,18 @@ class SeedFolder:
         shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
     def read_results(self) -> dict[str, Any]:
-        """The results so far: those of `write_results`, and the facts of `finish_training`."""
+        """The results so far: those of `write_results`, and the facts of `finish_training`.
+
+        Raises:
+          InputError: a file is damaged, or the metrics of a set are not an object.
+        """
         files = (self.path / RESULTS_FILE, self.path / _TRAINED_FILE)
-        return {
+        results = {
             name: value for file in files if file.exists() for name, value in read_json_object(file).items()
         }
+        for role in ("dev", "test"):
+            as_record(dict[str, Any], results.get(role, {}), self.path / RESULTS_FILE)
+        return results
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Writes the seed's results.json."""

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -199,7 +199,7 @@ def read_facts(folder: Path) -> tuple[Sequence[str], Vocabulary | None]:
 
 @dataclass(frozen=True)
 class _Facts:
-    parts: Sequence[str] = OPTIONAL_PARTS
+    parts: Sequence[Literal["pooler", "masked_lm", "sentence_order"]] = OPTIONAL_PARTS
 
 
 def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
