@@ -87,8 +87,7 @@ class Finetuned(TrainedModel):
     @property
     def null_threshold(self) -> float:
         """For SQuAD 2.0, the null odds above which there is no answer: the best on the dev set of our run."""
-        dev = self.results.get("dev")
-        threshold = dev.get("best_f1_thresh", EVEN_ODDS) if isinstance(dev, dict) else EVEN_ODDS
+        threshold = self.results.get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
         if not isinstance(threshold, int | float):
             raise InputError(f"`best_f1_thresh` in results.json must be a number. Received {threshold!r}.")
         return threshold

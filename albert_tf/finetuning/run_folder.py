@@ -23,7 +23,7 @@ from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.keras_files import check_size, read_description
+from albert_tf.pretrained.keras_files import check_size, keras_reason, read_description
 from albert_tf.pretrained.own import MODEL_FILE
 from albert_tf.training.run_files import (
     CHECKPOINTS,
@@ -33,12 +33,11 @@ from albert_tf.training.run_files import (
     settings_json,
 )
 from albert_tf.training.weights import check_finite
-from data_prep.errors import InputError, first_line
-from data_prep.files import read_json_object, write_json, write_text
+from data_prep.errors import InputError
+from data_prep.files import as_record, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _TRAINED_FILE = "training.json"
-_LONGEST_REASON = 200  # characters; Keras may quote the whole configuration
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,18 @@ class SeedFolder:
         shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
     def read_results(self) -> dict[str, Any]:
-        """The results so far: those of `write_results`, and the facts of `finish_training`."""
+        """The results so far: those of `write_results`, and the facts of `finish_training`.
+
+        Raises:
+          InputError: a file is damaged, or the metrics of a set are not an object.
+        """
         files = (self.path / RESULTS_FILE, self.path / _TRAINED_FILE)
-        return {
+        results = {
             name: value for file in files if file.exists() for name, value in read_json_object(file).items()
         }
+        for role in ("dev", "test"):
+            as_record(dict[str, Any], results.get(role, {}), self.path / RESULTS_FILE)
+        return results
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Writes the seed's results.json."""
@@ -136,8 +142,7 @@ def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> Ta
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras has no common class for damaged files
-        reason = first_line(error)[:_LONGEST_REASON]
-        raise InputError(f"{path} is not a complete fine-tuned model: {reason}") from None
+        raise InputError(f"{path} is not a complete fine-tuned model: {keras_reason(error)}") from None
     check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.weights}, path)
     return model
 

@@ -104,9 +104,14 @@ class Trainer:
             self._evaluate_if_missed()
             if not self._is_over():
                 self._take_steps(batches)
+            best = best_evaluation(self._lines, self._metric)
+            if best and self.step < self._settings.num_train_steps:
+                progress.say(
+                    f"stopped at step {self.step}: {self._settings.early_stopping_patience} evaluations without a "
+                    f"better {self._metric.removeprefix('eval_')} than at step {best['step']}"
+                )
         if self._evaluate is None:
             self._save_model()
-        best = best_evaluation(self._lines, self._metric)
         return {"steps": self.step, "best_step": best["step"] if best else self.step}
 
     @contextlib.contextmanager

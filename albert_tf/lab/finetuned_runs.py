@@ -64,7 +64,7 @@ def read_runs(arguments: Sequence[str], tasks: Iterable[str]) -> list[FinetunedR
     if not given:
         raise InputError("Name the folder of at least one fine-tuning run. Received none.")
     settings = [_settings(Path(path)) for _, path in given]
-    checkpoints = [str(each.get("init_checkpoint") or "no checkpoint") for each in settings]
+    checkpoints = [each.get("init_checkpoint") or "no checkpoint" for each in settings]
     short = short_names(checkpoints)
     runs = [
         FinetunedRun(name or short[checkpoint], Path(path), find_task(str(each["task"])), each)
@@ -141,7 +141,13 @@ def _settings(folder: Path) -> dict[str, Any]:
     settings = read_json_object(folder / SETTINGS_FILE)
     if not isinstance(settings.get("task"), str):
         raise InputError(f"{folder / SETTINGS_FILE} must belong to a fine-tuning run. It names no task.")
+    as_record(_Start, settings, folder / SETTINGS_FILE)
     return settings
+
+
+@dataclass(frozen=True)
+class _Start:
+    init_checkpoint: str | None = None
 
 
 @dataclass(frozen=True)

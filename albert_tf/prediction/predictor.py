@@ -82,7 +82,8 @@ def predict_stream(
       line_format: as for `examples_of_lines`; auto recognizes it by the first line.
 
     Raises:
-      InputError: a line is not UTF-8, or not an example of the model's task; earlier batches are answered.
+      InputError: a line is not UTF-8 or not an example of the model's task, or a prediction is not finite;
+        earlier batches are answered.
     """
     known = None if line_format == "auto" else line_format
     done = 0
@@ -92,12 +93,21 @@ def predict_stream(
             if texts:
                 known = known or format_of(texts[0])
                 answers = predictor(texts, done + 1, known)
-                lines = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
-                sink.write(lines.encode("utf-8"))
+                sink.write("".join(_json_line(answer) + "\n" for answer in answers).encode("utf-8"))
                 sink.flush()
             if problem is not None:
                 raise problem
             done += len(texts)
+
+
+def _json_line(answer: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(answer, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise InputError(
+            "Predictions must be finite numbers. Received NaN or infinity: the model's weights are too large to "
+            "compute with. Check where it comes from, and whether its training diverged."
+        ) from None
 
 
 def format_of(line: str) -> Literal["tsv", "jsonl"]:

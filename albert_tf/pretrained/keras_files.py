@@ -18,6 +18,7 @@ from data_prep.errors import InputError
 from data_prep.files import check_file
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
+_LONGEST_REASON = 400  # characters; Keras may quote the whole configuration
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -76,6 +77,19 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
         raise InputError(f"There is no {path.name} in {path.parent}.") from None
     except (OSError, RuntimeError, KeyError) as error:
         raise InputError(f"{path} is not a complete HDF5 file: {error}.") from None
+
+
+def keras_reason(error: Exception) -> str:
+    """Why Keras could not load a model, in one line.
+
+    About weights, Keras' first line only names the object ("... error message for object <...>:"), its second one
+    gives the reason, and ends with the values of the variable.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    reason = lines[0]
+    if reason.endswith(":") and len(lines) > 1:
+        reason += " " + lines[1].partition(" Target variable:")[0]
+    return reason[:_LONGEST_REASON]
 
 
 def check_size(config: AlbertConfig, size: int, where: str | Path, head: int = 0) -> None:

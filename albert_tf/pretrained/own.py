@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -18,7 +18,13 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.heads import Head, from_task_model
-from albert_tf.pretrained.keras_files import WEIGHTS_FILE, check_size, read_description, read_hdf5
+from albert_tf.pretrained.keras_files import (
+    WEIGHTS_FILE,
+    check_size,
+    keras_reason,
+    read_description,
+    read_hdf5,
+)
 from albert_tf.pretrained.names import (
     CONDITIONAL_SPAN_HEAD,
     OPTIONAL_PARTS,
@@ -35,7 +41,7 @@ from albert_tf.training.run_files import (
     read_best_step,
 )
 from albert_tf.training.weights import check_finite, find_checkpoint, load_weights
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import Number, as_record, write_json
 from data_prep.tokenizers.normalization import Normalization
@@ -192,7 +198,7 @@ def read_facts(folder: Path) -> tuple[Sequence[str], Vocabulary | None]:
 
 @dataclass(frozen=True)
 class _Facts:
-    parts: Sequence[str] = OPTIONAL_PARTS
+    parts: Sequence[Literal["pooler", "masked_lm", "sentence_order"]] = OPTIONAL_PARTS
 
 
 def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
@@ -262,7 +268,7 @@ def _load_weights(model: keras.Model, path: Path) -> None:
         try:
             model.load_weights(file)
         except (ValueError, KeyError, OSError) as error:
-            raise InputError(f"{path} does not fit its configuration: {first_line(error)}") from None
+            raise InputError(f"{path} does not fit its configuration: {keras_reason(error)}") from None
     check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.trainable_variables}, path)
 
 

@@ -41,6 +41,27 @@ def test_the_default_is_base():
     assert AlbertConfig() == AlbertConfig.from_preset("albert_base_v2")
 
 
+@pytest.mark.parametrize(
+    ("size", "L", "H", "N", "F"),
+    [
+        ("base", 12, 768, 12, 3072),
+        ("large", 24, 1024, 16, 4096),
+        ("xlarge", 24, 2048, 16, 8192),
+        ("xxlarge", 12, 4096, 64, 16384),
+    ],
+)
+def test_presets_are_the_released_models(size, L, H, N, F):
+    sizes = {"num_hidden_layers": L, "hidden_size": H, "num_attention_heads": N, "intermediate_size": F}
+    dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    without = AlbertConfig.from_dict({**RELEASED, **sizes})
+    assert AlbertConfig.from_preset(f"albert_{size}_v2") == without
+    first = without if size == "xxlarge" else AlbertConfig.from_dict({**without.to_dict(), **dropout})
+    assert AlbertConfig.from_preset(f"albert_{size}_v1") == first
+    if f"bert_{size}" in PRESETS:
+        unshared = {**sizes, **dropout, "embedding_size": H, "parameter_sharing": "none"}
+        assert AlbertConfig.from_preset(f"bert_{size}") == AlbertConfig.from_dict({**RELEASED, **unshared})
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_file_round_trip(preset, tmp_path):
     config = AlbertConfig.from_preset(preset)

@@ -2,7 +2,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.parameters import count_parameters
+from albert_tf.parameters import count_parameters, counted_as_in_the_paper
 
 EXACT = {  # encoder with pooler, whole pretrainer: what every implementation has
     "albert_base_v2": (11_683_584, 11_813_810),
@@ -39,3 +39,9 @@ def test_arithmetic_equals_the_built_model(tiny_config, changes):
 
     assert trainable(model) == count.pretrainer
     assert trainable(model.encoder) == count.encoder
+
+
+def test_the_paper_counts_the_pooler_of_models_that_share():
+    albert, bert = (AlbertConfig.from_preset(name) for name in ("albert_base_v2", "bert_base"))
+    assert counted_as_in_the_paper(albert) == EXACT["albert_base_v2"][0]
+    assert counted_as_in_the_paper(bert) == count_parameters(bert).encoder - (768 * 768 + 768)

@@ -88,6 +88,20 @@ def test_one_segment_and_words(preprocessor):
     assert_packed(preprocessor.bert_pack_inputs([words, words], 7), [rows, rows], 7)
 
 
+def test_packing_is_traced_once_where_shapes_are_unknown(folder):
+    """As in tf.data. A call outside a function is traced for every shape."""
+    loaded = tf.saved_model.load(folder)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def packed_texts(texts):
+        segment = loaded.tokenize(texts)
+        return loaded.bert_pack_inputs([segment, segment], 9)["input_word_ids"]
+
+    for B in range(5):
+        assert packed_texts(tf.constant(LINES[:B], tf.string)).shape == (B, 9)
+    assert loaded.bert_pack_inputs.experimental_get_tracing_count() == 1
+
+
 def test_special_tokens(preprocessor, tokenizer):
     tokens = {name: int(i) for name, i in preprocessor.tokenize.get_special_tokens_dict().items()}
     assert tokens == {

@@ -129,7 +129,7 @@ def _digest(value: Any) -> bytes:
 
 
 def _add(value: Any, add) -> None:
-    if isinstance(value, Path):
+    if isinstance(value, Path) or (isinstance(value, str) and value.startswith(tempfile.gettempdir())):
         return
     if isinstance(value, keras.Model):
         _add(value.get_weights(), add)

@@ -1,54 +1,121 @@
-"""Runs tests against a mutant, in a process forked from one that has imported TensorFlow but not this package."""
+"""Runs tests against a mutant, in a process forked from one that has imported other packages but not this one."""
 
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import linecache
 import multiprocessing
 import os
+import resource
 import sys
 import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.mutation.targets import ROOT
 
 FORKS = multiprocessing.get_context("forkserver")
-# Not hypothesis: pytest must be the first to import it.
-FORKS.set_forkserver_preload(["tensorflow", "tensorflow_text", "pytest"])
+FORKS.set_forkserver_preload(
+    [
+        "tensorflow",
+        "tensorflow_text",
+        "pytest",
+        "pytest_timeout",
+        "hypothesis",
+        "sentencepiece",
+        "sklearn.metrics",
+    ]
+)
+
+_LONGEST = 1800  # seconds on the clock, for tests that wait and so use no processor time
+_MOST_MEMORY = 8 << 30  # bytes
 
 
-def tests_pass(module: str, source: str, tests: tuple[str, ...], limit: float) -> tuple[bool | None, float]:
-    """Runs the fast tests with this source in place of the module's.
+@dataclass(frozen=True)
+class Trial:
+    """What the tests of a module make of a source.
 
-    Returns:
-      Whether they all pass, None if they were still running after `limit` seconds, and the seconds they took.
+    Attributes:
+      passed: whether all pass; None if the process ended without saying so: too much time, or a crash.
+      seconds: processor time.
+      durations: seconds of each test, by its name.
     """
-    start = time.monotonic()
-    process = FORKS.Process(target=_run, args=(module, source, tests))
+
+    passed: bool | None
+    seconds: float
+    durations: Mapping[str, float]
+
+
+def try_source(
+    module: str, source: str, tests: tuple[str, ...], limit: float, durations: Mapping[str, float]
+) -> Trial:
+    """Runs the fast tests with this source in place of the module's, until one fails.
+
+    Args:
+      module: path of the module.
+      source: what the module contains instead.
+      tests: paths of the test files.
+      limit: seconds of processor time, which don't depend on what else the machine does.
+      durations: the known durations of tests. The shortest run first: one that fails is enough.
+    """
+    receiver, sender = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=_run, args=(module, source, tests, limit, durations, sender))
     process.start()
-    process.join(limit)
-    seconds = time.monotonic() - start
-    if process.exitcode is None:
-        process.kill()
-        process.join()
-        return None, seconds
-    return process.exitcode == 0, seconds
+    sender.close()
+    try:
+        answer = receiver.recv() if receiver.poll(_LONGEST) else None
+    except EOFError:
+        answer = None
+    process.kill()
+    process.join()
+    return Trial(*answer) if answer else Trial(None, limit, {})
 
 
-def _run(module: str, source: str, tests: tuple[str, ...]) -> None:
+def _run(
+    module: str,
+    source: str,
+    tests: tuple[str, ...],
+    limit: float,
+    durations: Mapping[str, float],
+    sender: Connection,
+) -> None:
     import pytest
 
+    resource.setrlimit(resource.RLIMIT_CPU, (round(limit), round(limit)))
+    resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     os.chdir(ROOT)
+    gc.freeze()  # pytest collects garbage at its end; TensorFlow's million objects need not be visited
     path = ROOT / module
     # AutoGraph compiles the lines that it finds here; an entry without a time of change is never read again.
     linecache.cache[str(path)] = (len(source), None, source.splitlines(keepends=True), str(path))
     sys.meta_path.insert(0, _Finder(module.removesuffix(".py").replace("/", "."), path, source))
-    plugins = ("-p", "no:cacheprovider", "-p", "no:xdist")
-    status = pytest.main(["-x", "-q", "-m", "not slow", *plugins, *tests])
-    os._exit(int(status))
+    # Nobody reads why an assertion fails, and pytest would rewrite all of hypothesis to tell.
+    options = ("-x", "-q", "-m", "not slow", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist")
+    stopwatch = _ShortestFirst(durations)
+    status = pytest.main([*options, *tests], plugins=[stopwatch])
+    sender.send((status == 0, time.process_time(), dict(stopwatch.measured)))
+    os._exit(0)
+
+
+class _ShortestFirst:
+    """A plugin of pytest that measures the tests, and sorts them by their known durations."""
+
+    def __init__(self, durations: Mapping[str, float]):
+        self.durations = durations
+        self.measured: Counter[str] = Counter()
+
+    def pytest_collection_modifyitems(self, items):
+        items.sort(key=lambda item: self.durations.get(item.nodeid, 0.0))
+
+    def pytest_runtest_logreport(self, report):
+        self.measured[report.nodeid] += report.duration
 
 
 class _Finder(importlib.abc.MetaPathFinder):

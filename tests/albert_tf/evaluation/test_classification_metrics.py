@@ -101,6 +101,8 @@ def test_the_best_threshold_of_each_label():
     labels = (("a", "b"), ("a",), ("b",))
     part = Probabilities(("0", "1", "2"), ("a", "b", "c"), tuple(values), labels)
     assert best_thresholds([part]) == pytest.approx((0.6, 0.15, 0.5))
+    only_the_highest = Probabilities(("0", "1", "2"), ("c",), tuple(values[:, 2:]), ((), ("c",), ()))
+    assert best_thresholds([only_the_highest]) == pytest.approx((0.45,))
 
 
 NUMBERS = st.integers(0, 500).map(lambda n: n / 100)

@@ -74,3 +74,5 @@ def test_misuse():
         save_adapters(encoder, "nowhere")
     with pytest.raises(ValueError, match="`rank` must be at least 1. Received 0"):
         encoder.enable_lora(0)
+    encoder.enable_lora(1)
+    assert (encoder.lora_rank, encoder.lora_alpha) == (1, 1)

@@ -116,3 +116,4 @@ def test_dropout_of_the_answerability(tiny_config, seeds, tokens):
     np.testing.assert_array_equal(logits(False), logits(False))
     np.testing.assert_array_equal(head(*tokens, starts)["answerable_logits"], logits(False))
     assert np.abs(logits(True) - logits(True)).min() > 0
+    assert ConditionalSpanHead(tiny_config, seeds).dropout_rate == 0.1

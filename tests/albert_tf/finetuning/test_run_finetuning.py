@@ -302,10 +302,12 @@ def test_two_devices_equal_one_in_a_run(finetuning_files, tmp_path, kind):
         assert line == pytest.approx(expected, abs=1e-5)
 
 
-def test_early_stop(finetuning_files, tmp_path):
+def test_early_stop(finetuning_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     flags = {"learning_rate": 1e-12, "early_stopping_patience": 2, "num_train_steps": 100}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
+    error = capfd.readouterr().err
+    assert "stopped at step 12: 2 evaluations without a better accuracy than at step 4" in error
     run = tmp_path / "run" / "seed_0"
     assert read_metrics(run)[-1]["step"] == 12
     facts = json.loads((run / "training.json").read_text())

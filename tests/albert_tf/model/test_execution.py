@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.execution import equal_stretches
+from albert_tf.model.execution import equal_stretches, xla_is_faster
 from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics, pretraining_sums
 from tests.albert_tf.model.test_pretrainer import pretraining_batch
 
@@ -173,6 +173,13 @@ def test_a_loop_keeps_the_gradients_with_dropout(tiny_config, changes, levels, j
         looped = gradients(config, jit_compile=jit_compile, scan_layers=True, remat=remat)
         for one, other in zip(one_by_one, looped, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-6, rtol=0, err_msg=str(remat))
+
+
+def test_xla_is_not_for_cpus(monkeypatch):
+    monkeypatch.setattr(keras.distribution, "list_devices", {"gpu": [], "tpu": []}.get)
+    assert not xla_is_faster()
+    monkeypatch.setattr(keras.distribution, "list_devices", {"gpu": ["gpu:0"], "tpu": []}.get)
+    assert xla_is_faster()
 
 
 def test_only_equal_layers_form_a_loop(tiny_config):

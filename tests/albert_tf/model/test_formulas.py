@@ -122,10 +122,17 @@ def test_attention_probabilities_and_their_gradient(dtype, error, P):
 def test_attention_probabilities_are_the_same_in_inference():
     scores = tf.random.stateless_normal((B, N, T, T), [0, 1])
     mask = tf.zeros((B, 1, 1, T))
-    training, inference = (
-        attention_probabilities(scores, mask, SCALE, training) for training in (True, False)
-    )
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(mask)
+        training, inference = (
+            attention_probabilities(scores, mask, SCALE, training) for training in (True, False)
+        )
+        first = inference[..., 0], training[..., 0]
     np.testing.assert_array_equal(training, inference)
+    # What is kept for the backward pass of training is not enough for the mask.
+    of_inference, of_training = (np.abs(tape.gradient(each, mask)).max() for each in first)
+    assert of_inference > 0
+    assert of_training == 0
 
 
 @pytest.mark.parametrize("rows", [5, LARGE // 24 + 1])

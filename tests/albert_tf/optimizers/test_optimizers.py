@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.optimizers.lamb import trust_ratio
 from tests.reference.optimizers import ReferenceOptimizer, learning_rate
 
 SHAPES = {
@@ -84,6 +85,15 @@ def test_trust_ratios():
     assert len(expected) == 5
     assert 1.0 in expected
     np.testing.assert_allclose(optimizer.trust_ratios(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 3.0])
+def test_the_trust_ratio_of_norms_of_any_size(scale, ratio):
+    update = scale * np.array([[0.3, 0.4], [0.0, 0.0]], "float32")
+    weight = ratio * scale * np.array([[0.0, 0.0], [0.4, 0.3]], "float32")
+    assert float(trust_ratio(weight, update)) == pytest.approx(ratio)
+    assert float(trust_ratio(weight, 0 * update)) == float(trust_ratio(0 * weight, update)) == 1.0
 
 
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])

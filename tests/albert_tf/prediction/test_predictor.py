@@ -5,11 +5,13 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from albert_cli import cli
 from albert_tf.evaluation.run_predictions import read_n_best, read_probabilities
 from albert_tf.finetuning.finetuned import read_finetuned
+from albert_tf.finetuning.run_folder import load_task_model
 from albert_tf.prediction.predictor import Predictor, predict_stream
 
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
@@ -123,6 +125,19 @@ def test_a_damaged_model(classifier, tmp_path, capfd):
     )
     assert cli.main(["predict", f"--model_dir={tmp_path}"]) == 2
     assert "is not a complete .keras file" in capfd.readouterr().err
+
+
+def test_predictions_that_are_not_finite(classifier, tmp_path, capfd, monkeypatch):
+    """Finite weights can be too large to compute with; NaN is not JSON."""
+    model = load_task_model(classifier / "seed_0" / "model.keras")
+    for variable in model.trainable_variables:
+        variable.assign(np.full(variable.shape, 3e38))
+    model.save(tmp_path / "model.keras")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"the captain\n")))
+    assert cli.main(["predict", f"--model_dir={tmp_path}"]) == 2
+    out, error = capfd.readouterr()
+    assert "NaN" not in out
+    assert "Predictions must be finite numbers. Received NaN or infinity" in error
 
 
 def run_of(finetuning_files, folder: Path, kind: str) -> Path:

@@ -124,6 +124,9 @@ def test_damaged_keras_files(tmp_path):
     rewrite(**{"config.json": lies})
     with pytest.raises(InputError, match=r"does not fit its configuration: it has [\d,]+ bytes for 50,0"):
         read(path)
+    rewrite(**{"config.json": json.dumps(description).replace('"vocab_size": 50', '"vocab_size": 49')})
+    with pytest.raises(InputError, match=r"could not be loaded\..* for object <.*>: .*variable"):
+        read(path)
     rewrite(**{"config.json": lies.replace("5000000", "5000000000000")})
     with pytest.raises(
         InputError, match=r"model.keras: `vocab_size` must be a whole number from 1 to 10,000,000"

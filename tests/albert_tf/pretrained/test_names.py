@@ -116,6 +116,14 @@ def test_missing_and_left_over_names_are_listed(arrays):
     )
 
 
+@pytest.mark.parametrize(("missing", "more"), [(12, ""), (13, " and 1 more")])
+def test_long_lists_of_names_are_cut(arrays, missing, more):
+    lacking = sorted(arrays)[:missing]
+    for name in lacking:
+        del arrays[name]
+    assert refusal(arrays).endswith(f"{missing} names missing: {', '.join(lacking[:12])}{more}.")
+
+
 def test_wrong_shapes_dtypes_and_values_are_listed(arrays):
     arrays["bert/pooler/dense/kernel"] = arrays["bert/pooler/dense/kernel"][:, 1:]
     arrays["bert/pooler/dense/bias"] = arrays["bert/pooler/dense/bias"].astype("float64")

@@ -39,6 +39,12 @@ def test_bad_intervals_do_not_change_the_usual_loss():
     assert verdicts([2, 2, 2] + [9] * 50)[-1]
 
 
+def test_the_usual_loss_is_the_median_of_twenty_good_intervals():
+    """Of ten at 10 and ten at 5 it is 7.5; an eleventh at 10, further back, does not count."""
+    assert verdicts([10] * 11 + [5] * 10 + [12, 12])[-1]
+    assert not verdicts([10] * 11 + [5] * 9 + [12, 12])[-1]
+
+
 def test_a_resumed_run_decides_like_one_that_was_not_killed():
     losses = [5, 5, 5, 9, 9, 5, 5, 9]
     for cut in range(len(losses)):

@@ -10,7 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb
 from albert_tf.training.checkpoints import RunCheckpoints
-from albert_tf.training.weights import find_checkpoint, load_weights
+from albert_tf.training.weights import find_checkpoint, load_weights, tile_from
 from data_prep.errors import InputError
 from tests.reference.positions import tiled_rows
 
@@ -148,3 +148,15 @@ def test_the_best_checkpoint_of_a_run(tiny_config, tmp_path, capfd):
     (folder / "ckpt-1.data-00000-of-00001").write_bytes(b"")
     assert find_checkpoint(tmp_path) == str(folder / "ckpt-3")
     assert "the checkpoint with the best held-out loss is damaged" in capfd.readouterr().err
+
+
+def test_rows_that_were_not_trained_repeat_the_others(tiny_config, tmp_path):
+    model, optimizer = saved(tmp_path, tiny_config)
+    before = values([*model.trainable_variables, *optimizer.variables])
+    tables = {name for name in before if "position_embeddings" in name}
+    assert len(tables) == 3, "the table and its two moments"
+    tile_from(5, [*model.trainable_variables, *optimizer.variables])
+    expected = {
+        name: tiled_rows(value[:5], 16) if name in tables else value for name, value in before.items()
+    }
+    assert_same(values([*model.trainable_variables, *optimizer.variables]), expected)

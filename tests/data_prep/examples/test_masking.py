@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_prep.errors import InputError
 from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example, prediction_budget
 from data_prep.examples.segments import SegmentPair
 from tests.reference import masking as reference
@@ -99,6 +100,27 @@ def test_words_of_one_piece_spend_the_whole_budget():
 )
 def test_budget(tokens, prob, most, budget):
     assert prediction_budget(tokens, MaskingSettings(most, prob)) == budget
+
+
+def test_the_usual_share_is_15_percent():
+    assert prediction_budget(200, MaskingSettings(77)) == 30
+
+
+@pytest.mark.parametrize("ngram", [0, 513])
+def test_lengths_of_spans_that_are_refused(ngram):
+    with pytest.raises(InputError, match=f"--ngram must be from 1 to 512. Received {ngram}."):
+        MaskingSettings(20, ngram=ngram)
+
+
+def test_the_longest_and_the_shortest_span():
+    assert [MaskingSettings(20, ngram=ngram).cumulative.shape for ngram in (1, 512)] == [(2, 1), (513, 512)]
+
+
+def test_longer_spans_are_more_frequent_on_request():
+    """p(n) is proportional to 1 / (ngram + 1 - n)."""
+    cumulative = MaskingSettings(20, ngram=3, favor_shorter_ngram=False).cumulative
+    assert np.diff(cumulative[3], prepend=0) == pytest.approx([2 / 11, 3 / 11, 6 / 11])
+    assert np.diff(cumulative[2], prepend=0) == pytest.approx([2 / 5, 3 / 5, 0])
 
 
 def test_ngram_lengths_are_renormalised_where_fewer_words_are_left():

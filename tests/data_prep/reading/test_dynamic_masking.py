@@ -100,6 +100,22 @@ def test_masks_follow_from_the_key_and_differ_between_epochs():
     assert len(rows) == 4, "equal examples at other positions get other masks"
 
 
+def test_kinds_of_predictions():
+    """80% [MASK], 10% random of all pieces, 10% themselves; unknown pieces are predicted as any other."""
+    batch = unmasked([([1, 5] * 20, [5, 1] * 20)] * 500, 83)
+    result = masked(batch, MaskingSettings(20), 1)
+    rows, places = np.nonzero(result["masked_lm_weights"])
+    shown = result["input_ids"][rows, result["masked_lm_positions"][rows, places]]
+    originals = result["masked_lm_ids"][rows, places]
+    assert len(shown) == 500 * prediction_budget(83, MaskingSettings(20))
+    assert np.mean(originals == 1) == pytest.approx(0.5, abs=0.05)
+    assert np.mean(shown == MASK) == pytest.approx(0.8, abs=0.03)
+    others = np.bincount(shown[(shown != MASK) & (shown != originals)], minlength=len(PIECES))
+    assert others.sum() / len(shown) == pytest.approx(0.1 * (1 - 0.5 / len(REPLACEMENTS)), abs=0.02)
+    assert (others[REPLACEMENTS] > 10).all()
+    assert others[:5].sum() == 0
+
+
 @pytest.mark.slow
 def test_distribution_of_100_000_examples():
     """Masked share, n-gram lengths and 80/10/10 within 1%."""

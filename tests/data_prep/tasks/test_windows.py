@@ -64,8 +64,10 @@ def test_windows_have_the_question_and_cover_the_context(examples, tokenizer):
         assert seen.all()
 
 
-def test_each_token_has_most_context_in_one_window(examples, tokenizer):
-    windows = by_question(question_windows(examples, tokenizer, *LENGTHS))
+@pytest.mark.parametrize("max_seq_length", [40, 41])
+def test_each_token_has_most_context_in_one_window(examples, tokenizer, max_seq_length):
+    """In windows of an even and of an odd number of tokens."""
+    windows = by_question(question_windows(examples, tokenizer, max_seq_length, *LENGTHS[1:]))
     for example in examples:
         spans = []
         for number, window in enumerate(windows[example.id]):
@@ -120,6 +122,15 @@ def test_the_first_answer_at_piece_boundaries(tokenizer):
     for answers, starts in (((("ghth"), "the lighthouse"), (18, 12)), (("the lighthouse", "She"), (12, 0))):
         first, last = gold_tokens(QuestionExample("q", "?", text, answers, starts), offsets)
         assert text[offsets[first, 0] : offsets[last, 1]] == "the lighthouse"
+
+
+def test_answers_without_a_piece_or_that_end_inside_one():
+    """The next answer is used."""
+    offsets = np.array([[0, 10], [11, 17]])
+    inside = QuestionExample("q", "?", "lighthouse keeper", ("light", "keeper"), (0, 11))
+    assert gold_tokens(inside, offsets) == (1, 1)
+    without = QuestionExample("q", "?", "lighthouse keeper", ("keeper", "lighthouse"), (11, 0))
+    assert gold_tokens(without, offsets[:1]) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
+from data_prep.tokenizers.digit_comma import DigitCommaTable
 from data_prep.tokenizers.normalization import (
     Normalization,
     case_kinds,
@@ -82,6 +83,15 @@ def test_digit_comma_table_equals_the_original_rule(commas):
     encode = sentencepiece.SentencePieceProcessor(model_file=str(commas.file)).encode_as_pieces
     for text in ("5, 5,5 x7,x34,", "x8,8, 12 3,4", "345, 67,"):
         assert spelled(commas, text) == reference.digit_comma(encode(text), encode)
+
+
+def test_every_piece_has_parts(commas):
+    """In the order of the pieces, from the first one on."""
+    table = DigitCommaTable.from_model(sentencepiece.SentencePieceProcessor(model_file=str(commas.file)))
+    parts, counts = table.expand(np.arange(len(commas.pieces)))
+    assert parts.tolist() == list(range(len(table.ids)))
+    assert {commas.pieces[i] for i in np.flatnonzero(counts > 1)} == {"▁5,", "7,", "12,", "34,"}
+    assert counts.min() == 1
 
 
 def test_real_vocabulary_matches_the_original(real_model_file):
@@ -349,3 +359,11 @@ def test_case_kinds_are_the_same_for_capitals():
     kinds = case_kinds()
     folded = normalize("".join(map(chr, range(len(kinds)))), Normalization(do_lower_case=False))
     assert (kinds[code_points(folded)] == kinds[code_points(folded.replace("Σ", "σ").lower())]).all()
+
+
+def test_case_kinds_end_with_the_last_character_of_a_kind():
+    """After a cased character and ignored ones, a Σ at the end of a word becomes ς."""
+    end = len(case_kinds())
+    is_passed_over = [("A" + chr(i) + "Σ").lower().endswith("ς") for i in range(end - 1, 0x110000)]
+    assert is_passed_over[0]
+    assert not any(is_passed_over[1:])
