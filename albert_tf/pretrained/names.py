@@ -5,7 +5,7 @@ V vocabulary, E embedding, H hidden, F feed-forward, N heads, D = H / N, T posit
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from albert_tf.config import AlbertConfig
 from albert_tf.parameters import distinct_layers
@@ -14,7 +14,8 @@ Naming = Literal["ours", "tf1", "huggingface", "kerashub", "garden", "keras"]
 Writable = Literal["tf1", "huggingface", "keras", "kerashub"]
 FileDtype = Literal["float32", "float16", "bfloat16"]  # of a Hugging Face file
 # Parts that a file may lack: Hugging Face's masked-LM model has no pooler, TF-Hub's no sentence-order head.
-OPTIONAL_PARTS = ("pooler", "masked_lm", "sentence_order")
+Part = Literal["pooler", "masked_lm", "sentence_order"]
+OPTIONAL_PARTS: tuple[Part, ...] = get_args(Part)
 # In KerasHub's presets heads are in a second file; here, its names begin with this.
 KERASHUB_TASK = "task/"
 PROJECTION = "embeddings/embedding_projection"

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
@@ -31,6 +31,7 @@ from albert_tf.pretrained.names import (
     SEQUENCE_HEAD,
     SPAN_HEAD,
     TOKEN_HEAD,
+    Part,
 )
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.pretrained.weights import weights_of
@@ -199,7 +200,7 @@ def read_facts(folder: Path) -> tuple[Sequence[str], Vocabulary | None]:
 
 @dataclass(frozen=True)
 class _Facts:
-    parts: Sequence[Literal["pooler", "masked_lm", "sentence_order"]] = OPTIONAL_PARTS
+    parts: Sequence[Part] = OPTIONAL_PARTS
 
 
 def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
