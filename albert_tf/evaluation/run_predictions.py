@@ -139,6 +139,11 @@ def read_probabilities(path: Path) -> Probabilities:
         raise InputError(
             f"All lines of a run's predictions must have the same classes. Received {path}: {classes}."
         )
+    if len({row["value"].ndim for row in rows}) > 1:
+        raise InputError(
+            "All lines of a run's predictions must have the probabilities of a text, or all of the words of one. "
+            f"Received {path} with both."
+        )
     return Probabilities(
         tuple(row["id"] for row in rows),
         classes.pop(),
@@ -147,6 +152,9 @@ def read_probabilities(path: Path) -> Probabilities:
         _column(rows, "group"),
         rows[0]["thresholds"],
     )
+
+
+_MOST = 1 + 1e-6  # a probability, rounded
 
 
 @dataclass(frozen=True)
@@ -166,13 +174,19 @@ def _row(line: str, source: str) -> dict[str, Any]:
         value = np.array(row.probabilities if row.classes else row.score, np.float64)
         if not np.isfinite(value).all() or value.shape[-1:] != ((len(row.classes),) if row.classes else ()):
             raise ValueError
+        if row.classes and (value.min(initial=0) < 0 or value.max(initial=0) > _MOST):
+            raise ValueError
+        is_labelled = isinstance(row.label, list) and len(row.label) == len(value)  # each word
+        if value.ndim == 2 and row.label is not None and not is_labelled:
+            raise ValueError
         if len(row.thresholds) not in (0, len(row.classes)):
             raise ValueError
         known = {"classes": row.classes, "thresholds": row.thresholds, "label": row.label, "group": row.group}
         return {**known, "id": str(row.id), "value": value}
     except (ValueError, TypeError):
         raise InputError(
-            "A line of a run's predictions must be JSON with id, and classes and probabilities or a score. "
+            "A line of a run's predictions must be JSON with id, and a score, or classes and their probabilities "
+            "for a text or for each word with a label. "
             f"Received {source}: {shown(line)}."
         ) from None
 

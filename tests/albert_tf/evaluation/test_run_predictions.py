@@ -72,6 +72,11 @@ GOOD = {"id": "0", "classes": ["0", "1"], "probabilities": [0.5, 0.5]}
         json.dumps({**GOOD, "probabilities": 1.0}),
         json.dumps({**GOOD, "probabilities": [[0.5, 0.5], [1.0]]}),
         json.dumps({**GOOD, "probabilities": ["x", "y"]}),
+        json.dumps({**GOOD, "probabilities": [1.5, 0.5]}),
+        json.dumps({**GOOD, "probabilities": [-0.5, 0.5]}),
+        json.dumps({**GOOD, "probabilities": [[0.5, 0.5]], "label": ["0", "1"]}),
+        json.dumps({**GOOD, "probabilities": [[0.5, 0.5]], "label": "0"}),
+        json.dumps({**GOOD, "probabilities": [[0.5, 0.5]], "label": 0}),
         json.dumps({"id": "0", "score": [1.0]}),
         '{"id": "0", "score": NaN}',
     ],
@@ -95,4 +100,7 @@ def test_missing_empty_and_mixed_files(tmp_path):
         read_probabilities(path)
     path.write_text(json.dumps(GOOD) + "\n" + json.dumps({**GOOD, "classes": ["0", "2"]}) + "\n")
     with pytest.raises(InputError, match="same classes"):
+        read_probabilities(path)
+    path.write_text(json.dumps(GOOD) + "\n" + json.dumps({**GOOD, "probabilities": [[0.5, 0.5]]}) + "\n")
+    with pytest.raises(InputError, match="Received .*dev_probabilities.jsonl with both"):
         read_probabilities(path)

@@ -71,6 +71,10 @@ def test_shards(directory):
     index.write_text(json.dumps({"weight_map": {**files, names[0]: "../elsewhere.safetensors"}}))
     with pytest.raises(InputError, match="must name files beside it"):
         read(directory)
+    for odd in (7, ["model-00001-of-00002.safetensors"], None):
+        index.write_text(json.dumps({"weight_map": {**files, names[0]: odd}}))
+        with pytest.raises(InputError, match="model.safetensors.index.json (names|must)"):
+            read(directory)
     index.write_text(json.dumps({"weight_map": {**files, names[0]: "gone.safetensors"}}))
     with pytest.raises(InputError, match="names gone.safetensors, which is not there"):
         read(directory)
