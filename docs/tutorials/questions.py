@@ -131,10 +131,11 @@ plt.show()
 # %%
 model = QuestionAnswering.from_pretrained("runs/questions")
 context = (
-    "Opens the door of the lighthouse. Args: key: The name of the key, as a string. patience: How many seconds to "
-    "wait for the keeper. Returns: Whether the door is open. Raises: ValueError: If there is no such key."
+    "Computes the error of a forecast. Args: y_true: A tensor of the temperatures that were measured. "
+    "y_pred: A tensor of the temperatures that were forecast. sample_weight: Optional weights of the days. "
+    "Returns: The mean error in degrees."
 )
-questions = ["What is key?", "What is patience?", "What does open_door return?"]
+questions = ["What is y_pred?", "What is sample_weight?", "What does forecast_error return?"]
 for question, answer in zip(questions, model.answer(questions, [context] * len(questions)), strict=True):
     print(f"{question}\n    {answer.text}")
 
