@@ -72,7 +72,7 @@ def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
 
 @contextlib.contextmanager
 def as_input_errors(run: Path) -> Iterator[None]:
-    """Turns a full disk and a lost worker into an InputError.
+    """Turns a full disk, a lost worker and a record that is no example into an InputError.
 
     Args:
       run: the run's folder; the message names its last checkpoint.
@@ -84,13 +84,24 @@ def as_input_errors(run: Path) -> Iterator[None]:
             f"Another worker stopped, so this one stops too: {first_line(error)} Start all workers again with the "
             f"same command; {_state(run)}."
         ) from None
-    except (OSError, tf.errors.OpError) as error:
+    except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
+        if _is_of_parsing(error):
+            raise InputError(
+                "Every record of the input files must be an example with the features of the first. Received one "
+                f"that is not; `albert inspect FILES --verify` names it. Without it, {_state(run)}."
+            ) from None
         reason = disk_full(error)
         if reason is None:
             raise
         raise InputError(
             f"The disk of {run} is full: {reason}. Free some space and use the same command again; {_state(run)}."
         ) from None
+
+
+def _is_of_parsing(error: Exception) -> bool:
+    """Whether TensorFlow could not parse a record; it quotes the record, whose bytes may be no text."""
+    message = error.object if isinstance(error, UnicodeDecodeError) else str(error).encode("utf-8", "replace")
+    return b"Could not parse example input" in message or b"ParseExample" in message
 
 
 def _state(run: Path) -> str:

@@ -84,13 +84,17 @@ def _parse(
     spec = {name: _parsed_as(feature) for name, feature in features.items()}
     try:
         parsed = tf.io.parse_example(records, spec)
-    except tf.errors.InvalidArgumentError:
+    except (tf.errors.InvalidArgumentError, UnicodeDecodeError):  # its message may quote the record
         for number, record in enumerate(records, start=first):
             place = f"{path}, record {number}"
             found = parse_record(record, place)
             for name, feature in features.items():
                 check_feature(name, feature, found, place)
-        raise  # parse_example rejects what the checks above accept
+        # TensorFlow rejects what the checks above accept.
+        raise InputError(
+            f"A record must be a tf.train.Example message. {path} has one that is not, from record {first} to "
+            f"record {first + len(records) - 1}; prepare it again."
+        ) from None
     return {name: values.numpy() for name, values in parsed.items()}
 
 

@@ -21,6 +21,7 @@ from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from data_prep.tasks.text_rows import as_list
+from data_prep.tfrecord.records import framed, read_records
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.random_models import spm_model
 from tests.fuzz.campaign import run
@@ -148,6 +149,18 @@ def test_damaged_checksums(content, tmp_path):
 def test_deep_lines_and_fields():
     assert format_of("[" * 100_000) == "tsv"
     assert as_list("[" * 100_000) == "[" * 100_000
+
+
+def test_a_feature_without_a_name(tmp_path):
+    """TensorFlow's error quotes the record, which is not UTF-8."""
+    reader, path = BY_NAME["examples"], tmp_path / "e.tfrecord"
+    reader.write(tmp_path)
+    records = [record.replace(b"\n\x0etoken", b"J\x0etoken") for record in read_records(path)]
+    path.write_bytes(b"".join(map(framed, records)))
+    with pytest.raises(
+        InputError, match="must be a tf.train.Example message. .*e.tfrecord has one that is not"
+    ):
+        reader.read(tmp_path)
 
 
 def test_sizes_are_looked_at_before_reading(tmp_path):

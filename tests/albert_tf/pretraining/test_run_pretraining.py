@@ -16,6 +16,7 @@ from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.run_files import read_metrics
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
+from data_prep.tfrecord.records import framed, read_records
 from tests.data_prep.conftest import write_story
 from tests.processes import ROOT, Program, run_python
 
@@ -422,6 +423,17 @@ def test_truncated_files(pretraining_files, tmp_path, capfd):
             error = refused(capfd, pretraining_files.flags(tmp_path / "run", **{flag: tmp_path / name}))
             assert str(tmp_path / name) in error
     assert not (tmp_path / "run").exists()
+
+
+def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
+    """Not among the first, which are looked at before training; TensorFlow's error quotes it."""
+    train = Path(pretraining_files.train)
+    records = list(read_records(next(train.parent.glob(train.name))))
+    records[3:] = [record.replace(b"\n\x0etoken", b"J\x0etoken") for record in records[3:]]
+    (tmp_path / "records").write_bytes(b"".join(map(framed, records)))
+    error = refused(capfd, pretraining_files.flags(tmp_path / "run", input_file=tmp_path / "records"))
+    assert "Every record of the input files must be an example" in error
+    assert "Without it, there is no checkpoint yet." in error
 
 
 def test_training_files_are_never_evaluated_on(pretraining_files, tmp_path, capfd):
