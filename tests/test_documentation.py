@@ -28,6 +28,7 @@ PAGES = [
             "prepare",
             "languages",
             "pretrain",
+            "recipes",
             "devices",
             "finetune",
             "convert",
