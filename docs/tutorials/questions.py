@@ -2,7 +2,7 @@
 # # Answer questions about your documents
 #
 # At the end you have a model that answers a question with a span of the text that you give it; its exact match and
-# F1 on documents that it has not seen; and pictures of how it learned and where it looks. It takes about five
+# F1 on documents that it has not seen; and pictures of how it learned and where it looks. It takes about seven
 # minutes on two CPU cores.
 #
 # The documents are docstrings of Keras, which every reader has. A question asks what an argument is, or what a
@@ -144,6 +144,8 @@ for question, answer in zip(questions, model.answer(questions, [context] * len(q
 #
 # For each token of the context, the model says how probable it is that the answer starts there. The picture has
 # one row for each question about the same context.
+# In this run the model is sure of what the function returns, and hesitates between the two arguments: to find the
+# mention of a name is hard for so small a model, and so is the end of an answer.
 
 # %%
 tokenizer = model.preprocessor.tokenizer
