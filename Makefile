@@ -68,7 +68,7 @@ site: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-# Runs docs/tutorials/*.py and replaces the notebooks beside them, one after the other, in about 12 minutes.
+# Runs docs/tutorials/*.py and replaces the notebooks beside them, one after the other, in about 15 minutes.
 # TUTORIALS="classifier search" runs these; the one on pretraining needs TEXTS=path/to/folder of .txt files.
 tutorials: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,onnx,docs]'
