@@ -130,7 +130,7 @@ def test_summary_prints_the_count_of_the_paper():
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
 def test_commands(command, tmp_path, monkeypatch):
-    """Every `albert` command parses; `python -c` runs; make and pip are CI's own first steps."""
+    """`albert` commands parse, `python -c` runs, `python -m` exists; make and pip are CI's own first steps."""
     if command[:2] == ["python", "run_pretraining.py"]:
         command = ["albert", "pretrain", *command[2:]]
     if command[0] == "albert":
@@ -139,7 +139,9 @@ def test_commands(command, tmp_path, monkeypatch):
     elif command[:2] == ["python", "-c"]:
         monkeypatch.chdir(tmp_path)
         exec(command[2])
-        assert (tmp_path / "albert_config.json").exists()
+        assert (tmp_path / "albert_config.json").exists() == ("albert_config.json" in command[2])
+    elif command[:2] == ["python", "-m"]:
+        assert (ROOT / command[2].replace(".", "/")).with_suffix(".py").exists()
     else:
         assert command[0] in ("make", "pip")
         assert shutil.which("make")
