@@ -2,14 +2,18 @@
 
 For example:
 
-    pip install -e '.[peers,onnx,litert]' openvino
+    pip install -e '.[peers,onnx,litert,int8]'
     python -m benchmarks.inference --output=benchmarks/results/inference.json
     python -m benchmarks.inference --shapes --spm_model_file=30k-clean.model \\
         --tasks sst-2=SST-2 squad1.1=dev-v1.1.json
 
 A task's batches are its shuffled development set, each batch padded to its longest row. `albert_tf` calls the
-exported SavedModel from Python; onnx_runtime and openvino are the portable model, litert runs the other file. Each
-library runs in its own process, which is stopped (SIGSTOP) except during its turns of one batch each.
+exported SavedModel from Python; onnx_runtime and openvino are the portable model, litert runs the other file.
+hugging_face_openvino is OpenVINO on Hugging Face's model. Each library runs in its own process, which is stopped
+(SIGSTOP) except during its turns of one batch each.
+
+--dtypes=int8 measures libraries in 8 bits, calibrated on a page of this repository, beside the SavedModel in
+bfloat16.
 """
 
 import json
@@ -18,12 +22,13 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
-from benchmarks.inference_peers import PEERS, SAME_WEIGHTS
+from benchmarks.inference_peers import CALIBRATION_FILE, CALIBRATION_ROWS, PEERS, SAME_WEIGHTS
 from benchmarks.peer_settings import OURS, PeerSettings
 from benchmarks.task_data import make_features
 from data_prep.errors import InputError
@@ -31,8 +36,10 @@ from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from data_prep.tokenizers.vocabulary import load_tokenizer
+from experiments.albert_command import albert
 
-_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05}  # relative, for the mean absolute value
+_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.1}  # relative, for the mean absolute value
+_TEXT = Path(__file__).parents[1] / "docs" / "architecture.md"  # to calibrate on
 
 
 @dataclass(frozen=True)
@@ -43,11 +50,12 @@ class InferenceSettings(PeerSettings):
       shapes: B,T of each batch without padding; without values, only the tasks are measured.
       tasks: TASK=DATA of each task whose development set gives the lengths of the rows.
       task_batch: number of rows in a task's batch.
-      spm_model_file: SentencePiece model of the vocabulary. Only tasks need it.
+      spm_model_file: SentencePiece model of the vocabulary, which tasks and int8 need.
       turns: number of batches that each library encodes for each shape or task.
     """
 
     peers: tuple[str, ...] = tuple(PEERS)
+    dtypes: tuple[Literal["bfloat16", "float32", "int8"], ...] = ("bfloat16", "float32")
     logs: Path = Path("inference_logs")
     shapes: tuple[str, ...] = (
         "1,16",
@@ -69,6 +77,10 @@ class InferenceSettings(PeerSettings):
         self.check_peers(PEERS)
         if self.tasks and not self.spm_model_file:
             raise InputError("--tasks needs --spm_model_file, the vocabulary that gives the lengths of rows.")
+        if "int8" in self.dtypes and not self.spm_model_file:
+            raise InputError(
+                "--dtypes=int8 needs --spm_model_file, the vocabulary of the text to calibrate on."
+            )
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ def task_cell(task_and_data: str, settings: InferenceSettings) -> Cell:
     return Cell(f"{name}, {B} rows", tuple(rows))
 
 
-def export_all(folder: Path) -> dict[str, int]:
+def export_all(folder: Path, settings: InferenceSettings) -> dict[str, int]:
     """Exports an ALBERT-base with random weights in all formats; returns the sizes in bytes."""
     from albert_tf.config import AlbertConfig
     from albert_tf.conversion.convert import convert
@@ -141,10 +153,29 @@ def export_all(folder: Path) -> dict[str, int]:
     for runtime in ("onnx", "litert"):
         export_for_runtime(source, folder / runtime, runtime)
     convert(source, folder / "huggingface", "huggingface", verify=False)
-    exports = [path for path in folder.iterdir() if path != source]
+    if "int8" in settings.dtypes:
+        examples = write_calibration(folder, str(settings.spm_model_file))
+        export_for_runtime(source, folder / "onnx_int8", "onnx", "int8")
+        export_for_runtime(source, folder / "onnx_int8-static", "onnx", "int8-static", str(examples))
+    exports = [path for path in folder.iterdir() if path.is_dir() and path != source]
     return {
         path.name: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in exports
     }
+
+
+def write_calibration(folder: Path, vocabulary: str) -> Path:
+    """Writes examples to calibrate on, and their rows for other libraries; returns the examples' file."""
+    from data_prep.reading.dataset import pretraining_dataset
+    from data_prep.reading.example_files import ExampleFiles
+
+    file = folder / "calibration" / "page.tfrecord"
+    flags = {"input_file": _TEXT, "input_format": "prose", "spm_model_file": vocabulary}
+    albert("prepare", output_file=file, max_seq_length=128, dupe_factor=1, **flags)
+    examples = pretraining_dataset(ExampleFiles.read([file]), batch_size=CALIBRATION_ROWS, repeat=False)
+    batch = next(iter(examples))
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "token_type_ids"}
+    np.savez(folder / CALIBRATION_FILE, **{theirs: batch[ours] for theirs, ours in names.items()})
+    return file
 
 
 def measure(dtype: str, rows: list[Cell], files: Path, settings: InferenceSettings) -> dict:
@@ -236,7 +267,7 @@ def main(settings: InferenceSettings) -> None:
     """Measures all libraries and prints a table for each dtype."""
     report = settings.new_report()
     with tempfile.TemporaryDirectory() as folder:
-        report |= {"bytes": export_all(Path(folder)), "runs": []}
+        report |= {"bytes": export_all(Path(folder), settings), "runs": []}
         print("\n".join(f"{name}: {size:,} bytes" for name, size in report["bytes"].items()), flush=True)
         for dtype in settings.dtypes:
             report["runs"].append(measure(dtype, cells(settings), Path(folder), settings))

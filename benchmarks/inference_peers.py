@@ -15,6 +15,7 @@ import numpy as np
 
 from albert_tf.lab.peer_processes import open_replies, serve_steps
 
+CALIBRATION_FILE, CALIBRATION_ROWS = "calibration.npz", 64  # what 8-bit peers are calibrated on, (B, T) each
 V, E, H, L, N, F = 30_000, 128, 768, 12, 12, 3072
 # (ids, mask), int32 (B, T) each -> `sequence_output` as a NumPy array.
 Encoder = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -31,7 +32,8 @@ def albert_tf(files: Path, dtype: str) -> Encoder:
     """Our SavedModel, called from Python; its signature `tokens` returns what the other libraries return."""
     import tensorflow as tf
 
-    tokens = tf.saved_model.load(str(files / f"saved_model_{dtype}")).signatures["tokens"]
+    exported = "bfloat16" if dtype == "int8" else dtype  # TensorFlow has no fast products of integers on CPUs
+    tokens = tf.saved_model.load(str(files / f"saved_model_{exported}")).signatures["tokens"]
 
     def encode(ids, mask):
         inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
@@ -51,13 +53,17 @@ def portable(files: Path, dtype: str, engine: str) -> Encoder:
     """Our portable model."""
     from albert_tf import load_portable
 
-    encoder = load_portable(files / "onnx", engine=engine, precision=dtype)
+    if dtype == "int8":  # what the engine leaves in floats is in its fastest float type
+        folder, dtype = ("onnx_int8-static", "bfloat16") if engine == "openvino" else ("onnx_int8", "float32")
+    else:
+        folder = "onnx"
+    encoder = load_portable(files / folder, engine=engine, precision=dtype)
     return lambda ids, mask: encoder(_inputs(ids, mask))["sequence_output"]
 
 
 def onnx_runtime(files: Path, dtype: str) -> Encoder:
     """Our portable model on ONNX Runtime."""
-    if dtype != "float32":
+    if dtype == "bfloat16":
         raise SystemExit("ONNX Runtime has no bfloat16 products on CPUs")
     return portable(files, dtype, "onnxruntime")
 
@@ -78,11 +84,14 @@ def litert(files: Path, dtype: str) -> Encoder:
 
 
 def hugging_face(files: Path, dtype: str, compiled: bool = False) -> Encoder:
-    """AlbertModel, loaded from our Hugging Face export, with weights in `dtype`."""
+    """AlbertModel, loaded from our Hugging Face export, with weights in `dtype`; int8 is PyTorch's dynamic one."""
     import torch
     from transformers import AlbertModel
 
-    model = AlbertModel.from_pretrained(files / "huggingface", dtype=getattr(torch, dtype)).eval()
+    floats = "float32" if dtype == "int8" else dtype
+    model = AlbertModel.from_pretrained(files / "huggingface", dtype=getattr(torch, floats)).eval()
+    if dtype == "int8":
+        model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, torch.qint8)
     if compiled:
         torch._dynamo.config.recompile_limit = 64  # more shapes than its default of 8
         static, dynamic = torch.compile(model, dynamic=False), torch.compile(model, dynamic=True)
@@ -101,8 +110,47 @@ def hugging_face_compiled(files: Path, dtype: str) -> Encoder:
     return hugging_face(files, dtype, compiled=True)
 
 
+def hugging_face_openvino(files: Path, dtype: str) -> Encoder:
+    """AlbertModel, converted by OpenVINO from PyTorch, as optimum-intel does; int8 is NNCF's, on our batches."""
+    import openvino
+    import torch
+    from transformers import AlbertModel
+
+    model = AlbertModel.from_pretrained(files / "huggingface").eval()
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    example = {name: torch.ones((2, 8), dtype=torch.int64) for name in names}
+    with torch.inference_mode():
+        graph = openvino.convert_model(model, example_input=example)
+    if dtype == "int8":
+        graph = _calibrated(graph, dict(np.load(files / CALIBRATION_FILE)))
+    hints = {
+        "INFERENCE_PRECISION_HINT": "f32" if dtype == "float32" else "bf16",
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled = openvino.Core().compile_model(graph, "CPU", hints)
+
+    def encode(ids, mask):
+        inputs = (ids.astype("int64"), mask.astype("int64"), np.zeros(ids.shape, "int64"))
+        return compiled(dict(zip(names, inputs, strict=True)))[0]
+
+    return encode
+
+
+def _calibrated(graph, batch: dict[str, np.ndarray]):
+    """OpenVINO's graph in 8 bits, calibrated on the rows of a batch."""
+    import nncf
+
+    rows = [
+        {name: array[i : i + 1].astype("int64") for name, array in batch.items()}
+        for i in range(CALIBRATION_ROWS)
+    ]
+    return nncf.quantize(graph, nncf.Dataset(rows), model_type=nncf.ModelType.TRANSFORMER)
+
+
 def keras_hub(files: Path, dtype: str) -> Encoder:
     """KerasHub's backbone in a tf.function; its weights are random."""
+    if dtype == "int8":
+        raise SystemExit("TensorFlow has no fast products of integers on CPUs")
     import keras
     import keras_hub
     import tensorflow as tf
@@ -157,17 +205,18 @@ PEERS = {
         litert,
         hugging_face,
         hugging_face_compiled,
+        hugging_face_openvino,
         keras_hub,
     )
 }
 OURS = ("albert_tf", "onnx_runtime", "openvino", "litert")  # run what `albert export` wrote
-SAME_WEIGHTS = (*OURS, "hugging_face", "hugging_face_compiled")
+SAME_WEIGHTS = (*OURS, "hugging_face", "hugging_face_compiled", "hugging_face_openvino")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("peer", choices=PEERS)
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "int8"), required=True)
     parser.add_argument("--files", type=Path, required=True, help="the folder of exports")
     flags = parser.parse_args()
     replies = open_replies()

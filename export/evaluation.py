@@ -8,7 +8,7 @@ import numpy as np
 
 from albert_tf.finetuning.finetuned import Finetuned
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.portable.inputs import as_task_outputs, to_hub_names
+from albert_tf.portable.inputs import TEXT_INPUTS, as_task_outputs, to_hub_names
 from albert_tf.prediction.splits import BatchSize, as_split, by_row, numpy_batches
 from albert_tf.prediction.task_outputs import main_metric_of, metrics_of, predictions_of
 from albert_tf.pretrained.loading import Pretrained
@@ -106,12 +106,7 @@ def masked_lm_evaluation(eval_file: str, pretrained: Pretrained) -> Evaluation:
         raise InputError(
             "--eval_file measures masked-LM accuracy, and --model_dir holds no masked-LM head. Leave the flag out."
         )
-    files = ExampleFiles.read(expand_files(eval_file), vocab_size=pretrained.config.vocab_size)
-    T, longest = files.max_seq_length, pretrained.config.max_position_embeddings
-    if T > longest:
-        raise InputError(f"--eval_file must have examples of at most {longest} tokens. Received {T}.")
-    dataset = pretraining_dataset(files, batch_size=_BATCH, repeat=False)
-    batches = [{name: np.asarray(array) for name, array in batch.items()} for batch in dataset]
+    batches = _pretraining_batches(eval_file, pretrained)
     count = sum(int(np.sum(batch["masked_lm_weights"] > 0)) for batch in batches)
     return Evaluation(
         lambda run: masked_lm_accuracy(run, batches),
@@ -121,20 +116,61 @@ def masked_lm_evaluation(eval_file: str, pretrained: Pretrained) -> Evaluation:
     )
 
 
+def _pretraining_batches(eval_file: str, pretrained: Pretrained) -> list[dict[str, np.ndarray]]:
+    """All examples of TFRecord files.
+
+    Raises:
+      InputError: they do not fit the model or cannot be read.
+    """
+    files = ExampleFiles.read(expand_files(eval_file), vocab_size=pretrained.config.vocab_size)
+    T, longest = files.max_seq_length, pretrained.config.max_position_embeddings
+    if T > longest:
+        raise InputError(f"--eval_file must have examples of at most {longest} tokens. Received {T}.")
+    dataset = pretraining_dataset(files, batch_size=_BATCH, repeat=False)
+    return [{name: np.asarray(array) for name, array in batch.items()} for batch in dataset]
+
+
 def masked_lm_accuracy(run: Runner, batches: Sequence[dict[str, np.ndarray]]) -> float:
-    """The share of masked tokens whose largest logit is the right piece.
+    """The share of masked tokens whose most probable piece is the right one.
 
     Args:
-      run: returns `mlm_logits`.
+      run: returns `mlm_logits` (B, P, V), or `ids` (B, P, K) of pieces by probability.
       batches: as from `pretraining_dataset`.
     """
     right = total = 0
     for batch in batches:
-        best = np.argmax(run(to_hub_names(batch))["mlm_logits"], axis=-1)  # (B, P)
+        outputs = run(to_hub_names(batch))
+        best = (
+            outputs["ids"][..., 0] if "ids" in outputs else np.argmax(outputs["mlm_logits"], axis=-1)
+        )  # (B, P)
         counted = batch["masked_lm_weights"] > 0
         right += int(np.sum((best == batch["masked_lm_ids"]) & counted))
         total += int(np.sum(counted))
     return right / max(total, 1)
+
+
+def embedding_evaluation(eval_file: str, pretrained: Pretrained, exact: Runner) -> Evaluation:
+    """The mean cosine of embeddings and those of `exact`, on TFRecord files of pretraining examples.
+
+    Raises:
+      InputError: the examples do not fit the model or cannot be read.
+    """
+    examples = [
+        {name: array for name, array in to_hub_names(batch).items() if name in TEXT_INPUTS}
+        for batch in _pretraining_batches(eval_file, pretrained)
+    ]
+
+    def embeddings(run: Runner) -> np.ndarray:
+        return np.concatenate([run(inputs)["embedding"] for inputs in examples]).astype("float64")
+
+    expected = embeddings(exact)
+
+    def measure(run: Runner) -> float:
+        found = embeddings(run)
+        products = np.sum(found * expected, axis=-1)
+        return float(np.mean(products / np.linalg.norm(found, axis=-1) / np.linalg.norm(expected, axis=-1)))
+
+    return Evaluation(measure, "cosine with the model's embedding", eval_file, f"{len(expected):,} examples")
 
 
 def task_evaluation(eval_file: str, model: TaskModel, finetuned: Finetuned) -> Evaluation:

@@ -48,7 +48,7 @@ def write_onnx(
     )
     if quantize == "int8":
         proto = _int8(proto)
-    else:
+    elif quantize != "int8-static":  # NNCF takes no weight that is a node
         _share_transposed(proto.graph)
     if quantize == "float16":
         _store_as_float16(proto.graph)

@@ -22,7 +22,14 @@ from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.evaluation import EvalFile, Evaluation, masked_lm_evaluation, recorded, task_evaluation
+from export.evaluation import (
+    EvalFile,
+    Evaluation,
+    embedding_evaluation,
+    masked_lm_evaluation,
+    recorded,
+    task_evaluation,
+)
 from export.kinds import KINDS, TEXT_KINDS, check_options
 from export.litert import LITERT
 from export.onnx import ONNX
@@ -155,9 +162,9 @@ def export_for_runtime(
       output: a new or empty folder, or an earlier export, which is replaced.
       format: "onnx" for model.onnx or "litert" for model.tflite; see `write_onnx` and `write_litert`.
       quantize: how weights are stored, and with "int8" and "int8-static" multiplied.
-      eval_file: data to measure what is lost: for an encoder the masked-LM accuracy on TFRecord files of
-        pretraining examples (globs allowed), for a fine-tuned model its task's metric on a file like its dev
-        set. "int8-static" is calibrated on it.
+      eval_file: data to measure what is lost: for a pretrained model the masked-LM accuracy on TFRecord files of
+        pretraining examples (globs allowed), or of its embeddings the cosine with the exact ones; for a fine-tuned
+        model its task's metric on a file like its dev set. "int8-static" is calibrated on it.
       kind: "encoder", with the heads that it has, or the kind of a fine-tuned model; "onnx" also writes the
         other kinds of pretrained models.
       flags: what the source's files lack.
@@ -182,15 +189,11 @@ def export_for_runtime(
     found = _read(source, kind, flags)
     if kind in TEXT_KINDS:
         _vocabulary(found)
-        if eval_file:
-            raise InputError(
-                f"--eval_file measures an encoder or a fine-tuned model. Received --kind={kind}."
-            )
     stored, model = found.stored, found.build_model()
     _encoder(model).unpad = format == "onnx"  # LiteRT's converter needs static shapes
     portable = build(model, **options)
     file = EvalFile(eval_file) if isinstance(eval_file, str) else eval_file
-    evaluation = _evaluation(file.path, model, found) if file else None
+    evaluation = _evaluation(file.path, portable, model, found) if file else None
     batches: list[dict[str, np.ndarray]] = []
     before = evaluation.measure(recorded(portable, batches)) if evaluation else 0.0
     with replaced_folder(output) as aside:
@@ -284,8 +287,12 @@ def _vocabulary(source: _Source) -> Vocabulary:
     return source.stored.vocabulary
 
 
-def _evaluation(eval_file: str, model: Pretrained | TaskModel, source: _Source) -> Evaluation:
+def _evaluation(
+    eval_file: str, portable: Portable, model: Pretrained | TaskModel, source: _Source
+) -> Evaluation:
     if isinstance(model, Pretrained):
+        if "embedding" in portable.outputs:
+            return embedding_evaluation(eval_file, model, portable)
         return masked_lm_evaluation(eval_file, model)
     assert source.finetuned, "it is where the model comes from"
     return task_evaluation(eval_file, model, source.finetuned)

@@ -48,7 +48,8 @@ class ExportSettings:
         in 8 bits; "int8-static", for onnx only, also keeps activations in 8 bits, is calibrated on --eval_file,
         and is the fastest on OpenVINO.
       eval_file: data on which an onnx or litert file is compared with the original model: pretraining examples
-        for the masked-LM accuracy of an encoder, or a file like --dev_file for a fine-tuned model's metric.
+        for a pretrained model's masked-LM accuracy or the cosine of its embeddings, or a file like --dev_file for
+        a fine-tuned model's metric.
       max_loss: share of the metric on --eval_file that the file may lose; if it loses more, the export fails.
         Default: 0.01 for int8-static, no limit otherwise.
     """

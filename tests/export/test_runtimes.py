@@ -16,6 +16,7 @@ from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
@@ -203,10 +204,6 @@ def test_flags_that_exclude_each_other(source, tmp_path, capsys, pretraining_fil
             "int8-static needs --format=onnx and --eval_file",
         ),
         (["--format=onnx", "--max_loss=0.1"], "--max_loss must be from 0 to 1 and needs --eval_file."),
-        (
-            ["--format=onnx", "--kind=embedding", "--eval_file=dev"],
-            "measures an encoder or a fine-tuned",
-        ),
         (["--format=onnx", "--dtype=bfloat16"], "--format=onnx supports neither --dtype"),
         (["--format=onnx", f"--eval_file={pretraining_files.heldout}"], "at most 16 tokens. Received 32."),
         (["--format=litert", f"--eval_file={tmp_path}/nothing"], "nothing"),
@@ -321,6 +318,32 @@ def test_int8_static_is_calibrated_on_the_eval_file(model_file, tmp_path):
     texts = CASES["text"].x
     found = load_portable(tmp_path / "saved", engine="openvino")(texts)["probabilities"]
     np.testing.assert_allclose(found, softmax(model.predict(texts, verbose=0), axis=-1), atol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["encoder", "fill-mask", "embedding"])
+def test_int8_static_of_a_pretrained_model(kind, pretraining_files, tmp_path):
+    """Calibrated on pretraining examples; before and after, an embedding is compared with the exact one."""
+    pytest.importorskip("nncf", reason="an extra: pip install 'albert-tf[int8]'")
+    config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
+    vocabulary = Vocabulary.read(pretraining_files.spm_model_file)
+    (tmp_path / "source").mkdir()
+    stored = StoredModel("run", Path("nowhere"), config, random_weights(config), vocabulary=vocabulary)
+    write_tf1(stored, tmp_path / "source")
+    eval_file = EvalFile(pretraining_files.heldout, max_loss=1.0)
+    result = export_for_runtime(
+        tmp_path / "source", tmp_path / "saved", "onnx", "int8-static", eval_file, kind
+    )
+    (note,) = [note for note in result.notes if "(quantize=int8-static)" in note]
+    before, after = map(float, re.search(r": ([\d.]+) before, ([\d.]+) in the file", note).groups())
+    if kind == "embedding":
+        assert before == 1.0
+        assert 0.9 < after <= 1.0
+    else:
+        assert abs(before - after) < 0.1
+    graph = onnx.load(str(tmp_path / "saved" / "model.onnx")).graph
+    assert "QuantizeLinear" in {node.op_type for node in graph.node}
+    load_portable(tmp_path / "saved", engine="openvino")
 
 
 def test_too_large_a_loss_is_refused():
