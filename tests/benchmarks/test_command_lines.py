@@ -52,6 +52,7 @@ def test_a_list_takes_the_words_up_to_the_next_flag():
         (train_step, ["--peers", "other"], "Received 'other'"),
         (inference, ["--peers", "keras_hub"], "must name albert_tf"),
         (inference, ["--tasks", "sst-2=SST-2"], "--tasks needs --spm_model_file"),
+        (inference, ["--dtypes", "int8"], "--dtypes=int8 needs --spm_model_file"),
         (step_profile, ["--dtype=float16"], "float16"),
     ],
 )
