@@ -1,0 +1,145 @@
+"""Measures how a longer position table starts best: from the learned rows repeated ("tile") or from random rows.
+
+For example:
+
+    python -m experiments.position_tables --output=budgets \\
+        --train_file=demo/corpus/train.txt --heldout_file=demo/corpus/heldout.txt
+
+`make demo` writes these two files. The model and the first training, with 32 tokens, are the base recipe of
+experiments/small_budgets.py. For each seed the run is continued with 128 tokens, once with each value of
+--resize_positions, and the tiled one with 512 tokens in the same way. The table that it prints and writes to
+positions.md has the held-out accuracies in the course of each continued run; the same command resumes an
+interrupted experiment.
+"""
+
+import dataclasses
+import itertools
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from albert_cli import program
+from albert_tf.lab.pretraining_runs import evaluations
+from albert_tf.pretrained.card import markdown_table
+from data_prep.files import write_text
+from experiments import small_budgets
+from experiments.albert_command import albert
+from experiments.small_budgets import BudgetSettings, Recipe
+
+METHODS = ("tile", "fresh")
+LENGTHS = (32, 128, 512)  # the first is that of the base recipe
+TOKENS_PER_STEP = 2048
+EVALUATIONS = 4  # of each continued run, the last at its end
+
+
+@dataclass(frozen=True)
+class PositionSettings:
+    """The flags.
+
+    Attributes:
+      train_file: text to train on, with one sentence per line.
+      heldout_file: text of other documents to evaluate on.
+      output: folder for the vocabulary, examples, runs and positions.md; may be that of small_budgets.
+      seeds: seeds of the training runs.
+      first_tokens: number of tokens that a run reads at the first length, padding included.
+      tokens: number of tokens that it reads at each further length.
+      learning_rate: peak learning rate of AdamW at the further lengths.
+    """
+
+    train_file: str
+    heldout_file: str
+    output: Path
+    seeds: list[int] = field(default_factory=lambda: [1, 2, 3])
+    first_tokens: int = 6_000_000
+    tokens: int = 2_000_000
+    learning_rate: float = 0.001
+
+
+def main(settings: PositionSettings) -> None:
+    first = BudgetSettings(
+        settings.train_file, settings.heldout_file, settings.output, ["base"], tokens=settings.first_tokens
+    )
+    for seed in settings.seeds:
+        run = small_budgets.run_folder(first, "base", seed)
+        if not (run / "done").is_file():
+            small_budgets.pretrain(first, Recipe(), run, seed)
+            write_text(run / "done", "")
+        for T in LENGTHS[1:]:
+            for method in METHODS:
+                continued = run_folder(settings, T, method, seed)
+                if not (continued / "done").is_file():
+                    pretrain(settings, T, method, seed, run)
+                    write_text(continued / "done", "")
+                write_text(settings.output / "positions.md", table(settings))
+            run = run_folder(settings, T, METHODS[0], seed)
+    print((settings.output / "positions.md").read_text())
+
+
+def run_folder(settings: PositionSettings, T: int, method: str, seed: int) -> Path:
+    """Where a continued run is."""
+    return settings.output / "positions" / f"{T}-{method}-{settings.tokens}-{seed}"
+
+
+def pretrain(settings: PositionSettings, T: int, method: str, seed: int, source: Path) -> None:
+    """Continues a run with sequences of T tokens."""
+    recipe = dataclasses.replace(Recipe(), max_seq_length=T)
+    vocabulary = settings.output / "vocabularies" / f"{recipe.vocab_size}.model"
+    examples = {
+        part: small_budgets.prepare(settings.output, recipe, part, text, vocabulary)
+        for part, text in (("train", settings.train_file), ("heldout", settings.heldout_file))
+    }
+    run = run_folder(settings, T, method, seed)
+    config = run.with_name(f"{run.name}.config.json")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    small_budgets.model_config(recipe).to_json_file(config)
+    steps = settings.tokens // TOKENS_PER_STEP
+    albert(
+        "pretrain",
+        "--do_train",
+        "--do_eval",
+        input_file=examples["train"],
+        eval_file=examples["heldout"],
+        init_checkpoint=source,
+        resize_positions=method,
+        albert_config_file=config,
+        output_dir=run,
+        train_batch_size=TOKENS_PER_STEP // T,
+        num_train_steps=steps,
+        num_warmup_steps=steps // 10,
+        optimizer="adamw",
+        learning_rate=settings.learning_rate,
+        seed=seed,
+        save_checkpoints_steps=-(-steps // EVALUATIONS),
+        keep_checkpoint_max=1,
+        log_steps=-(-steps // 20),
+        max_eval_steps=1000,
+    )
+
+
+def table(settings: PositionSettings) -> str:
+    """The held-out accuracies of the finished runs, as Markdown: medians, and the range over several seeds."""
+    rows = []
+    for shorter, T in itertools.pairwise(LENGTHS):
+        for method in METHODS:
+            folders = [run_folder(settings, T, method, seed) for seed in settings.seeds]
+            curves = [evaluations(folder) for folder in folders if (folder / "done").is_file()]
+            if curves:
+                accuracies = [
+                    spread([line["eval_masked_lm_accuracy"] for line in lines])
+                    for lines in zip(*curves, strict=True)
+                ]
+                order = spread([curve[-1]["eval_sentence_order_accuracy"] for curve in curves])
+                rows.append((f"{shorter} to {T}", method, str(len(curves)), *accuracies, order))
+    tokens = [f"{settings.tokens * (i + 1) / EVALUATIONS / 1e6:g}" for i in range(EVALUATIONS)]
+    columns = [f"masked-LM accuracy after {count} million tokens" for count in tokens]
+    return markdown_table(("T", "--resize_positions", "runs", *columns, "sentence order"), rows) + "\n"
+
+
+def spread(values: list[float]) -> str:
+    """The median, and the range of several values."""
+    median = f"{statistics.median(values):.3f}"
+    return f"{median} ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else median
+
+
+if __name__ == "__main__":
+    raise SystemExit(program.run_with_settings(main, PositionSettings, __doc__))
