@@ -16,6 +16,7 @@ float16, and OUTPUT/record.json, the record of the training for the model's card
       --init_checkpoint=small_en/albert_small_en --short_share=0 --long_share=.2 --steps=20000 --output=small_en_2
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from experiments.albert_command import albert
 
 NAME = "albert_small_en"
 ALL = 10**9  # evaluation steps
-LONGEST = 512  # T of the last phase
+LENGTHS = (32, 128, 512)  # T of the phases; the finished model is evaluated at each
 RECORD_FILE = "record.json"
 _FOLDERS = ("books", "documents", "output")  # flags that say where something is, not what it is
 
@@ -101,7 +102,7 @@ def main(settings: SmallModelSettings) -> None:
             output_prefix=vocabulary.with_suffix(""),
             vocab_size=settings.vocab_size,
         )
-    for T in lengths(settings):
+    for T in LENGTHS:
         prepare_all(settings, T, books, vocabulary)
     pretrain(settings)
     model = settings.output / NAME
@@ -123,9 +124,10 @@ def record(settings: SmallModelSettings, train: list[Path], heldout: list[Path])
             "heldout": {"files": [path.stem for path in heldout], "bytes": num_bytes(heldout)},
         },
         "phases": read_json_object(run / SETTINGS_FILE)["phases"],
+        "cores": len(os.sched_getaffinity(0)),
         "hours": training_seconds(run) / 3600,
         "evaluations": evaluations(run),
-        "finished": [evaluation(settings, T, settings.output / NAME) for T in lengths(settings)],
+        "finished": [evaluation(settings, T, settings.output / NAME) for T in LENGTHS],
     }
 
 
@@ -137,26 +139,23 @@ def num_bytes(files: list[Path]) -> int:
 def phases(settings: SmallModelSettings) -> list[tuple[int, str, float]]:
     """T, the text ("documents", or "*" for all) and the share of the steps of each phase."""
     first, short, long = settings.documents_share, settings.short_share, settings.long_share
+    T, longer, longest = LENGTHS
     planned = [
-        (32, "documents", first),
-        (32, "*", short),
-        (128, "*", 1 - first - short - long),
-        (LONGEST, "*", long),
+        (T, "documents", first),
+        (T, "*", short),
+        (longer, "*", 1 - first - short - long),
+        (longest, "*", long),
     ]
     return [phase for phase in planned if phase[2] > 0]
 
 
-def lengths(settings: SmallModelSettings) -> list[int]:
-    """T of the phases, each once."""
-    return sorted({T for T, _, _ in phases(settings)})
-
-
 def prepare_all(settings: SmallModelSettings, T: int, books: dict[str, str], vocabulary: Path) -> None:
-    """Writes the examples of T tokens."""
+    """Writes the examples of T tokens, those to train on only if a phase reads them."""
     train = settings.output / "examples" / f"train{T}"
     common = {"spm_model_file": vocabulary, "max_seq_length": T}
-    prepare_to_train(books["train"], train / "books" / "books.tfrecord", input_format="prose", **common)
-    prepare_to_train(settings.documents, train / "documents" / "documents.tfrecord", **common)
+    if T in {length for length, _, _ in phases(settings)}:
+        prepare_to_train(books["train"], train / "books" / "books.tfrecord", input_format="prose", **common)
+        prepare_to_train(settings.documents, train / "documents" / "documents.tfrecord", **common)
     prepare(books["heldout"], heldout_examples(settings, T), input_format="prose", dupe_factor=1, **common)
 
 
@@ -244,7 +243,7 @@ def model_config(settings: SmallModelSettings) -> AlbertConfig:
         num_hidden_layers=settings.num_hidden_layers,
         num_attention_heads=settings.num_attention_heads,
         intermediate_size=4 * H,
-        max_position_embeddings=LONGEST,
+        max_position_embeddings=LENGTHS[-1],
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         initializer_range=round(0.6 * H**-0.5, 3),

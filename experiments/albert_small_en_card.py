@@ -14,9 +14,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from albert_cli import program
-from albert_tf.config import AlbertConfig
 from albert_tf.parameters import count_parameters
-from albert_tf.pretrained.card import CARD_FILE, markdown_table
+from albert_tf.pretrained.card import CARD_FILE, markdown_table, weights_hash
+from albert_tf.pretrained.recognition import read
 from data_prep.files import read_json_object, write_text
 from experiments import downstream
 from experiments.albert_small_en import NAME
@@ -59,7 +59,7 @@ results that matter, start from `albert_base_v2` or larger (`albert models`).
 
 Masked-LM with n-grams of whole words and sentence-order prediction, both redrawn in every epoch
 (`--masking=dynamic`), AdamW, bfloat16 activations and float32 weights. {summary} Each run but the first starts
-from the model of the one before, with a new warm-up.
+from the model of the one before, with a new warm-up.{earlier}
 
 {runs}
 
@@ -87,7 +87,17 @@ development sets. QNLI and SQuAD have only a fifth of theirs to evaluate on; the
 sentence; for RACE, the longest option.
 
 {downstream}
+
+## Weights
+
+Rounded to float16. The folder is a Hugging Face directory, which transformers reads, too. SHA-256 of the weights,
+the same in every format: `{sha}`.
 """
+# Of a first run that starts from a checkpoint.
+EARLIER = """
+
+The first of these runs started from an earlier version of this model. Earlier runs of the same program made it,
+with the same books and the same kind of documents; their logs were not kept, and they are not in these figures."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,8 @@ class CardSettings:
 
 def main(settings: CardSettings) -> None:
     records = [read_json_object(path) for path in settings.records]
-    config = AlbertConfig.from_json_file(settings.model_dir / "config.json")
+    model = read(settings.model_dir)
+    config = model.config
     report = read_json_object(settings.downstream)
     card = CARD.format(
         name=NAME,
@@ -120,6 +131,7 @@ def main(settings: CardSettings) -> None:
         T=config.max_position_embeddings,
         text=describe_text(records[-1]["text"]),
         summary=summary(records),
+        earlier=EARLIER if records[0]["flags"]["init_checkpoint"] else "",
         runs=runs_table(records),
         commands="\n".join(describe_command(records, number) for number in range(len(records))),
         eval_examples=max(line["eval_examples"] for record in records for line in record["evaluations"]),
@@ -127,6 +139,7 @@ def main(settings: CardSettings) -> None:
         heldout=heldout_table(records[-1]["finished"]),
         seeds=report["settings"]["seeds"],
         downstream=downstream.table(report["tasks"]),
+        sha=weights_hash(model),
     )
     write_text(settings.model_dir / CARD_FILE, card)
     print(settings.model_dir / CARD_FILE)
@@ -159,7 +172,7 @@ def tokens_of(record: dict) -> int:
 def summary(records: list[dict]) -> str:
     """Steps, tokens and hours of all runs in one sentence."""
     steps, tokens = sum(map(steps_of, records)), sum(map(tokens_of, records))
-    hours = sum(record["hours"] for record in records)
+    hours = sum(record["hours"] * record["cores"] for record in records) / 2
     return f"{steps:,} steps, {tokens / 1e6:.0f} million tokens, {hours:.1f} hours of two CPU cores."
 
 
@@ -177,18 +190,27 @@ def runs_table(records: list[dict]) -> str:
                 flags["learning_rate"],
                 f"{int(flags['num_warmup_steps']):,}",
                 flags["seed"],
-                f"{record['hours']:.1f}",
+                f"{record['hours']:.1f}, {record['cores']}",
             )
             for phase in record["phases"]
         ]
-    header = ("run", "T", "steps", "batch", "peak rate", "warm-up steps", "seed", "hours of the run")
+    header = (
+        "run",
+        "T",
+        "steps",
+        "batch",
+        "peak rate",
+        "warm-up steps",
+        "seed",
+        "hours and cores of the run",
+    )
     return markdown_table(header, rows)
 
 
 def describe_command(records: list[dict], number: int) -> str:
     """The command of a run, as its settings were."""
     flags = dict(records[number]["flags"])
-    if number:
+    if number:  # folders are named by number, wherever they were
         flags["init_checkpoint"] = f"small_en_{number}/{NAME}"
     words = [f"--{name}={value}" for name, value in flags.items() if value is not None]
     words.append(f"--output=small_en_{number + 1}")

@@ -6,9 +6,14 @@ import re
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.pretrained.card import weights_hash
+from albert_tf.pretrained.huggingface import write_huggingface
+from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import StoredModel
 from experiments import albert_small_en, albert_small_en_card
 from experiments.albert_small_en import SmallModelSettings
 from experiments.albert_small_en_card import CardSettings
+from tests.albert_tf.pretrained.random_models import random_weights
 from tests.data_prep.conftest import write_story
 
 EVALUATION = {
@@ -36,6 +41,7 @@ def record_of(steps, evaluated_at):
             "heldout": {"files": ["Jules Verne__A Journey"], "bytes": 1_000_000},
         },
         "phases": [{"max_seq_length": 32, "num_train_steps": steps, "train_batch_size": 4}],
+        "cores": 2,
         "hours": 1.5,
         "evaluations": [{**EVALUATION, "step": step} for step in evaluated_at],
         "finished": [EVALUATION],
@@ -51,7 +57,8 @@ def test_card(tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     config = AlbertConfig(vocab_size=100, hidden_size=16, num_hidden_layers=2, num_attention_heads=2)
-    config.to_json_file(model / "config.json")
+    stored = StoredModel("run", tmp_path, config, random_weights(config))
+    write_huggingface(stored, model, "float16")
     score = {"metric": "accuracy", "baseline": 0.5, "minutes": 2.0}
     score["results"] = {"dev": {"accuracy": {"median": 0.8, "min": 0.7, "max": 0.9}}}
     report = tmp_path / "downstream.json"
@@ -64,6 +71,17 @@ def test_card(tmp_path):
     assert re.findall(r"^\| (\d+) \| 32 \| 0.250 \| 0.750 \|$", card, re.MULTILINE) == ["50", "100", "300"]
     assert "--init_checkpoint=small_en_1/albert_small_en" in card
     assert "| sst-2 | accuracy | 0.500 | 0.800 | 0.700 to 0.900 | 2.0 |" in card
+    assert f"`{weights_hash(read(model))}`" in card
+    assert "started from an earlier version" not in card
+    continued = record_of(100, [100])
+    continued["flags"]["init_checkpoint"] = "albert_small_en"
+    continued["cores"] = 1
+    records[0].write_text(json.dumps(continued))
+    albert_small_en_card.main(CardSettings(records, report, model))
+    card = (model / "README.md").read_text()
+    assert "2.2 hours of two CPU cores." in card  # half of 1.5 on one core, and 1.5
+    assert "The first of these runs started from an earlier version of this model." in card
+    assert "--init_checkpoint=albert_small_en --learning_rate=0.001" in card
 
 
 @pytest.mark.slow
