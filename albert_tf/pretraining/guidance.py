@@ -12,9 +12,11 @@ from data_prep.examples.manifest import Manifest
 _MASKED = 0.15  # share of the tokens, the paper's section 4.1
 # The paper's 125,000 steps of 4096 x 512 tokens read its 16 GB of text about 60 times.
 _PAPER_PASSES, _MANY_PASSES = 60, 200
-# From runs of small models with AdamW (docs/pretrain.md): the steps of warm-up below which they did not leave the
-# plateau of frequent pieces, the tokens that did not suffice if sequences were long from the start.
+# From runs of small models with AdamW (docs/recipes.md): the steps of warm-up below which they did not leave the
+# plateau of frequent pieces, the rate from which they did not, the tokens that did not suffice if sequences were
+# long from the start.
 _SMALL_WARMUP, _WARMUP = 200, 500
+_HIGH_RATE = 0.003
 _LONG, _FEW_TOKENS = 128, 10_000_000
 _SHORTEST_RUN = 1000  # steps; nobody expects a shorter run to leave it
 
@@ -121,6 +123,11 @@ def _plateau(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> str
         return (
             f"with a warm-up of {settings.num_warmup_steps:,} steps, models of this size are known to learn only "
             f"how frequent pieces are. Use --num_warmup_steps={2 * warmup} or more"
+        )
+    if settings.learning_rate >= _HIGH_RATE:
+        return (
+            f"with AdamW and a learning rate of {settings.learning_rate:g}, small models are known to learn only "
+            "how frequent pieces are. Use --learning_rate=0.002 or less, or --optimizer=lamb"
         )
     tokens = sum(
         phase.num_train_steps * phase.train_batch_size * phase.max_seq_length for phase in settings.phases

@@ -103,6 +103,16 @@ def test_a_short_warmup_stays_on_the_plateau(config, flags, message):
     assert all(re.search(message, line) for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "rate", "warns"), [("adamw", 0.003, 1), ("adamw", 0.002, 0), ("lamb", 0.01, 0)]
+)
+def test_a_high_rate_stays_on_the_plateau(optimizer, rate, warns):
+    flags = {"optimizer": optimizer, "learning_rate": rate, "num_warmup_steps": 400, "num_train_steps": 4000}
+    lines = warnings(changed(32, 5, train_batch_size=64, **flags), [(90_000_000, None)], SMALL)
+    assert len(lines) == warns
+    assert all("with AdamW and a learning rate of 0.003" in line for line in lines)
+
+
 @pytest.mark.parametrize(("T", "steps", "warns"), [(128, 3000, True), (128, 5000, False), (64, 3000, False)])
 def test_long_sequences_from_the_start(T, steps, warns):
     flags = {"optimizer": "adamw", "train_batch_size": 16, "num_train_steps": steps, "num_warmup_steps": 500}
