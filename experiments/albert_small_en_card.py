@@ -81,18 +81,20 @@ All examples of the held-out books. "Most frequent piece" is the accuracy of alw
 
 ## Fine-tuned
 
-By `experiments/downstream.py` with {seeds} seeds for each task, evaluated once, at the end of each run, on the
-development sets. QNLI and SQuAD have only a fifth of theirs to evaluate on; the rest is their training data.
-"Trivial" is the most frequent class; for STS-B, the share of common words; for SQuAD, the context's first
-sentence; for RACE, the longest option.
-
-{downstream}
+{finetuned}
 
 ## Weights
 
 Rounded to float16. The folder is a Hugging Face directory, which transformers reads, too. SHA-256 of the weights,
 the same in every format: `{sha}`.
 """
+FINETUNED = """By `experiments/downstream.py` with {seeds} seeds for each task, evaluated once, at the end of each run,
+on the development sets. QNLI and SQuAD have only a fifth of theirs to evaluate on; the rest is their training data.
+"Trivial" is the most frequent class; for STS-B, the share of common words; for SQuAD, the context's first
+sentence; for RACE, the longest option.
+
+{table}"""
+NOT_FINETUNED = "Not yet measured with these weights."
 # Of a first run that starts from a checkpoint.
 EARLIER = """
 
@@ -107,20 +109,19 @@ class CardSettings:
     Attributes:
       records: record.json of each training (experiments/albert_small_en.py), in the order in which the model was
         trained.
-      downstream: downstream.json of experiments/downstream.py.
+      downstream: downstream.json of experiments/downstream.py. Default: the card says that nothing was measured.
       model_dir: folder of the model, whose README.md is written.
     """
 
     records: list[Path]
-    downstream: Path
     model_dir: Path
+    downstream: Path | None = None
 
 
 def main(settings: CardSettings) -> None:
     records = [read_json_object(path) for path in settings.records]
     model = read(settings.model_dir)
     config = model.config
-    report = read_json_object(settings.downstream)
     card = CARD.format(
         name=NAME,
         parameters=count_parameters(config).pretrainer,
@@ -137,12 +138,19 @@ def main(settings: CardSettings) -> None:
         eval_examples=max(line["eval_examples"] for record in records for line in record["evaluations"]),
         curve=curve_table(records),
         heldout=heldout_table(records[-1]["finished"]),
-        seeds=report["settings"]["seeds"],
-        downstream=downstream.table(report["tasks"]),
+        finetuned=describe_finetuning(settings.downstream),
         sha=weights_hash(model),
     )
     write_text(settings.model_dir / CARD_FILE, card)
     print(settings.model_dir / CARD_FILE)
+
+
+def describe_finetuning(file: Path | None) -> str:
+    """The scores in a report of experiments/downstream.py."""
+    if file is None:
+        return NOT_FINETUNED
+    report = read_json_object(file)
+    return FINETUNED.format(seeds=report["settings"]["seeds"], table=downstream.table(report["tasks"]))
 
 
 def describe_text(text: dict) -> str:

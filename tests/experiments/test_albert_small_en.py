@@ -63,7 +63,7 @@ def test_card(tmp_path):
     score["results"] = {"dev": {"accuracy": {"median": 0.8, "min": 0.7, "max": 0.9}}}
     report = tmp_path / "downstream.json"
     report.write_text(json.dumps({"settings": {"seeds": "5"}, "tasks": {"sst-2": score}}))
-    albert_small_en_card.main(CardSettings(records, report, model))
+    albert_small_en_card.main(CardSettings(records, model, report))
     card = (model / "README.md").read_text()
     assert "300 steps, 0 million tokens, 3.0 hours of two CPU cores." in card
     assert "116 English books that are out of copyright (50.0 MB)" in card
@@ -77,10 +77,11 @@ def test_card(tmp_path):
     continued["flags"]["init_checkpoint"] = "albert_small_en"
     continued["cores"] = 1
     records[0].write_text(json.dumps(continued))
-    albert_small_en_card.main(CardSettings(records, report, model))
+    albert_small_en_card.main(CardSettings(records, model))
     card = (model / "README.md").read_text()
     assert "2.2 hours of two CPU cores." in card  # half of 1.5 on one core, and 1.5
     assert "The first of these runs started from an earlier version of this model." in card
+    assert "Not yet measured with these weights." in card
     assert "--init_checkpoint=albert_small_en --learning_rate=0.001" in card
 
 
