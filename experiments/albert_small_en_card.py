@@ -88,10 +88,10 @@ All examples of the held-out books. "Most frequent piece" is the accuracy of alw
 Rounded to float16. The folder is a Hugging Face directory, which transformers reads, too. SHA-256 of the weights,
 the same in every format: `{sha}`.
 """
-FINETUNED = """By `experiments/downstream.py` with {seeds} seeds for each task, evaluated once, at the end of each run,
-on the development sets. QNLI and SQuAD have only a fifth of theirs to evaluate on; the rest is their training data.
-"Trivial" is the most frequent class; for STS-B, the share of common words; for SQuAD, the context's first
-sentence; for RACE, the longest option.
+FINETUNED = """By `experiments/downstream.py` with {seeds} seeds for each task, evaluated once, at the end of each
+run, on the development sets. QNLI and SQuAD have only a fifth of theirs to evaluate on; the rest is
+their training data. "Trivial" is the most frequent class; for STS-B, the share of common words; for
+SQuAD, the context's first sentence; for RACE, the longest option.
 
 {table}"""
 NOT_FINETUNED = "Not yet measured with these weights."
