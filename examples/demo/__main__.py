@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from cyclopts import App, Parameter
 
@@ -38,6 +39,12 @@ HELDOUT_SHARE = 0.05
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
 MOST_PLACES = 20
+Masking = Literal["dynamic", "static"]
+STATIC_COPIES = 10  # of the text, each cut and masked differently
+TRAINING_EXAMPLES = {
+    "dynamic": "sentences for training, which cuts, swaps and masks them again in every epoch",
+    "static": f"pairs for training, of {STATIC_COPIES} copies of the text",
+}
 MASKED = (
     "Returns the [MASK] of the array.",
     "If `True`, the result is a [MASK] of integers.",
@@ -55,7 +62,9 @@ app = App(
 
 
 @app.default
-def demo(*, output: Path, text: Path | None = None, steps: int | None = None) -> None:
+def demo(
+    *, output: Path, text: Path | None = None, steps: int | None = None, masking: Masking = "dynamic"
+) -> None:
     """Train a small model from text to filled-in masks, in one folder.
 
     For example:
@@ -66,6 +75,8 @@ def demo(*, output: Path, text: Path | None = None, steps: int | None = None) ->
       output: a new folder, or the folder of an earlier demo, which is replaced.
       text: a .txt or .md file, or a folder of them. Default: the docstrings of the installed packages.
       steps: the number of training steps. Default: 3,500, fewer for little text.
+      masking: "dynamic" draws pairs and masks anew in every epoch; "static" draws them once, so that a model
+        memorizes little text sooner.
     """
     began = time.monotonic()
     paths = Paths(output)
@@ -80,12 +91,9 @@ def demo(*, output: Path, text: Path | None = None, steps: int | None = None) ->
     vocab_size = max(100, min(4000, corpus.num_bytes // 500))
     say(2, f"Vocabulary of {vocab_size:,} pieces")
     albert("vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size)
-    say(
-        3,
-        "Examples: sentences for training, which cuts, swaps and masks them again in every epoch; held-out pairs",
-    )
+    say(3, f"Examples: {TRAINING_EXAMPLES[masking]}; held-out pairs")
     for T in (SHORT, LONG):
-        prepare(paths, corpus, T)
+        prepare(paths, corpus, T, masking)
     pretrain(paths, vocab_size, steps)
     report_evaluation(paths)
     say(5, "SavedModel")
@@ -166,10 +174,13 @@ def at_most(limit: int, documents: Iterator) -> Iterator:
         yield document
 
 
-def prepare(paths: Paths, corpus: Corpus, T: int) -> None:
-    """Examples of T tokens; training redraws pairs and masks in every epoch."""
+def prepare(paths: Paths, corpus: Corpus, T: int, masking: Masking) -> None:
+    """Examples of T tokens; with dynamic masking, training redraws pairs and masks in every epoch."""
     common = {"spm_model_file": paths.spm_model_file, "max_seq_length": T}
-    albert("prepare", input_file=corpus.train, output_file=paths.train(T), masking="dynamic", **common)
+    copies = {"dupe_factor": STATIC_COPIES} if masking == "static" else {}
+    albert(
+        "prepare", input_file=corpus.train, output_file=paths.train(T), masking=masking, **copies, **common
+    )
     albert(
         "prepare",
         input_file=corpus.heldout,
@@ -184,7 +195,8 @@ def count_tokens(paths: Paths) -> int:
     from data_prep.examples.manifest import manifests_of
 
     (manifest,) = manifests_of([paths.train(LONG)]).values()
-    return manifest.counts.tokens
+    copies = STATIC_COPIES if manifest.settings.masking == "static" else 1
+    return manifest.counts.tokens // copies
 
 
 def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:

@@ -15,8 +15,9 @@ def demo(*arguments) -> subprocess.CompletedProcess:
 def test_the_whole_journey_on_the_users_text(tmp_path):
     (tmp_path / "text").mkdir()
     write_story(tmp_path / "text" / "story.txt", documents=60)
-    for _ in range(2):  # the second run replaces the files of the first
-        result = demo(f"--text={tmp_path}/text", f"--output={tmp_path}/demo", "--steps=20")
+    for masking in ("dynamic", "static"):  # the second run replaces the files of the first
+        flags = (f"--output={tmp_path}/demo", "--steps=20", f"--masking={masking}")
+        result = demo(f"--text={tmp_path}/text", *flags)
         assert result.returncode == 0, result.stderr
     assert "sentence-order accuracy" in result.stdout
     assert result.stdout.count("[MASK]") == 5
