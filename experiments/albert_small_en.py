@@ -19,6 +19,7 @@ float16, and OUTPUT/record.json, the record of the training for the model's card
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
@@ -56,7 +57,8 @@ class SmallModelSettings:
       hidden_size: hidden size, H.
       num_hidden_layers: number of layers, L.
       num_attention_heads: number of attention heads, N.
-      learning_rate: peak learning rate of AdamW.
+      optimizer: adamw or lamb.
+      learning_rate: peak learning rate.
       num_warmup_steps: number of warm-up steps; after a shorter warm-up the model stays on the plateau of
         frequent words.
       save_checkpoints_steps: number of steps between checkpoints, each of which is evaluated.
@@ -77,6 +79,7 @@ class SmallModelSettings:
     hidden_size: int = 256
     num_hidden_layers: int = 4
     num_attention_heads: int = 4
+    optimizer: Literal["adamw", "lamb"] = "adamw"
     learning_rate: float = 0.0006
     num_warmup_steps: int = 1000
     save_checkpoints_steps: int = 1000
@@ -205,7 +208,7 @@ def pretrain(settings: SmallModelSettings) -> None:
         *(f"--phase={phase}" for phase in phase_flags(settings)),
         **source,
         output_dir=settings.output / "run",
-        optimizer="adamw",
+        optimizer=settings.optimizer,
         learning_rate=settings.learning_rate,
         num_warmup_steps=settings.num_warmup_steps,
         mixed_precision="bfloat16",

@@ -58,7 +58,7 @@ results that matter, start from `albert_base_v2` or larger (`albert models`).
 ## Training
 
 Masked-LM with n-grams of whole words and sentence-order prediction, both redrawn in every epoch
-(`--masking=dynamic`), AdamW, bfloat16 activations and float32 weights. {summary} Each run but the first starts
+(`--masking=dynamic`), bfloat16 activations and float32 weights. {summary} Each run but the first starts
 from the model of the one before, with a new warm-up.{earlier}
 
 {runs}
@@ -195,6 +195,7 @@ def runs_table(records: list[dict]) -> str:
                 phase["max_seq_length"],
                 f"{phase['num_train_steps']:,}",
                 phase["train_batch_size"],
+                flags["optimizer"],
                 flags["learning_rate"],
                 f"{int(flags['num_warmup_steps']):,}",
                 flags["seed"],

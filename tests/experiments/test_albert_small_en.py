@@ -31,6 +31,7 @@ def record_of(steps, evaluated_at):
     return {
         "flags": {
             "init_checkpoint": None,
+            "optimizer": "adamw",
             "learning_rate": "0.001",
             "num_warmup_steps": "1000",
             "seed": "3",
@@ -82,7 +83,7 @@ def test_card(tmp_path):
     assert "2.2 hours of two CPU cores." in card  # half of 1.5 on one core, and 1.5
     assert "The first of these runs started from an earlier version of this model." in card
     assert "Not yet measured with these weights." in card
-    assert "--init_checkpoint=albert_small_en --learning_rate=0.001" in card
+    assert "--init_checkpoint=albert_small_en --optimizer=adamw" in card
 
 
 @pytest.mark.slow
