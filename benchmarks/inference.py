@@ -36,7 +36,6 @@ from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from data_prep.tokenizers.vocabulary import load_tokenizer
-from experiments.albert_command import albert
 
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.1}  # relative, for the mean absolute value
 _TEXT = Path(__file__).parents[1] / "docs" / "architecture.md"  # to calibrate on
@@ -165,12 +164,14 @@ def export_all(folder: Path, settings: InferenceSettings) -> dict[str, int]:
 
 def write_calibration(folder: Path, vocabulary: str) -> Path:
     """Writes examples to calibrate on, and their rows for other libraries; returns the examples' file."""
+    from data_prep.examples.settings import PrepareSettings
+    from data_prep.prepare.local import prepare
     from data_prep.reading.dataset import pretraining_dataset
     from data_prep.reading.example_files import ExampleFiles
 
     file = folder / "calibration" / "page.tfrecord"
-    flags = {"input_file": _TEXT, "input_format": "prose", "spm_model_file": vocabulary}
-    albert("prepare", output_file=file, max_seq_length=128, dupe_factor=1, **flags)
+    flags = {"input_format": "prose", "spm_model_file": vocabulary, "max_seq_length": 128, "dupe_factor": 1}
+    prepare(PrepareSettings(input_file=str(_TEXT), output_file=str(file), **flags))
     examples = pretraining_dataset(ExampleFiles.read([file]), batch_size=CALIBRATION_ROWS, repeat=False)
     batch = next(iter(examples))
     names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "token_type_ids"}
