@@ -208,6 +208,7 @@ def runs_table(records: list[dict]) -> str:
         "T",
         "steps",
         "batch",
+        "optimizer",
         "peak rate",
         "warm-up steps",
         "seed",

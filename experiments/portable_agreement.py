@@ -55,7 +55,7 @@ class Case:
 
     Attributes:
       kind: the value of --kind.
-      columns: its inputs; see `columns_of`.
+      columns: its inputs; see `column_of`.
       task: the name of the class in albert_tf that is exported; None for a pretrained model.
       arguments: of the class.
       method: what is called, the model itself by default.

@@ -67,6 +67,8 @@ def test_card(tmp_path):
     albert_small_en_card.main(CardSettings(records, model, report))
     card = (model / "README.md").read_text()
     assert "300 steps, 0 million tokens, 3.0 hours of two CPU cores." in card
+    assert "| batch | optimizer | peak rate |" in card
+    assert "| 4 | adamw | 0.001 |" in card
     assert "116 English books that are out of copyright (50.0 MB)" in card
     assert "1 books (1.0 MB): Jules Verne, A Journey." in card
     assert re.findall(r"^\| (\d+) \| 32 \| 0.250 \| 0.750 \|$", card, re.MULTILINE) == ["50", "100", "300"]
