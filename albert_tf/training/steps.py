@@ -188,7 +188,9 @@ class OptimizerStep:
     def _steps(self, iterator, steps, sums):
         def take_step(number, totals):
             batch, waited = _next_batch(iterator, totals)
-            step_sums = sum_replicas(self._strategy, self._strategy.run(self.replica_step, args=(batch,)))
+            # On one core, TensorFlow may otherwise read the clock only after the step.
+            with tf.control_dependencies([waited]):
+                step_sums = sum_replicas(self._strategy, self._strategy.run(self.replica_step, args=(batch,)))
             return number + 1, totals + tf.concat([step_sums, [waited]], axis=0)
 
         totals = tf.stack([sums[name] for name in self.names])

@@ -80,3 +80,31 @@ def test_moving_averages():
     assert np.abs(average - kernel.numpy()).min() > 0.05
     optimizer.finalize_variable_values(objective.model.trainable_variables)
     np.testing.assert_allclose(kernel.numpy(), average, rtol=1e-6)
+
+
+def test_a_step_begins_after_the_wait_for_its_batch_is_measured():
+    """Otherwise one core may read the clock after the step, and the input seems to take all the time."""
+    objective, optimizer = Linear(values()), AdamW(0.1)
+    optimizer.build(objective.model.trainable_variables)
+    step = OptimizerStep(objective, optimizer, tf.distribute.get_strategy())
+    rows = {"x": np.zeros((2, 4), "float32"), "y": np.zeros((2, 3), "float32")}
+    batches = iter(tf.data.Dataset.from_tensors(rows).repeat())
+    graph = step._take_steps.get_concrete_function(batches, tf.constant(1), step.zero_sums()).graph
+    (loop,) = [op for op in graph.get_operations() if "While" in op.type]
+    body = graph._get_function(loop.get_attr("body").name).graph
+    clocks = [op for op in body.get_operations() if op.type == "Timestamp"]
+    gradients = [op for op in body.get_operations() if op.type == "Mul"]
+    assert len(clocks) == 2 and gradients
+    assert all(set(clocks) <= ancestors(op) for op in gradients)
+
+
+def ancestors(op: tf.Operation) -> set[tf.Operation]:
+    """All operations that run before another."""
+    found: set[tf.Operation] = set()
+    waiting = [op]
+    while waiting:
+        op = waiting.pop()
+        before = {tensor.op for tensor in op.inputs} | set(op.control_inputs)
+        waiting += before - found
+        found |= before
+    return found
