@@ -78,8 +78,10 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
     model, parts = pretrained.model, pretrained.parts
     pooled = ("default", "pooled_output") if "pooler" in parts else ()
 
+    is_trainable = model.encoder.compute_dtype == "float32"  # otherwise there is no dropout either
+
     def encode(inputs, training):
-        return encoders[training]({name: inputs[name] for name in TEXT_INPUTS})
+        return encoders[training and is_trainable]({name: inputs[name] for name in TEXT_INPUTS})
 
     def encode_once(inputs, training):
         inputs = checked_inputs(inputs, model.config)

@@ -14,6 +14,7 @@ from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.execution import layers_made_by
 from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
 from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
@@ -22,6 +23,7 @@ from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
+from export.constant_matrices import layer_with_constant_matrices, leave_out_constants
 from export.evaluation import (
     EvalFile,
     Evaluation,
@@ -131,11 +133,18 @@ def export_model(
     _check_output(output, source)
     model = _read(source, kind, flags)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
-        exact = export = _build(model, kind, Path(assets), not keep_padding, options)
-        if dtype != "float32":
-            with _dtype_policy(dtype):
-                export = _build(model, kind, Path(assets), not keep_padding, options)
-        write_savedmodel(export, aside)
+        unpad = not keep_padding
+        export = exact = _build(model, model.build_model(), kind, Path(assets), unpad, options)
+        if dtype == "float32":
+            write_savedmodel(export, aside)
+        else:  # with padding it may be for XLA, which arranges variables by itself
+            layer_maker = layer_with_constant_matrices if unpad else None
+            with _dtype_policy(dtype), layers_made_by(layer_maker):
+                built = model.build_model()
+                export = _build(model, built, kind, Path(assets), unpad, options)
+                if layer_maker:
+                    leave_out_constants(export.root, built.encoder)
+                write_savedmodel(export, aside)
         comparison = check_savedmodel(exact, aside, rounded=dtype != "float32")
         notes = (*model.stored.notes, *export.notes)
         usage = Usage(f"SavedModel, {kind}", _COMMAND, export.example, signatures_section(aside))
@@ -266,8 +275,9 @@ def _read(source: str | Path, kind: KindName, flags: SourceFlags) -> _Source:
     return _Source(source, stored, lambda: as_pretrained(stored, seed=0))
 
 
-def _build(source: _Source, kind: KindName, assets: Path, unpad: bool, options: dict) -> Export:
-    model = source.build_model()
+def _build(
+    source: _Source, model: Pretrained | TaskModel, kind: KindName, assets: Path, unpad: bool, options: dict
+) -> Export:
     model.encoder.unpad = unpad
     if kind == "encoder":  # takes ids, so that it needs no tokenizer
         return KINDS[kind].build(model, assets)

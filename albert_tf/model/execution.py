@@ -1,7 +1,9 @@
 """How the encoder computes its layers: in less memory and time, with the same results."""
 
+import contextlib
+import contextvars
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import keras
@@ -14,6 +16,23 @@ from albert_tf.model.padding import Unpadding, remove_padding, restore_zero_padd
 Blocks = list[tuple[SelfAttention, FeedForward]]  # of one layer, `inner_group_num` of them
 
 MASKS_PER_BLOCK = 3  # dropout masks: attention probabilities, attention output, feed-forward output
+
+_layer_maker: contextvars.ContextVar[Callable | None] = contextvars.ContextVar("layer_maker", default=None)
+
+
+@contextlib.contextmanager
+def layers_made_by(maker: Callable | None) -> Iterator[None]:
+    """Inside the block, layers without dropout call functions that `maker` makes, one for all equal layers.
+
+    Args:
+      maker: turns a function of (x, *values) and the variables that have these values into a function of x (R, H);
+        None changes nothing.
+    """
+    token = _layer_maker.set(maker)
+    try:
+        yield
+    finally:
+        _layer_maker.reset(token)
 
 
 def remat_level(remat: Remat) -> Literal[False, "activations", "layers"]:
@@ -49,6 +68,7 @@ class Execution:
     - Each layer is a pure function of its input, its weights and the dropout state, which follows from its
       number. With `remat="layers"` the backward pass runs it again and draws the same masks.
     - With `scan_layers`, layers that share all parameters are one loop.
+    - Inside `layers_made_by`, equal layers call one function.
 
     Args:
       encoder: an `AlbertEncoder`, after its embeddings have drawn their dropout mask.
@@ -65,8 +85,11 @@ class Execution:
         if positions is not None:  # the pooler reads the first token
             positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)
         self.positions = positions
-        self.values = {id(variable): self._cast(variable) for variable in encoder.layer_variables()}
+        self.maker = None if training else _layer_maker.get()
+        variables = [] if self.maker else encoder.layer_variables()
+        self.values = {id(variable): self._cast(variable) for variable in variables}
         self.dropout_state = encoder.seeds.state * 1  # a copy
+        self.functions: dict[tuple, Callable] = {}
 
     def _cast(self, variable):
         # int8 matrices, too: TensorFlow multiplies whole numbers as floats faster than as integers on CPUs.
@@ -106,6 +129,11 @@ class Execution:
                     x = ffn(x, training=self.training)
             return x
 
+        if self.maker is not None:
+            key = (id(blocks[0][0]), positions is None)
+            if key not in self.functions:
+                self.functions[key] = self.maker(run, variables)
+            return self.functions[key](x)
         # keras.remat computes gradients for all arguments; what else `run` reads needs none.
         run = keras.remat(run) if self.encoder.remat == "layers" else run
         return run(x, *(self.values[id(variable)] for variable in variables))

@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 
+import keras
 from keras import ops
 
 # How many numbers a compiled sum adds at a time.
@@ -71,6 +72,17 @@ def sum_in_blocks(x, axis: int):
 def _gradient_of_output(upstreams: tuple, upstream):
     """The gradient of a function's only output: some backends pass it by position, others by name."""
     return upstreams[0] if upstream is None else upstream
+
+
+def gelu_after_product(x):
+    """The tanh form of gelu, for inference.
+
+    TensorFlow for CPUs computes it in the kernel of the matrix product with bias before it, if it recognizes the
+    formula. It sorts operands by name first, and expects those of the product before those of gelu. A scope
+    that comes late in the alphabet takes care of that.
+    """
+    with keras.name_scope("x_times_gate"):
+        return ops.gelu(x, approximate=True)
 
 
 @ops.custom_gradient

@@ -11,7 +11,12 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.formulas import attention_probabilities, gelu_with_slope, normalize_rows
+from albert_tf.model.formulas import (
+    attention_probabilities,
+    gelu_after_product,
+    gelu_with_slope,
+    normalize_rows,
+)
 from albert_tf.model.padding import remove_padding, restore_padding
 
 # Added to the scores of masked keys, as in the original: large enough to vanish in the softmax, small
@@ -37,8 +42,7 @@ def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":
 def activation(config: AlbertConfig, training: bool = False):
     """The function that `hidden_act` names, from an array to an array of the same shape."""
     return {
-        # Outside training, CPUs fuse this form with the matrix product and bias before it into one kernel.
-        "gelu": gelu_with_slope if training else lambda x: ops.gelu(x, approximate=True),
+        "gelu": gelu_with_slope if training else gelu_after_product,
         "gelu_erf": lambda x: ops.gelu(x, approximate=False),
         "relu": ops.relu,
         "tanh": ops.tanh,

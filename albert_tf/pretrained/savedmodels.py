@@ -24,6 +24,9 @@ from data_prep.files import read_bytes
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 WEIGHTS = "albert_weights"  # the attribute of our exports that maps our name of each variable to the variable
+CONSTANT = (
+    f"{WEIGHTS}/"  # begins the name of each constant of our bfloat16 exports; our name of the weight follows
+)
 _VARIABLES = "variables/variables"  # the prefix of a SavedModel's checkpoint
 _NO_WEIGHTS = ("save_counter", "do_lower_case", "Variable")  # Model Garden's other variables
 _QUERY = "transformer/self_attention/query/kernel"  # (H, N, D)
@@ -66,12 +69,23 @@ def _read_export(folder: Path, keys: dict[str, str]) -> StoredModel:
     arrays = read_arrays(folder / _VARIABLES, set(keys.values()).__contains__)
     if lost := sorted(name for name, key in keys.items() if key not in arrays):
         raise InputError(f"{folder} is not a complete SavedModel: it lacks {', '.join(lost)}.")
-    named = {name: arrays[key] for name, key in keys.items()}
+    named = _constants(_parse(folder / "saved_model.pb")) | {name: arrays[key] for name, key in keys.items()}
     weights = to_ours(named, config, "ours", str(folder))
     _, vocabulary = read_facts(assets)
     dtypes = {array.dtype.name for array in named.values()} - {"float32"}
     notes = tuple(f"the weights were rounded to {dtype}" for dtype in sorted(dtypes))
     return StoredModel("export", folder, config, weights, vocabulary, notes)
+
+
+def _constants(saved_model: saved_model_pb2.SavedModel) -> dict[str, np.ndarray]:
+    """The weights that our export holds as constants, under our names."""
+    return {
+        node.name.removeprefix(CONSTANT): tf.make_ndarray(node.attr["value"].tensor)
+        for graph in saved_model.meta_graphs
+        for function in graph.graph_def.library.function
+        for node in function.node_def
+        if node.op == "Const" and node.name.startswith(CONSTANT)
+    }
 
 
 def _read_garden(folder: Path, graph: TrackableObjectGraph) -> StoredModel:

@@ -1,0 +1,47 @@
+"""bfloat16 SavedModels, whose matrices are constants."""
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from export.run import export_model
+
+MATRICES = {f"attention_0_0/{name}/kernel" for name in ("query", "key", "value", "output")} | {
+    f"ffn_0_0/{name}/kernel" for name in ("intermediate", "output")
+}
+
+
+def constants(folder) -> list[tuple[str, int]]:
+    """Function and name of each constant that holds a weight."""
+    saved_model = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    return [
+        (function.signature.name, node.name.removeprefix("albert_weights/"))
+        for function in saved_model.meta_graphs[0].graph_def.library.function
+        for node in function.node_def
+        if node.op == "Const" and node.name.startswith("albert_weights/")
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["encoder", "fill-mask"])
+def test_each_matrix_is_stored_once_in_each_function_of_layers(source, tmp_path, kind):
+    export_model(source, tmp_path / "saved", kind, "bfloat16")
+    found = constants(tmp_path / "saved")
+    assert len(set(found)) == len(found)
+    functions = {function for function, _ in found}
+    assert {name for _, name in found} == MATRICES
+    assert len(found) == len(functions) * len(MATRICES)
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    assert not loaded.trainable_variables
+    assert not any(
+        "kernel" in variable.name and "attention" in variable.name for variable in loaded.variables
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "keep_padding"), [("float32", False), ("bfloat16", True)])
+def test_other_exports_have_variables(source, tmp_path, dtype, keep_padding):
+    export_model(source, tmp_path / "saved", "encoder", dtype, keep_padding)
+    assert not constants(tmp_path / "saved")
+    variables = tf.saved_model.load(tmp_path / "saved").variables
+    assert any("kernel" in variable.name and "attention" in variable.name for variable in variables)
