@@ -23,7 +23,7 @@ from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.constant_matrices import layer_with_constant_matrices, leave_out_constants
+from export.constants import layer_with_constants, leave_out_constants
 from export.evaluation import (
     EvalFile,
     Evaluation,
@@ -138,7 +138,7 @@ def export_model(
         if dtype == "float32":
             write_savedmodel(export, aside)
         else:  # with padding it may be for XLA, which arranges variables by itself
-            layer_maker = layer_with_constant_matrices if unpad else None
+            layer_maker = layer_with_constants if unpad else None
             with _dtype_policy(dtype), layers_made_by(layer_maker):
                 built = model.build_model()
                 export = _build(model, built, kind, Path(assets), unpad, options)

@@ -142,6 +142,17 @@ def _score_gradient(upstream, probs, scale: float):
     return ops.cast(wide * (dprobs - sum_in_blocks(dprobs * wide, 3)) * scale, upstream.dtype)
 
 
+def normalize_rows_without_gradient(x, gamma, beta, epsilon: float):
+    """LayerNorm of x (rows, width), computed in float32, for inference.
+
+    TensorFlow for CPUs computes this form in one kernel if gamma and beta are constants.
+    """
+    wide = ops.cast(x, "float32")
+    mean, variance = ops.moments(wide, axes=[1], keepdims=True)
+    scale = ops.rsqrt(variance + epsilon) * ops.cast(gamma, "float32")
+    return ops.cast(wide * scale + (ops.cast(beta, "float32") - mean * scale), x.dtype)
+
+
 def normalize_rows(x, gamma, beta, epsilon: float):
     """LayerNorm of x (rows, width), computed in float32.
 

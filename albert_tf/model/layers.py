@@ -16,6 +16,7 @@ from albert_tf.model.formulas import (
     gelu_after_product,
     gelu_with_slope,
     normalize_rows,
+    normalize_rows_without_gradient,
 )
 from albert_tf.model.padding import remove_padding, restore_padding
 
@@ -64,10 +65,11 @@ def gather_positions(sequence, positions):
 
 
 class LayerNorm(keras.layers.LayerNormalization):
-    """LayerNormalization of arrays (rows, width), with its own gradient in training."""
+    """LayerNormalization of arrays (rows, width), with formulas of its own."""
 
     def call(self, x, training=False):
-        return normalize_rows(x, self.gamma, self.beta, self.epsilon) if training else super().call(x)
+        formula = normalize_rows if training else normalize_rows_without_gradient
+        return formula(x, self.gamma, self.beta, self.epsilon)
 
 
 class Embeddings(keras.layers.Layer):

@@ -1,4 +1,4 @@
-"""bfloat16 SavedModels, whose matrices are constants."""
+"""bfloat16 SavedModels, whose layers have constants for weights."""
 
 import pytest
 import tensorflow as tf
@@ -6,8 +6,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from export.run import export_model
 
-MATRICES = {f"attention_0_0/{name}/kernel" for name in ("query", "key", "value", "output")} | {
-    f"ffn_0_0/{name}/kernel" for name in ("intermediate", "output")
+CONSTANTS = {
+    *(f"attention_0_0/{name}/kernel" for name in ("query", "key", "value", "output")),
+    *(f"ffn_0_0/{name}/kernel" for name in ("intermediate", "output")),
+    *(f"{part}/layer_norm/{name}" for part in ("attention_0_0", "ffn_0_0") for name in ("gamma", "beta")),
 }
 
 
@@ -24,13 +26,13 @@ def constants(folder) -> list[tuple[str, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "fill-mask"])
-def test_each_matrix_is_stored_once_in_each_function_of_layers(source, tmp_path, kind):
+def test_each_weight_is_stored_once_in_each_function_of_layers(source, tmp_path, kind):
     export_model(source, tmp_path / "saved", kind, "bfloat16")
     found = constants(tmp_path / "saved")
     assert len(set(found)) == len(found)
     functions = {function for function, _ in found}
-    assert {name for _, name in found} == MATRICES
-    assert len(found) == len(functions) * len(MATRICES)
+    assert {name for _, name in found} == CONSTANTS
+    assert len(found) == len(functions) * len(CONSTANTS)
     loaded = tf.saved_model.load(tmp_path / "saved")
     assert not loaded.trainable_variables
     assert not any(

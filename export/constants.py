@@ -1,7 +1,8 @@
-"""Layers with their matrices as constants, which TensorFlow multiplies faster on CPUs.
+"""Layers with constants for weights, which TensorFlow computes faster on CPUs.
 
 The fastest kernels want matrices in blocks. TensorFlow rearranges a constant once, and calls a slower kernel for
-a variable. Biases stay variables: TensorFlow fuses a product with the addition of a variable only.
+a variable. It computes LayerNorm in one kernel if gamma and beta are constants, but a product with its bias only
+if the bias is a variable.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from albert_tf.pretrained.savedmodels import CONSTANT, WEIGHTS
 from albert_tf.training.steps import not_inlined
 
 
-def layer_with_constant_matrices(layer: Callable, variables: Sequence[keras.Variable]) -> Callable:
+def layer_with_constants(layer: Callable, variables: Sequence[keras.Variable]) -> Callable:
     """For `albert_tf.model.execution.layers_made_by`.
 
     The function is called, not copied into the graph, so that all layers that share their parameters share the
@@ -41,8 +42,8 @@ def _value(variable: keras.Variable) -> tf.Tensor:
 
 
 def _is_constant(variable: keras.Variable) -> bool:
-    """Matrices are; those in int8, which are small and converted in every call, are not."""
-    return len(variable.shape) == 2 and variable.dtype != "int8"
+    """Matrices, gamma and beta are; matrices in int8, which are converted in every call, are not."""
+    return variable.name in ("gamma", "beta") or (len(variable.shape) == 2 and variable.dtype != "int8")
 
 
 def leave_out_constants(root: tf.train.Checkpoint, encoder: AlbertEncoder) -> None:
