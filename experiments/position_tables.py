@@ -82,27 +82,15 @@ def run_folder(settings: PositionSettings, T: int, method: str, seed: int) -> Pa
 
 def pretrain(settings: PositionSettings, T: int, method: str, seed: int, source: Path) -> None:
     """Continues a run with sequences of T tokens."""
-    recipe = dataclasses.replace(Recipe(), max_seq_length=T)
-    vocabulary = settings.output / "vocabularies" / f"{recipe.vocab_size}.model"
-    examples = {
-        part: small_budgets.prepare(settings.output, recipe, part, text, vocabulary)
-        for part, text in (("train", settings.train_file), ("heldout", settings.heldout_file))
-    }
-    run = run_folder(settings, T, method, seed)
-    config = run.with_name(f"{run.name}.config.json")
-    config.parent.mkdir(parents=True, exist_ok=True)
-    small_budgets.model_config(recipe).to_json_file(config)
+    recipe, run = dataclasses.replace(Recipe(), max_seq_length=T), run_folder(settings, T, method, seed)
     steps = settings.tokens // TOKENS_PER_STEP
     albert(
         "pretrain",
         "--do_train",
         "--do_eval",
-        input_file=examples["train"],
-        eval_file=examples["heldout"],
+        **small_budgets.files(settings.output, settings.train_file, settings.heldout_file, recipe, run),
         init_checkpoint=source,
         resize_positions=method,
-        albert_config_file=config,
-        output_dir=run,
         train_batch_size=TOKENS_PER_STEP // T,
         num_train_steps=steps,
         num_warmup_steps=steps // 10,

@@ -147,28 +147,13 @@ def run_folder(settings: BudgetSettings, name: str, seed: int) -> Path:
 
 def pretrain(settings: BudgetSettings, recipe: Recipe, run: Path, seed: int) -> None:
     """Prepares what the recipe needs, unless another one has, and trains it."""
-    vocabulary = settings.output / "vocabularies" / str(recipe.vocab_size)
-    if not vocabulary.with_suffix(".model").is_file():
-        albert(
-            "vocab", input_file=settings.train_file, output_prefix=vocabulary, vocab_size=recipe.vocab_size
-        )
-    examples = {
-        part: prepare(settings.output, recipe, part, text, vocabulary.with_suffix(".model"))
-        for part, text in (("train", settings.train_file), ("heldout", settings.heldout_file))
-    }
-    config = run.with_name(f"{run.name}.config.json")  # a recipe's name may have a dot
-    config.parent.mkdir(parents=True, exist_ok=True)
-    model_config(recipe).to_json_file(config)
     steps = settings.tokens // (recipe.train_batch_size * recipe.max_seq_length)
     albert(
         "pretrain",
         "--do_train",
         "--do_eval",
         *([f"--mixed_precision={settings.mixed_precision}"] if settings.mixed_precision != "none" else []),
-        input_file=examples["train"],
-        eval_file=examples["heldout"],
-        albert_config_file=config,
-        output_dir=run,
+        **files(settings.output, settings.train_file, settings.heldout_file, recipe, run),
         train_batch_size=recipe.train_batch_size,
         num_train_steps=steps,
         num_warmup_steps=round(recipe.warmup_share * steps),
@@ -180,6 +165,23 @@ def pretrain(settings: BudgetSettings, recipe: Recipe, run: Path, seed: int) -> 
         log_steps=-(-steps // 20),
         max_eval_steps=1000,
     )
+
+
+def files(output: Path, train_file: str, heldout_file: str, recipe: Recipe, run: Path) -> dict[str, Path]:
+    """The flags of `albert pretrain` that name files, which are written unless another run has written them."""
+    vocabulary = output / "vocabularies" / f"{recipe.vocab_size}.model"
+    if not vocabulary.is_file():
+        prefix = vocabulary.with_suffix("")
+        albert("vocab", input_file=train_file, output_prefix=prefix, vocab_size=recipe.vocab_size)
+    config = run.with_name(f"{run.name}.config.json")  # a recipe's name may have a dot
+    config.parent.mkdir(parents=True, exist_ok=True)
+    model_config(recipe).to_json_file(config)
+    return {
+        "input_file": prepare(output, recipe, "train", train_file, vocabulary),
+        "eval_file": prepare(output, recipe, "heldout", heldout_file, vocabulary),
+        "albert_config_file": config,
+        "output_dir": run,
+    }
 
 
 def prepare(output: Path, recipe: Recipe, part: str, text: str, vocabulary: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from albert_tf.model.formulas import layer_norm_as_in_textbooks
 from albert_tf.portable.engines import open_engine
 from albert_tf.portable.folder import ONNX_FILE
 from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS
@@ -43,13 +44,15 @@ def write_onnx(
     import tf2onnx
 
     function = portable.whole
-    proto, _ = tf2onnx.convert.from_function(
-        function, function.input_signature, opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
-    )
+    with layer_norm_as_in_textbooks():
+        proto, _ = tf2onnx.convert.from_function(
+            function, function.input_signature, opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
+        )
     if quantize == "int8":
         proto = _int8(proto)
     elif quantize != "int8-static":  # NNCF takes no weight that is a node
         _share_transposed(proto.graph)
+        _transpose_matrices(proto.graph)
     if quantize == "float16":
         _store_as_float16(proto.graph)
     _allow_empty(proto.graph)
@@ -99,6 +102,42 @@ def _share_transposed(graph) -> None:
                 graph.node.insert(0, onnx.helper.make_node("Transpose", [other], [name], perm=[1, 0]))
                 del arrays[name]
                 break
+
+
+def _transpose_matrices(graph) -> None:
+    """Products with a matrix and a bias become Gemm nodes with the matrix transposed, (outputs, inputs).
+
+    OpenVINO's kernels expect this layout. It would transpose a matrix for every product with it, and layers that
+    share the matrix would each read a copy of their own.
+    """
+    import onnx
+
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    rank = {name: len(tensor.dims) for name, tensor in stored.items()}
+    readers: dict[str, list] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    transposed: dict[str, str] = {}
+    for product in [node for node in graph.node if node.op_type == "MatMul" and rank.get(node.input[1]) == 2]:
+        (x, matrix), (sum_node, *others) = product.input, readers.get(product.output[0], [None])
+        biases = [name for name in sum_node.input if rank.get(name) == 1] if sum_node else []
+        if others or not biases or sum_node.op_type != "Add":
+            continue
+        if matrix not in transposed:
+            transposed[matrix] = f"{matrix}_transposed"
+            array = np.ascontiguousarray(onnx.numpy_helper.to_array(stored[matrix]).T)
+            graph.initializer.append(onnx.numpy_helper.from_array(array, transposed[matrix]))
+        inputs, outputs = [x, transposed[matrix], *biases], list(sum_node.output)
+        place = list(graph.node).index(sum_node)
+        gemm = onnx.helper.make_node("Gemm", inputs, outputs, name=product.name, transB=1)
+        graph.node.insert(place, gemm)
+        graph.node.remove(sum_node)
+        graph.node.remove(product)
+    read = {name for node in graph.node for name in node.input}
+    for matrix in transposed:
+        if matrix not in read:
+            graph.initializer.remove(stored[matrix])
 
 
 def _store_as_float16(graph) -> None:

@@ -21,6 +21,18 @@ LARGE = 1 << 16
 
 _compiler: contextvars.ContextVar[Callable | None] = contextvars.ContextVar("compiler", default=None)
 
+_as_in_textbooks: contextvars.ContextVar[bool] = contextvars.ContextVar("as_in_textbooks", default=False)
+
+
+@contextlib.contextmanager
+def layer_norm_as_in_textbooks() -> Iterator[None]:
+    """Inside the block, LayerNorm for inference has the form that OpenVINO and ONNX Runtime recognize."""
+    token = _as_in_textbooks.set(True)
+    try:
+        yield
+    finally:
+        _as_in_textbooks.reset(token)
+
 
 @contextlib.contextmanager
 def formulas_compiled_by(compiler: Callable | None) -> Iterator[None]:
@@ -145,12 +157,17 @@ def _score_gradient(upstream, probs, scale: float):
 def normalize_rows_without_gradient(x, gamma, beta, epsilon: float):
     """LayerNorm of x (rows, width), computed in float32, for inference.
 
-    TensorFlow for CPUs computes this form in one kernel if gamma and beta are constants.
+    TensorFlow for CPUs computes the second form in one kernel if gamma and beta are constants. With the first form,
+    LiteRT would multiply the next matrices by gamma, and store them once a layer.
     """
-    wide = ops.cast(x, "float32")
+    wide, gamma, beta = (ops.cast(array, "float32") for array in (x, gamma, beta))
+    if _as_in_textbooks.get():
+        centred = wide - ops.mean(wide, axis=1, keepdims=True)
+        variance = ops.mean(centred * centred, axis=1, keepdims=True)
+        return ops.cast(centred / ops.sqrt(variance + epsilon) * gamma + beta, x.dtype)
     mean, variance = ops.moments(wide, axes=[1], keepdims=True)
-    scale = ops.rsqrt(variance + epsilon) * ops.cast(gamma, "float32")
-    return ops.cast(wide * scale + (ops.cast(beta, "float32") - mean * scale), x.dtype)
+    scale = ops.rsqrt(variance + epsilon) * gamma
+    return ops.cast(wide * scale + (beta - mean * scale), x.dtype)
 
 
 def normalize_rows(x, gamma, beta, epsilon: float):

@@ -1,10 +1,15 @@
 """bfloat16 SavedModels, whose layers have constants for weights."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from export.run import export_model
+from tests.export.conftest import CONFIG
 
 CONSTANTS = {
     *(f"attention_0_0/{name}/kernel" for name in ("query", "key", "value", "output")),
@@ -47,3 +52,27 @@ def test_other_exports_have_variables(source, tmp_path, dtype, keep_padding):
     assert not constants(tmp_path / "saved")
     variables = tf.saved_model.load(tmp_path / "saved").variables
     assert any("kernel" in variable.name and "attention" in variable.name for variable in variables)
+
+
+@pytest.mark.slow
+def test_layer_norm_is_one_kernel(source, tmp_path):
+    """As oneDNN's log has it; that of the embeddings, which has variables, is not."""
+    export_model(source, tmp_path / "saved", "encoder", "bfloat16")
+    program = """if True:
+        import sys, tensorflow as tf
+        ids = tf.ones((2, 8), tf.int32)
+        tf.saved_model.load(sys.argv[1]).signatures["tokens"](input_ids=ids, input_mask=ids, segment_ids=ids * 0)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "saved")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"ONEDNN_VERBOSE": "1"},
+        check=True,
+    )
+    kernels = [
+        line for line in run.stdout.splitlines() if line.startswith("onednn_verbose") and "exec" in line
+    ]
+    if not kernels:
+        pytest.skip("TensorFlow does not use oneDNN on this processor")
+    assert sum(",layer_normalization," in kernel for kernel in kernels) == 2 * CONFIG.num_hidden_layers

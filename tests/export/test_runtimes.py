@@ -23,6 +23,7 @@ from export.onnx import ONNX, onnx_runner
 from export.run import export_for_runtime
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
+from tests.export.conftest import CONFIG as SMALL
 from tests.export.conftest import write_source
 from tests.export.test_finetuned import saved
 
@@ -62,6 +63,25 @@ def expected(model, inputs: dict) -> dict[str, np.ndarray]:
         "sop_logits": heads["sentence_order_logits"],
     }
     return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+@pytest.mark.slow
+def test_engines_find_the_layouts_and_formulas_that_they_are_fastest_with(tmp_path):
+    """Matrices as (outputs, inputs), once for all layers, and LayerNorm as one kernel of OpenVINO."""
+    openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
+    export_for_runtime(write_source(tmp_path / "source"), tmp_path / "saved", "onnx")
+    graph = onnx.load(tmp_path / "saved" / "model.onnx").graph
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    products = [node for node in graph.node if node.op_type == "Gemm"]
+    L, F, H = SMALL.num_hidden_layers, SMALL.intermediate_size, SMALL.hidden_size
+    assert all(
+        attribute.i == 1 for node in products for attribute in node.attribute if attribute.name == "transB"
+    )
+    assert [shapes[node.input[1]] for node in products].count((F, H)) == L
+    assert sum(shape == (F, H) for shape in shapes.values()) == 1
+    compiled = openvino.Core().compile_model(str(tmp_path / "saved" / "model.onnx"), "CPU")
+    kinds = [node.get_rt_info()["layerType"].astype(str) for node in compiled.get_runtime_model().get_ops()]
+    assert kinds.count("MVN") >= 2 * L
 
 
 @FORMATS

@@ -1,5 +1,7 @@
 """Each formula against NumPy or float64, compiled and not; and which formulas are compiled."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,9 +12,12 @@ from albert_tf.model.formulas import (
     SUMMANDS,
     attention_probabilities,
     formulas_compiled_by,
+    gelu_after_product,
     gelu_with_slope,
     in_one_pass,
+    layer_norm_as_in_textbooks,
     normalize_rows,
+    normalize_rows_without_gradient,
     sum_in_blocks,
 )
 from albert_tf.model.layers import MASKED_SCORE
@@ -93,6 +98,13 @@ def test_gelu_with_slope(dtype, error, size):
     np.testing.assert_allclose(np.asarray(found, "float64"), 2 * slope, rtol=error, atol=error)
 
 
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])
+def test_gelu_after_product(dtype, error):
+    x = tf.cast(tf.linspace(-6.0, 6.0, 1001), dtype)
+    exact = reference.gelu_tanh(np.asarray(x, "float64"))
+    np.testing.assert_allclose(np.asarray(gelu_after_product(x), "float64"), exact, rtol=error, atol=error)
+
+
 B, N, T = 2, 3, 16
 SCALE = 0.125
 
@@ -161,3 +173,18 @@ def test_normalize_rows_and_its_gradients(dtype, error, rows):
     for one, other in zip(found, exact, strict=True):
         scale = np.abs(other).max()  # gradients of gamma and beta are sums over the rows
         np.testing.assert_allclose(np.asarray(one, "float64"), other, rtol=error, atol=error * scale)
+
+
+@pytest.mark.parametrize("form", [contextlib.nullcontext, layer_norm_as_in_textbooks])
+@pytest.mark.parametrize("mean", [0, 100])
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-4), ("bfloat16", 2e-2)])
+def test_normalize_rows_without_gradient(dtype, error, mean, form):
+    rng = np.random.default_rng(0)
+    x = tf.cast(rng.normal(mean, 3, (5, 24)), dtype)
+    gamma, beta = (tf.constant(rng.normal(size=24), "float32") for _ in range(2))
+    weights = {"norm/gamma": np.asarray(gamma), "norm/beta": np.asarray(beta)}
+    with form():
+        found = normalize_rows_without_gradient(x, gamma, beta, 1e-12)
+    assert found.dtype == dtype
+    exact = reference.layer_norm(np.asarray(x, "float64"), weights, "norm")
+    np.testing.assert_allclose(np.asarray(found, "float64"), exact, rtol=error, atol=error)
