@@ -157,8 +157,8 @@ def _score_gradient(upstream, probs, scale: float):
 def normalize_rows_without_gradient(x, gamma, beta, epsilon: float):
     """LayerNorm of x (rows, width), computed in float32, for inference.
 
-    TensorFlow for CPUs computes the second form in one kernel if gamma and beta are constants. With the first form,
-    LiteRT would multiply the next matrices by gamma, and store them once a layer.
+    TensorFlow for CPUs computes the second form in one kernel if gamma and beta are constants. In the first form,
+    LiteRT would multiply the next matrices by gamma, and store them for each layer.
     """
     wide, gamma, beta = (ops.cast(array, "float32") for array in (x, gamma, beta))
     if _as_in_textbooks.get():
