@@ -1,6 +1,5 @@
 """Activations without the padding of their batch: (R, H) instead of (B*T, H), R the number of tokens."""
 
-import keras
 from keras import ops
 
 
@@ -31,21 +30,12 @@ class Unpadding:
 
 def remove_padding(x, unpadding: Unpadding | None):
     """(B*T, H) -> (R, H); returns `x` itself if `unpadding` is None."""
-    return x if unpadding is None else _rows(x, unpadding.places)
+    return x if unpadding is None else ops.take(x, unpadding.places, axis=0)
 
 
 def restore_padding(x, unpadding: Unpadding | None):
     """(R, H) -> (B*T, H), where padding repeats the last token; returns `x` itself if `unpadding` is None."""
-    return x if unpadding is None else _rows(x, unpadding.ranks)
-
-
-def _rows(x, numbers):
-    """Rows of x. `ops.take` also allows for negative numbers, which costs TensorFlow three operations more."""
-    if keras.backend.backend() != "tensorflow":
-        return ops.take(x, numbers, axis=0)
-    import tensorflow as tf
-
-    return tf.gather(x, numbers)
+    return x if unpadding is None else ops.take(x, unpadding.ranks, axis=0)
 
 
 def restore_zero_padding(x, unpadding: Unpadding | None):
