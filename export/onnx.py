@@ -129,11 +129,8 @@ def _transpose_matrices(graph) -> None:
             array = np.ascontiguousarray(onnx.numpy_helper.to_array(stored[matrix]).T)
             graph.initializer.append(onnx.numpy_helper.from_array(array, transposed[matrix]))
         inputs, outputs = [x, transposed[matrix], *biases], list(sum_node.output)
-        place = list(graph.node).index(sum_node)
-        gemm = onnx.helper.make_node("Gemm", inputs, outputs, name=product.name, transB=1)
-        graph.node.insert(place, gemm)
         graph.node.remove(sum_node)
-        graph.node.remove(product)
+        product.CopyFrom(onnx.helper.make_node("Gemm", inputs, outputs, name=product.name, transB=1))
     read = {name for node in graph.node for name in node.input}
     for matrix in transposed:
         if matrix not in read:

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import Remat
+from albert_tf.model.formulas import value_inside
 from albert_tf.model.layers import MASKED_SCORE, FeedForward, SelfAttention
 from albert_tf.model.padding import Unpadding, remove_padding, restore_zero_padding
 
@@ -28,11 +29,8 @@ def layers_made_by(maker: Callable | None) -> Iterator[None]:
       maker: turns a function of (x, *values) and the variables that have these values into a function of x (R, H);
         None changes nothing.
     """
-    token = _layer_maker.set(maker)
-    try:
+    with value_inside(_layer_maker, maker):
         yield
-    finally:
-        _layer_maker.reset(token)
 
 
 def remat_level(remat: Remat) -> Literal[False, "activations", "layers"]:
@@ -91,10 +89,10 @@ class Execution:
         self.dropout_state = encoder.seeds.state * 1  # a copy
         self.functions: dict[tuple, Callable] = {}
 
-    def _cast(self, variable):
+    def _cast(self, weight):
         # int8 matrices, too: TensorFlow multiplies whole numbers as floats faster than as integers on CPUs.
-        is_matrix = len(variable.shape) == 2
-        return ops.cast(variable, self.encoder.compute_dtype if is_matrix else variable.dtype)
+        is_matrix = len(weight.shape) == 2
+        return ops.cast(weight, self.encoder.compute_dtype if is_matrix else weight.dtype)
 
     def start(self, embedded):
         """The input of the first layer, without padding if it is removed: (B*T, H) -> (R, H)."""
@@ -130,9 +128,11 @@ class Execution:
             return x
 
         if self.maker is not None:
-            key = (id(blocks[0][0]), positions is None)
+            key = (*(id(part) for block in blocks for part in block), positions is None)
             if key not in self.functions:
-                self.functions[key] = self.maker(run, variables)
+                self.functions[key] = self.maker(
+                    lambda x, *values: run(x, *map(self._cast, values)), variables
+                )
             return self.functions[key](x)
         # keras.remat computes gradients for all arguments; what else `run` reads needs none.
         run = keras.remat(run) if self.encoder.remat == "layers" else run

@@ -20,18 +20,24 @@ SUMMANDS = 8
 LARGE = 1 << 16
 
 _compiler: contextvars.ContextVar[Callable | None] = contextvars.ContextVar("compiler", default=None)
-
 _as_in_textbooks: contextvars.ContextVar[bool] = contextvars.ContextVar("as_in_textbooks", default=False)
+
+
+@contextlib.contextmanager
+def value_inside(variable: contextvars.ContextVar, value) -> Iterator[None]:
+    """Gives a context variable this value inside the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 @contextlib.contextmanager
 def layer_norm_as_in_textbooks() -> Iterator[None]:
     """Inside the block, LayerNorm for inference has the form that OpenVINO and ONNX Runtime recognize."""
-    token = _as_in_textbooks.set(True)
-    try:
+    with value_inside(_as_in_textbooks, True):
         yield
-    finally:
-        _as_in_textbooks.reset(token)
 
 
 @contextlib.contextmanager
@@ -41,11 +47,8 @@ def formulas_compiled_by(compiler: Callable | None) -> Iterator[None]:
     Args:
       compiler: turns a function of arrays into a faster one with the same values; None compiles nothing.
     """
-    token = _compiler.set(compiler)
-    try:
+    with value_inside(_compiler, compiler):
         yield
-    finally:
-        _compiler.reset(token)
 
 
 def in_one_pass(formula: Callable) -> Callable:

@@ -24,9 +24,7 @@ from data_prep.files import read_bytes
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 WEIGHTS = "albert_weights"  # the attribute of our exports that maps our name of each variable to the variable
-CONSTANT = (
-    f"{WEIGHTS}/"  # begins the name of each constant of our bfloat16 exports; our name of the weight follows
-)
+CONSTANT = f"{WEIGHTS}/"  # begins the names of the weights that are constants, as in bfloat16 exports
 _VARIABLES = "variables/variables"  # the prefix of a SavedModel's checkpoint
 _NO_WEIGHTS = ("save_counter", "do_lower_case", "Variable")  # Model Garden's other variables
 _QUERY = "transformer/self_attention/query/kernel"  # (H, N, D)

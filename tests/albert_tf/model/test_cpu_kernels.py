@@ -1,10 +1,8 @@
 """Which kernels TensorFlow for CPUs chooses for the encoder, as oneDNN's log has them."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests.onednn import onednn_kernels
 
 LAYERS = 3
 PROGRAM = f"""
@@ -22,14 +20,5 @@ encode({{name: tf.ones((2, 8), tf.int32) for name in specs}})
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_gelu_is_part_of_the_product_before_it(dtype):
-    environment = os.environ | {"ONEDNN_VERBOSE": "1", "KERAS_BACKEND": "tensorflow"}
-    program = PROGRAM.replace("DTYPE", dtype)
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
-    )
-    kernels = [
-        line for line in run.stdout.splitlines() if line.startswith("onednn_verbose") and "exec" in line
-    ]
-    if not kernels:
-        pytest.skip("TensorFlow does not use oneDNN on this processor")
+    kernels = onednn_kernels(PROGRAM.replace("DTYPE", dtype))
     assert sum("eltwise_gelu_tanh" in kernel for kernel in kernels) == LAYERS

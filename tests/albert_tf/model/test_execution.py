@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.execution import equal_stretches, xla_is_faster
+from albert_tf.model.execution import equal_stretches, layers_made_by, xla_is_faster
 from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics, pretraining_sums
 from tests.albert_tf.model.test_pretrainer import pretraining_batch
 
@@ -217,3 +217,32 @@ def test_a_loop_keeps_the_outputs(tiny_config, wanted):
     expected = AlbertEncoder(config, seed=1)({"input_ids": ids}, **flags)
     found = AlbertEncoder(config, seed=1, scan_layers=True)({"input_ids": ids}, **flags)
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), expected, found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "functions"),
+    [
+        pytest.param({}, 1, id="all"),
+        pytest.param({"num_hidden_groups": 2, "inner_group_num": 2}, 2, id="two groups"),
+        pytest.param({"parameter_sharing": "attention"}, 4, id="attention"),
+        pytest.param({"parameter_sharing": "ffn"}, 4, id="ffn"),
+        pytest.param({"parameter_sharing": "none"}, 4, id="none"),
+    ],
+)
+def test_equal_layers_call_one_function(tiny_config, changes, functions):
+    """And only layers that share everything do: the outputs stay the same."""
+    config = AlbertConfig.from_dict({**tiny_config.to_dict(), "num_hidden_layers": 4, **changes})
+    # Large weights, so that different layers compute different things.
+    encoder = AlbertEncoder(AlbertConfig.from_dict({**config.to_dict(), "initializer_range": 0.3}), seed=1)
+    inputs = {"input_ids": np.arange(5, 12)[np.newaxis]}
+    made = []
+
+    def maker(layer, variables):
+        made.append(variables)
+        return lambda x: layer(x, *(variable.value for variable in variables))
+
+    expected = encoder(inputs)["sequence_output"]
+    with layers_made_by(maker):
+        found = encoder(inputs)["sequence_output"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert len(made) == functions
