@@ -218,7 +218,7 @@ def export_for_runtime(
         if stored.vocabulary:
             stored.vocabulary.save(aside)
         if format == "onnx":
-            _write_portable(aside, kind, portable, found)
+            _write_portable(aside, kind, quantize, portable, found)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
         example = portable.example(runtime.example)
         usage = Usage(f"{runtime.file}, {kind}", _COMMAND, example, portable.section)
@@ -246,10 +246,10 @@ def _encoder(model: Pretrained | TaskModel) -> AlbertEncoder:
     return model.model.encoder if isinstance(model, Pretrained) else model.encoder
 
 
-def _write_portable(folder: Path, kind: KindName, portable: Portable, source: _Source) -> None:
+def _write_portable(folder: Path, kind: KindName, quantize: str, portable: Portable, source: _Source) -> None:
     """Writes what `load_portable` needs beside the model, its configuration and the vocabulary."""
     vocabulary = source.stored.vocabulary
-    facts = PortableFacts(kind, options=portable.options)
+    facts = PortableFacts(kind, quantize, options=portable.options)
     if found := source.finetuned:
         preprocessor, settings = found.model.preprocessor, found.settings
         facts = replace(

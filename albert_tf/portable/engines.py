@@ -40,13 +40,18 @@ class Engine(ABC):
         """The model's outputs for each batch, in order; takes the next batches while it computes earlier ones."""
 
 
-def open_engine(file: Path, settings: EngineSettings) -> Engine:
+def open_engine(file: Path, settings: EngineSettings, quantize: str = "none") -> Engine:
     """Loads an ONNX file.
+
+    Args:
+      file: the file.
+      settings: how it runs.
+      quantize: how `albert export` quantized it.
 
     Raises:
       InputError: the engine is not installed, or cannot load the file.
     """
-    package = settings.package()
+    package = settings.package(quantize)
     try:
         return _ENGINES[package](file, settings)
     except Exception as error:  # the engines' errors have no common class

@@ -27,6 +27,7 @@ class PortableFacts:
 
     Attributes:
       kind: the kind of export.
+      quantize: how the model was quantized.
       task_kind: of a fine-tuned model, the kind of task; "" for others.
       labels: the classes in the model's order.
       thresholds: for several labels of a text, the probability from which on it has each of them.
@@ -38,6 +39,7 @@ class PortableFacts:
     """
 
     kind: str
+    quantize: str = "none"
     task_kind: str = ""
     labels: tuple[str, ...] = ()
     thresholds: tuple[Number, ...] = ()

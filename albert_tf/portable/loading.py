@@ -41,7 +41,8 @@ def load_portable(
 
     Args:
       path: folder that `albert export --format=onnx` wrote.
-      engine: openvino or onnxruntime; auto takes OpenVINO if it is installed.
+      engine: openvino or onnxruntime; auto takes the faster one of those that are installed: ONNX Runtime for
+        models quantized with int8, otherwise OpenVINO.
       precision: float32, or bfloat16, which needs OpenVINO.
       requests: number of batches that the engine computes at the same time.
       cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster.
@@ -69,4 +70,5 @@ def load_folder(
             f"The kind in {folder.path / FACTS_FILE} must be one of {', '.join(MODELS)}. Received "
             f"{folder.facts.kind!r}."
         )
-    return MODELS[folder.facts.kind](folder, open_engine(folder.path / ONNX_FILE, settings), size)
+    engine = open_engine(folder.path / ONNX_FILE, settings, folder.facts.quantize)
+    return MODELS[folder.facts.kind](folder, engine, size)

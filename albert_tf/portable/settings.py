@@ -10,6 +10,7 @@ EngineName = Literal["auto", "openvino", "onnxruntime"]
 EnginePrecision = Literal["float32", "bfloat16"]
 # The faster one first (docs/performance.md).
 _PACKAGES = ("openvino", "onnxruntime")
+_PACKAGES_FOR_INT8 = ("onnxruntime", "openvino")
 _EXTRAS = {"openvino": "openvino", "onnxruntime": "onnx"}  # of this library
 
 
@@ -18,8 +19,8 @@ class EngineSettings:
     """How a portable model runs.
 
     Attributes:
-      engine: engine that runs a model from `albert export --format=onnx`; "auto" takes OpenVINO, the faster one,
-        if it is installed.
+      engine: engine that runs a model from `albert export --format=onnx`; "auto" takes the faster one of those
+        that are installed: ONNX Runtime for --quantize=int8, otherwise OpenVINO.
       precision: precision in which the engine computes; bfloat16 needs OpenVINO and is faster on CPUs with AMX
         or AVX512-BF16.
       cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster.
@@ -42,13 +43,17 @@ class EngineSettings:
         if self.precision == "bfloat16" and self.engine == "onnxruntime":
             raise InputError("--precision=bfloat16 needs --engine=openvino. Received --engine=onnxruntime.")
 
-    def package(self) -> str:
+    def package(self, quantize: str = "none") -> str:
         """The package of the engine.
+
+        Args:
+          quantize: how the model was quantized.
 
         Raises:
           InputError: it is not installed.
         """
-        wanted = _PACKAGES if self.engine == "auto" else (self.engine,)
+        faster_first = _PACKAGES_FOR_INT8 if quantize == "int8" else _PACKAGES
+        wanted = faster_first if self.engine == "auto" else (self.engine,)
         if self.precision == "bfloat16":
             wanted = ("openvino",)
         for name in wanted:

@@ -12,6 +12,7 @@ from scipy.special import softmax
 from albert_cli import cli
 from albert_tf import load_portable
 from albert_tf.config import AlbertConfig
+from albert_tf.portable.folder import PortableFolder
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
@@ -158,6 +159,8 @@ def test_shared_weights_are_stored_once(runtime, tmp_path):
         assert size < share * whole, (quantize, size / whole)
         tolerance = {"none": 1e-4, "float16": 1e-2, "int8": 1.0}[quantize]
         assert result.comparison.difference < tolerance, quantize
+        if runtime == "onnx":
+            assert PortableFolder(tmp_path / "saved").facts.quantize == quantize
 
 
 @FORMATS
