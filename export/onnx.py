@@ -46,7 +46,10 @@ def write_onnx(
     function = portable.whole
     with layer_norm_as_in_textbooks():
         proto, _ = tf2onnx.convert.from_function(
-            function, function.input_signature, opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
+            function,
+            function.input_signature,
+            opset=_OPSET,
+            custom_op_handlers={"Erfc": (_erfc, []), "SelectV2": (_select, [])},
         )
     if quantize == "int8":
         proto = _int8(proto)
@@ -87,6 +90,23 @@ def _erfc(context, node, name, _) -> None:
     erf = context.make_node("Erf", node.input).output[0]
     context.remove_node(name)
     context.make_node("Sub", [one, erf], name=name, outputs=node.output)
+
+
+def _select(context, node, name, _) -> None:
+    """Converts a choice, and leaves out that of `keras.ops.take`: where(indices < 0, indices + size, indices).
+
+    Gather itself counts negative indices from the end. Where rows are few, the choice takes longer than they do.
+    """
+    condition, chosen, _ = node.inputs
+    inputs, (output,) = list(node.input), node.output
+    is_sum = chosen.type.startswith("Add") and chosen.input[0] == inputs[2]
+    readers = context.find_output_consumers(output)
+    is_index = all(reader.type.startswith("Gather") for reader in readers)
+    context.remove_node(name)
+    if condition.type == "Less" and is_sum and is_index:
+        context.replace_all_inputs(output, inputs[2])
+    else:
+        context.make_node("Where", inputs, name=name, outputs=[output])
 
 
 def _share_transposed(graph) -> None:

@@ -67,6 +67,15 @@ def expected(model, inputs: dict) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
+def test_no_index_is_compared_with_zero(tmp_path):
+    """As `keras.ops.take` does, although ONNX's Gather takes negative indices."""
+    export_for_runtime(write_source(tmp_path / "source"), tmp_path / "saved", "onnx")
+    operations = {node.op_type for node in onnx.load(tmp_path / "saved" / "model.onnx").graph.node}
+    assert "Gather" in operations
+    assert "Less" not in operations
+
+
+@pytest.mark.slow
 def test_engines_find_the_layouts_and_formulas_that_they_are_fastest_with(tmp_path):
     """Matrices as (outputs, inputs), once for all layers, and LayerNorm as one kernel of OpenVINO."""
     openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
