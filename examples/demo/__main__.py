@@ -191,12 +191,11 @@ def prepare(paths: Paths, corpus: Corpus, T: int, masking: Masking) -> None:
 
 
 def count_tokens(paths: Paths) -> int:
-    """The tokens of the training text, read once."""
+    """The tokens of the training text, each counted once."""
     from data_prep.examples.manifest import manifests_of
 
     (manifest,) = manifests_of([paths.train(LONG)]).values()
-    copies = STATIC_COPIES if manifest.settings.masking == "static" else 1
-    return manifest.counts.tokens // copies
+    return manifest.counts.tokens
 
 
 def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:

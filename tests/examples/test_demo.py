@@ -2,6 +2,7 @@ import subprocess
 
 import pytest
 
+from examples.demo.__main__ import Paths, count_tokens
 from tests.data_prep.conftest import write_story
 from tests.processes import run_together
 
@@ -15,10 +16,13 @@ def demo(*arguments) -> subprocess.CompletedProcess:
 def test_the_whole_journey_on_the_users_text(tmp_path):
     (tmp_path / "text").mkdir()
     write_story(tmp_path / "text" / "story.txt", documents=60)
+    tokens = set()
     for masking in ("dynamic", "static"):  # the second run replaces the files of the first
         flags = (f"--output={tmp_path}/demo", "--steps=20", f"--masking={masking}")
         result = demo(f"--text={tmp_path}/text", *flags)
         assert result.returncode == 0, result.stderr
+        tokens.add(count_tokens(Paths(tmp_path / "demo")))
+    assert len(tokens) == 1  # the steps follow the text, not the copies of it
     assert "sentence-order accuracy" in result.stdout
     assert result.stdout.count("[MASK]") == 5
     made = {path.name for path in (tmp_path / "demo").iterdir()}
