@@ -5,11 +5,9 @@ DEMO ?= demo
 # Each needs up to 3 GB of memory.
 WORKERS ?= 2
 BIN = $(VENV)/bin
-# Of `make test`; the short ones last.
-PARTS = lint test-data test-model test-rest test-training test-tasks test-lab test-formats test-exports \
-	test-encoder-exports test-export-run
 
-.PHONY: demo test test-parts wheel site tutorials test-site clean $(PARTS)
+.PHONY: demo test wheel site tutorials test-data test-model test-training test-tasks test-lab test-formats test-export-run \
+	test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -27,11 +25,8 @@ EXPORT_RUN = tests/export/test_run.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))
 
-test: $(PARTS)
-
-# Their names, for .ci/run.
-test-parts:
-	@echo $(PARTS)
+test: lint test-data test-model test-training test-tasks test-lab test-formats test-export-run \
+	test-encoder-exports test-exports test-rest
 
 test-data: $(VENV)/.installed-dev
 	$(PYTEST) $(DATA)
