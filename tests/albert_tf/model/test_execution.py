@@ -231,9 +231,10 @@ def test_a_loop_keeps_the_outputs(tiny_config, wanted):
 )
 def test_equal_layers_call_one_function(tiny_config, changes, functions):
     """And only layers that share everything do: the outputs stay the same."""
-    config = AlbertConfig.from_dict({**tiny_config.to_dict(), "num_hidden_layers": 4, **changes})
     # Large weights, so that different layers compute different things.
-    encoder = AlbertEncoder(AlbertConfig.from_dict({**config.to_dict(), "initializer_range": 0.3}), seed=1)
+    four_layers = {"num_hidden_layers": 4, "initializer_range": 0.3}
+    config = AlbertConfig.from_dict({**tiny_config.to_dict(), **four_layers, **changes})
+    encoder = AlbertEncoder(config, seed=1)
     inputs = {"input_ids": np.arange(5, 12)[np.newaxis]}
     made = []
 
