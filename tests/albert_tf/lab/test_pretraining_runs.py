@@ -40,5 +40,10 @@ def test_training_seconds_are_those_of_the_steps(tmp_path):
     assert training_seconds(forked) == pytest.approx(5 + 20)
 
 
+def test_an_evaluation_that_a_resumed_run_repeated_counts_once(tmp_path):
+    lines = [{"step": step, "eval_masked_lm_accuracy": value} for step, value in ((5, 0.1), (9, 0.3), (9, 0.3))]
+    assert evaluations(run(tmp_path / "run", lines)) == lines[:2]
+
+
 def test_a_missing_run_has_no_evaluations(tmp_path):
     assert evaluations(tmp_path / "nowhere") == []
