@@ -41,7 +41,9 @@ def test_training_seconds_are_those_of_the_steps(tmp_path):
 
 
 def test_an_evaluation_that_a_resumed_run_repeated_counts_once(tmp_path):
-    lines = [{"step": step, "eval_masked_lm_accuracy": value} for step, value in ((5, 0.1), (9, 0.3), (9, 0.3))]
+    lines = [
+        {"step": step, "eval_masked_lm_accuracy": value} for step, value in ((5, 0.1), (9, 0.3), (9, 0.3))
+    ]
     assert evaluations(run(tmp_path / "run", lines)) == lines[:2]
 
 
