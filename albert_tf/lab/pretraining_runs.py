@@ -149,8 +149,8 @@ def fork_step(steps: int) -> int:
 
 def evaluations(run: Path) -> list[dict]:
     """The evaluations in a run's metrics, in order; a resumed run may have repeated one, which counts once."""
-    lines = [line for line in read_metrics(run) if "eval_masked_lm_accuracy" in line]
-    return [*{line["step"]: line for line in lines}.values()]
+    lines = {line["step"]: line for line in read_metrics(run) if "eval_masked_lm_accuracy" in line}
+    return [*lines.values()]
 
 
 def training_seconds(run: Path) -> float:

@@ -34,7 +34,7 @@ TOKENS_PER_STEP = 2048
 STEPS = 3500
 SHORT_SHARE = 0.6  # of the steps
 MANY_PASSES = 10  # over the text; with more, dropout slows memorization down
-MOST_PASSES = 20  # more only raise the held-out loss (docs/recipes.md)
+MOST_PASSES = 20  # more end above the lowest held-out loss (docs/recipes.md)
 HELDOUT_SHARE = 0.05
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
