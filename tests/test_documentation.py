@@ -141,7 +141,8 @@ def test_commands(command, tmp_path, monkeypatch):
         exec(command[2])
         assert (tmp_path / "albert_config.json").exists() == ("albert_config.json" in command[2])
     elif command[:2] == ["python", "-m"]:
-        assert (ROOT / command[2].replace(".", "/")).with_suffix(".py").exists()
+        module = ROOT / command[2].replace(".", "/")
+        assert module.with_suffix(".py").exists() or (module / "__main__.py").exists()
     else:
         assert command[0] in ("make", "pip")
         assert shutil.which("make")
