@@ -19,6 +19,7 @@ COMMANDS = {
     "data": ("vocab", "tokenize", "prepare", "inspect"),
     "training": ("pretrain", "finetune", "plot", "params"),
     "predictions": ("predict", "evaluate", "ensemble", "submission"),
+    "embeddings": ("embed",),
     "formats": ("export", "convert", "publish", "models"),
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from albert_cli.commands.portable_models import is_portable_model
 from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_message, print_notes
 from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
@@ -167,25 +168,13 @@ def _read_model(
     model_dir: str, flags: SourceFlags, task: Task | TaskKind | None, settings: EngineSettings
 ) -> "TrainedModel":
     """A fine-tuned model of any format; TensorFlow is imported for all but portable ones."""
-    from albert_tf.portable.folder import is_portable
-
-    if is_portable(model_dir):
-        if flags != NO_FLAGS:
-            raise InputError(
-                "--albert_config_file, --vocab_file and --labels are not for portable models, which hold all of "
-                f"these. Received {model_dir}; leave the flags out."
-            )
+    if is_portable_model(model_dir, flags, settings):
         from albert_tf.portable.task_model import PortableTaskModel
 
         model = PortableTaskModel(model_dir, settings)
         if isinstance(task, str) and task != model.kind:
             raise InputError(f"--task={task} must match the model. {model_dir} holds one for {model.kind}.")
         return model
-    if settings != USUAL_ENGINE:
-        raise InputError(
-            "--engine, --precision, --requests and --cache_dir need a portable model, from `albert export "
-            f"--format=onnx`. Received {model_dir}, which is not one."
-        )
     import_tensorflow()
     from albert_tf.finetuning.finetuned import read_finetuned
 

@@ -59,8 +59,8 @@ def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):
 def gather_positions(sequence, positions):
     """Vectors of `sequence` (B, T, H) at `positions` (B, P), flat: (B*P, H)."""
     B, T, H = ops.shape(sequence)
-    first = ops.arange(B, dtype=positions.dtype) * T  # where each row starts in the flat sequence
-    flat = ops.reshape(positions + ops.expand_dims(first, 1), (-1,))
+    first = ops.arange(B, dtype="int32") * T  # where each row starts in the flat sequence
+    flat = ops.reshape(ops.cast(positions, "int32") + ops.expand_dims(first, 1), (-1,))
     return ops.take(ops.reshape(sequence, (-1, H)), flat, axis=0)
 
 

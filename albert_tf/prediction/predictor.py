@@ -15,7 +15,7 @@ from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import TableRow, parse_json
 from data_prep.tasks.task import Task, own_data_task
-from data_prep.tokenizers.token_stream import batches_of_lines, decode_lines
+from data_prep.text.line_stream import arriving_lines
 
 KnownFormat = Literal["text", "tsv", "jsonl"]
 LineFormat = Literal["auto", "text", "tsv", "jsonl"]
@@ -87,17 +87,12 @@ def predict_stream(
     """
     known = None if line_format == "auto" else line_format
     done = 0
-    for arrived in batches_of_lines(source):
-        for begin in range(0, len(arrived), _LINES):
-            texts, problem = decode_lines(arrived[begin : begin + _LINES], done)
-            if texts:
-                known = known or format_of(texts[0])
-                answers = predictor(texts, done + 1, known)
-                sink.write("".join(_json_line(answer) + "\n" for answer in answers).encode("utf-8"))
-                sink.flush()
-            if problem is not None:
-                raise problem
-            done += len(texts)
+    for texts in arriving_lines(source, _LINES):
+        known = known or format_of(texts[0])
+        answers = predictor(texts, done + 1, known)
+        sink.write("".join(_json_line(answer) + "\n" for answer in answers).encode("utf-8"))
+        sink.flush()
+        done += len(texts)
 
 
 def _json_line(answer: Mapping[str, Any]) -> str:

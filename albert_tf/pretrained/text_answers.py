@@ -4,13 +4,16 @@ The exports of kinds fill-mask and embedding give the same answers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.prediction.preprocessor import as_texts
-from albert_tf.prediction.splits import EncodedSplit, by_row, numpy_batches
+from albert_tf.prediction.splits import USUAL_SIZE, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined
 from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
@@ -31,10 +34,11 @@ def fill_masks(
     longest, mask_id = model.config.max_position_embeddings, tokenizer.mask_id
     encoded = MaskedTexts(tokenizer).encode_batch(as_texts(texts))
     rows = [cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS) for ids in encoded]
+    run = _forward(model, len(rows))
 
     def best_pieces(batch: Arrays) -> Arrays:
         positions = mask_positions(batch["input_ids"], mask_id)
-        logits = model({**batch, "masked_lm_positions": positions}, training=False)["masked_lm_logits"]
+        logits = run({**batch, "masked_lm_positions": positions})["masked_lm_logits"]
         # The model may have more embeddings than the vocabulary has pieces.
         probabilities = ops.softmax(ops.cast(logits, "float32"))[..., : tokenizer.vocab_size]
         best, ids = ops.top_k(probabilities, top_k)
@@ -53,16 +57,21 @@ def fill_masks(
 def embeddings(model: AlbertPretrainer, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     """The mean (N, H) of the vectors of each text's tokens, float32."""
     longest = model.config.max_position_embeddings
+    run = _forward(model.encoder, len(texts))
 
     def mean(batch: Arrays) -> Arrays:
-        outputs = model.encoder(batch, training=False)
-        vectors = ops.convert_to_numpy(ops.cast(outputs["sequence_output"], "float32"))
+        vectors = ops.convert_to_numpy(ops.cast(run(batch)["sequence_output"], "float32"))
         weights = batch["input_mask"][:, :, np.newaxis].astype(np.float32)
         return {"embedding": (vectors * weights).sum(axis=1) / weights.sum(axis=1)}
 
     encoded = tokenizer.encode_batch(as_texts(texts))
     found = _rows([joined(ids, None, tokenizer, longest) for ids in encoded], mean)
     return np.array([row["embedding"] for row in found], np.float32).reshape(-1, model.config.hidden_size)
+
+
+def _forward(model: keras.Model, count: int) -> Callable[[Arrays], dict[str, Any]]:
+    """Runs a model for `count` examples; a graph pays off from the second batch on."""
+    return model.predict_on_batch if count > USUAL_SIZE.rows else partial(model, training=False)
 
 
 def _rows(features: Sequence[Features], compute: Callable[[Arrays], Arrays]) -> list[Arrays]:

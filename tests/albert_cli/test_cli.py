@@ -179,7 +179,7 @@ def test_params(capfd):
 
 
 @pytest.mark.parametrize(
-    "command", ["", *COMMANDS, "tokenize", "inspect", "finetune", "predict", "publish", "lab table5"]
+    "command", ["", *COMMANDS, "tokenize", "inspect", "finetune", "predict", "embed", "publish", "lab table5"]
 )
 def test_help_is_quick_because_nothing_heavy_is_imported(command):
     code = "import sys; from albert_cli import cli; cli.main([*sys.argv[1:], '--help']); print(*sys.modules)"

@@ -1,0 +1,79 @@
+"""The command for vectors of texts: embed."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from albert_cli.commands.portable_models import is_portable_model
+from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_message
+from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
+from albert_tf.pretrained.sources import SourceFlags
+from data_prep.console import working
+from data_prep.errors import InputError
+
+if TYPE_CHECKING:
+    from albert_tf.prediction.vector_stream import Embed
+
+
+def embed(
+    *,
+    model_dir: str,
+    output: str | None = None,
+    albert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
+) -> None:
+    """Turn each line of standard input into a vector, the mean of its tokens' vectors.
+
+    For example:
+
+      albert embed --model_dir=albert_base_v2 --output=vectors.npy < texts.txt
+
+      albert embed --model_dir=runs/base < texts.txt > vectors.jsonl
+
+      albert embed --model_dir=portable --requests=2 --output=vectors.npy \\
+          < texts.txt
+
+    Args:
+      model_dir: any pretrained or fine-tuned model that `albert convert` reads, or the output of `albert export
+        --kind=embedding --format=onnx`, which runs without TensorFlow and with the --pooling of its export.
+      output: .npy file to write, float32, with a row for each line. Default: print a JSON array for each line as
+        it arrives.
+      albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint.
+      vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary.
+      portable: how a portable model runs.
+    """
+    if output is not None and not output.endswith(".npy"):
+        raise InputError(f"--output must end in .npy. Received {output}.")
+    vectors_of = _read_embedder(model_dir, SourceFlags(albert_config_file, vocab_file), portable)
+    from albert_tf.prediction.vector_stream import write_json_vectors, write_vector_file
+
+    if output is None:
+        with output_may_close():
+            write_json_vectors(vectors_of, sys.stdin.buffer, sys.stdout.buffer)
+        return
+    with working(f"writing vectors to {output}"):
+        count = write_vector_file(vectors_of, sys.stdin.buffer, output)
+    print_message(f"{count:,} vectors")
+    print(output)
+
+
+def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings) -> "Embed":
+    """Texts -> vectors, by a model of any format; TensorFlow is imported for all but portable ones."""
+    if is_portable_model(model_dir, flags, settings):
+        from albert_tf.portable.folder import PortableFolder
+        from albert_tf.portable.loading import load_folder
+        from albert_tf.portable.text_model import PortableEmbedding
+
+        model = load_folder(PortableFolder(model_dir), settings)
+        if not isinstance(model, PortableEmbedding):
+            raise InputError(
+                f"--model_dir must be a portable model of the kind embedding. {model_dir} is of the kind "
+                f"{model.folder.facts.kind}; export it with --kind=embedding."
+            )
+        return lambda texts: model(texts)["embedding"]
+    import_tensorflow()
+    from albert_tf.pretrained.loading import as_pretrained, read_source
+
+    return as_pretrained(read_source(model_dir, flags)).embed

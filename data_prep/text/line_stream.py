@@ -1,0 +1,55 @@
+"""The lines of a stream, each as soon as it has arrived."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from data_prep.errors import InputError
+
+_READ_BYTES = 1 << 20
+
+
+def arriving_lines(source: BinaryIO, most: int | None = None) -> Iterator[list[str]]:
+    """Yields the lines that have arrived, without waiting for more.
+
+    Args:
+      source: UTF-8 text; only "\\n" ends a line.
+      most: maximum number of lines that are yielded together. Default: no limit.
+
+    Raises:
+      InputError: a line is not UTF-8; the lines before it have been yielded.
+    """
+    done = 0
+    for arrived in _arrivals(source):
+        for begin in range(0, len(arrived), most or len(arrived)):
+            lines, problem = _decode(arrived[begin : begin + (most or len(arrived))], done)
+            if lines:
+                yield lines
+            if problem is not None:
+                raise problem
+            done += len(lines)
+
+
+def _arrivals(source) -> Iterator[list[bytes]]:
+    rest: list[bytes] = []  # of an incomplete line
+    while arrived := source.read1(_READ_BYTES):
+        first, *others = arrived.split(b"\n")
+        rest.append(first)
+        if others:
+            yield [b"".join(rest), *others[:-1]]
+            rest = others[-1:]
+    if last := b"".join(rest):
+        yield [last]
+
+
+def _decode(lines: list[bytes], done: int) -> tuple[list[str], InputError | None]:
+    """The texts up to the first line that is not UTF-8, and the error for that line."""
+    texts = []
+    for line in lines:
+        try:
+            texts.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            return texts, InputError(
+                f"Text must be UTF-8. Line {done + len(texts) + 1} has the byte 0x{line[error.start]:02x} at "
+                f"its position {error.start}; convert the text, for instance with iconv."
+            )
+    return texts, None

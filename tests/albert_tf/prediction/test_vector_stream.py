@@ -1,0 +1,111 @@
+"""`albert embed`: a vector for each line of standard input."""
+
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from albert_cli.cli import main
+from albert_tf import load_pretrained
+from export.run import export_for_runtime
+from tests.data_prep.nasty import LINES
+from tests.export.conftest import model_file, source, story, tokenizer
+
+__all__ = ["model_file", "source", "story", "tokenizer"]
+
+MANY = [*LINES, "", " "] * 50  # more than are computed together
+
+
+@pytest.fixture
+def embed(monkeypatch, capsysbinary):
+    """Runs the command on lines; returns its status, standard output and message."""
+
+    def run(*arguments, stdin=None):
+        stdin = "".join(line + "\n" for line in MANY).encode() if stdin is None else stdin
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
+        status = main(["embed", *map(str, arguments)])
+        captured = capsysbinary.readouterr()
+        return status, captured.out.decode(), captured.err.decode()
+
+    return run
+
+
+def test_every_line_has_a_vector(embed, source, tmp_path):
+    assert len(MANY) > 1024
+    encoder, tokenizer = load_pretrained(source).encoder, load_pretrained(source).tokenizer
+    expected = [
+        np.mean(
+            encoder({"input_ids": np.array([[2, *tokenizer.encode(line)[:14], 3]])})["sequence_output"][0], 0
+        )
+        for line in MANY[: len(LINES) + 2]
+    ] * 50
+    status, out, err = embed(f"--model_dir={source}", f"--output={tmp_path / 'vectors.npy'}")
+    assert (status, out) == (0, f"{tmp_path / 'vectors.npy'}\n")
+    assert f"{len(MANY):,} vectors" in err
+    vectors = np.load(tmp_path / "vectors.npy")
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    status, out, _ = embed(f"--model_dir={source}")
+    printed = np.array([json.loads(line) for line in out.splitlines()], np.float32)
+    assert status == 0
+    np.testing.assert_array_equal(printed, vectors)
+
+
+def test_one_batch_and_many_agree(source):
+    loaded = load_pretrained(source)
+    alone = np.concatenate([loaded.embed([line]) for line in LINES])
+    np.testing.assert_allclose(loaded.embed(LINES * 3)[: len(LINES)], alone, atol=1e-5)
+    texts = [f"{line} [MASK]" for line in LINES]
+    alone = [loaded.fill_mask([text], top_k=3)[0] for text in texts]
+    for found, expected in zip(loaded.fill_mask(texts * 3, top_k=3), alone * 3, strict=True):
+        assert len(found) == len(expected)
+        for guesses, expected_guesses in zip(found, expected, strict=True):
+            np.testing.assert_allclose(
+                *([p for _, p in row] for row in (guesses, expected_guesses)), atol=1e-6
+            )
+
+
+def test_portable_model(embed, source, tmp_path):
+    pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
+    pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+    export_for_runtime(source, tmp_path / "portable", "onnx", kind="embedding")
+    status, out, _ = embed(f"--model_dir={tmp_path / 'portable'}", "--requests=2")
+    assert status == 0
+    printed = [json.loads(line) for line in out.splitlines()]
+    np.testing.assert_allclose(printed, load_pretrained(source).embed(MANY), atol=1e-5)
+    status, _, err = embed(f"--model_dir={tmp_path / 'portable'}", "--vocab_file=spm.model")
+    assert (status, "hold all of these" in err) == (2, True)
+    export_for_runtime(source, tmp_path / "encoder", "onnx", kind="encoder")
+    status, _, err = embed(f"--model_dir={tmp_path / 'encoder'}")
+    assert (status, "export it with --kind=embedding" in err) == (2, True)
+
+
+def test_bad_input(embed, source, tmp_path):
+    vectors = tmp_path / "vectors.npy"
+    for arguments, stdin, message in [
+        ([f"--output={tmp_path / 'vectors.txt'}"], b"one\n", "must end in .npy"),
+        ([f"--output={vectors}"], b"", "Received no line"),
+        ([f"--output={vectors}"], b"one\n\xff\n", "Line 2 has the byte 0xff"),
+        (["--requests=2"], b"one\n", "need a portable model"),
+    ]:
+        status, out, err = embed(f"--model_dir={source}", *arguments, stdin=stdin)
+        assert (status, out) == (2, "")
+        assert message in err
+    assert embed(f"--model_dir={tmp_path / 'none'}", stdin=b"one\n")[0] == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_that_are_too_large(embed, source, model_file, tmp_path):
+    model = load_pretrained(source).model
+    norm = model.encoder.ffns[0][0].layer_norm
+    norm.gamma.assign(keras.ops.full_like(norm.gamma, 3e38))
+    model.save(tmp_path / "model.keras")
+    arguments = [f"--model_dir={tmp_path / 'model.keras'}", f"--vocab_file={model_file}"]
+    status, out, err = embed(*arguments, f"--output={tmp_path / 'vectors.npy'}", stdin=b"one\n")
+    assert (status, out) == (2, "")
+    assert "Vectors must be finite" in err
+    assert not (tmp_path / "vectors.npy").exists()
