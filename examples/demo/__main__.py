@@ -31,11 +31,11 @@ MARKER = "demo.json"
 # A small model leaves the plateau of frequent pieces much sooner on short sequences (docs/pretrain.md).
 SHORT, LONG = 32, 128  # T of the two phases
 TOKENS_PER_STEP = 2048
-STEPS = 3500
+# Sentence order is learned from long sequences; after more passes over them it is memorized (docs/recipes.md).
+MOST_STEPS = {SHORT: 1400, LONG: 2100}
+MOST_PASSES = {SHORT: 12, LONG: 8}  # over the text
 EVALUATIONS, LOGS_PER_EVALUATION = 10, 5
-SHORT_SHARE = 0.4  # of the steps; sentence order is learned from long sequences
 MANY_PASSES = 10  # over the text; with more, dropout slows memorization down
-MOST_PASSES = 15  # more end above the lowest held-out loss (docs/recipes.md)
 HELDOUT_SHARE = 0.05
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
@@ -202,11 +202,11 @@ def count_tokens(paths: Paths) -> int:
 def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:
     """Trains on short sequences first, then on long ones, with one learning-rate schedule."""
     tokens = count_tokens(paths)
-    steps = steps or max(100, min(STEPS, MOST_PASSES * tokens // TOKENS_PER_STEP))
+    steps_of = phase_steps(tokens, steps)
+    steps = sum(steps_of.values())
     passes = steps * TOKENS_PER_STEP / tokens
     say(4, f"Pretraining: {steps:,} steps, first on sequences of {SHORT} tokens, then of {LONG}")
     make_config(vocab_size, dropout=0.1 if passes > MANY_PASSES else 0.0).to_json_file(paths.config)
-    short_steps = round(SHORT_SHARE * steps)
     log_steps = -(-steps // (EVALUATIONS * LOGS_PER_EVALUATION))
     albert(
         "pretrain",
@@ -215,11 +215,11 @@ def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:
                 [
                     f"input_file={paths.train(T)}",
                     f"eval_file={paths.heldout(T)}",
-                    f"num_train_steps={phase_steps}",
+                    f"num_train_steps={steps_of[T]}",
                     f"train_batch_size={TOKENS_PER_STEP // T}",
                 ]
             )
-            for T, phase_steps in ((SHORT, short_steps), (LONG, steps - short_steps))
+            for T in (SHORT, LONG)
         ],
         albert_config_file=paths.config,
         output_dir=paths.run,
@@ -233,6 +233,17 @@ def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:
         log_steps=log_steps,
         max_eval_steps=1000,
     )
+
+
+def phase_steps(tokens: int, steps: int | None) -> dict[int, int]:
+    """The steps with sequences of SHORT and of LONG tokens: `steps` in all, or as many as suit the text."""
+    suited = {
+        T: max(50, min(most, MOST_PASSES[T] * tokens // TOKENS_PER_STEP)) for T, most in MOST_STEPS.items()
+    }
+    if steps is None:
+        return suited
+    short = round(steps * suited[SHORT] / sum(suited.values()))
+    return {SHORT: short, LONG: steps - short}
 
 
 def make_config(vocab_size: int, dropout: float) -> AlbertConfig:

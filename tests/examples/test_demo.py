@@ -2,7 +2,7 @@ import subprocess
 
 import pytest
 
-from examples.demo.__main__ import Paths, count_tokens
+from examples.demo.__main__ import Paths, count_tokens, phase_steps
 from tests.data_prep.conftest import write_story
 from tests.processes import run_together
 
@@ -10,6 +10,13 @@ from tests.processes import run_together
 def demo(*arguments) -> subprocess.CompletedProcess:
     (result,) = run_together([["-m", "examples.demo", *arguments]], [{}], timeout=500)
     return result
+
+
+def test_little_text_is_read_less_often_in_long_sequences():
+    assert phase_steps(10_000_000, None) == {32: 1400, 128: 2100}
+    assert phase_steps(200_000, None) == {32: 1171, 128: 781}  # 12 and 8 passes of 2,048 tokens a step
+    assert phase_steps(200_000, 100) == {32: 60, 128: 40}
+    assert phase_steps(1_000, None) == {32: 50, 128: 50}
 
 
 @pytest.mark.slow
