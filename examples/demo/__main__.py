@@ -225,7 +225,7 @@ def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:
         output_dir=paths.run,
         do_train=True,
         do_eval=True,
-        optimizer="lamb",  # leaves the plateau on any text; AdamW stays there on some (docs/recipes.md)
+        optimizer="lamb",  # leaves the plateau where AdamW may stay there (docs/recipes.md)
         learning_rate=0.01,
         poly_power=0.5,  # the rate is still high when the long sequences begin
         num_warmup_steps=min(300, steps // 5),
