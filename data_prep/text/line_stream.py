@@ -20,8 +20,9 @@ def arriving_lines(source: BinaryIO, most: int | None = None) -> Iterator[list[s
     """
     done = 0
     for arrived in _arrivals(source):
-        for begin in range(0, len(arrived), most or len(arrived)):
-            lines, problem = _decode(arrived[begin : begin + (most or len(arrived))], done)
+        step = most or len(arrived)
+        for begin in range(0, len(arrived), step):
+            lines, problem = _decode(arrived[begin : begin + step], done)
             if lines:
                 yield lines
             if problem is not None:
