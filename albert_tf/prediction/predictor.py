@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, Literal
 
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
+from albert_tf.prediction.finite import not_finite
 from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, as_split, by_row, numpy_batches
 from albert_tf.prediction.task_outputs import Predictions, predictions_of
 from albert_tf.prediction.trained_model import TrainedModel
@@ -99,10 +100,7 @@ def _json_line(answer: Mapping[str, Any]) -> str:
     try:
         return json.dumps(answer, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        raise InputError(
-            "Predictions must be finite numbers. Received NaN or infinity: the model's weights are too large to "
-            "compute with. Check where it comes from, and whether its training diverged."
-        ) from None
+        raise not_finite("Predictions") from None
 
 
 def format_of(line: str) -> Literal["tsv", "jsonl"]:

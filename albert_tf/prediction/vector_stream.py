@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from albert_tf.prediction.finite import not_finite
 from data_prep.errors import InputError
 from data_prep.files import written_aside
 from data_prep.text.line_stream import arriving_lines
@@ -65,10 +66,7 @@ def _vectors(embed: Embed, source: BinaryIO) -> Iterator[np.ndarray]:
     for texts in arriving_lines(source, _LINES):
         vectors = embed(texts)
         if not np.isfinite(vectors).all():
-            raise InputError(
-                "Vectors must be finite numbers. Received NaN or infinity: the model's weights are too large to "
-                "compute with. Check where it comes from, and whether its training diverged."
-            )
+            raise not_finite("Vectors")
         yield vectors
 
 
