@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import io
 import os
 import shutil
 from dataclasses import dataclass
@@ -40,6 +41,16 @@ def browser():
         chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def standard_input(monkeypatch):
+    """Puts bytes on standard input."""
+
+    def put(content: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return put
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """Fine-tuned models from elsewhere, in every command that takes a run of ours."""
 
 import base64
-import io
 import json
 import shutil
 import tarfile
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -120,8 +118,8 @@ def flags_of(name: str, to: str | None) -> list[str]:
     return [*([f"--labels={','.join(labels)}"] if labels else []), *([f"--task={kind}"] if is_open else [])]
 
 
-def answers(capfd, monkeypatch, lines: bytes, *flags: str) -> list[dict]:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(lines)))
+def answers(capfd, standard_input, lines: bytes, *flags: str) -> list[dict]:
+    standard_input(lines)
     capfd.readouterr()
     assert cli.main(["predict", *flags]) == 0
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -156,10 +154,10 @@ def assert_same(first, second) -> None:
 
 
 @pytest.mark.parametrize(("name", "to"), HELD)
-def test_predictions_are_those_of_our_run(name, to, sources, data, capfd, monkeypatch):
+def test_predictions_are_those_of_our_run(name, to, sources, data, capfd, standard_input):
     lines = data(name).read_bytes()
-    expected = answers(capfd, monkeypatch, lines, f"--model_dir={sources(name)}")
-    found = answers(capfd, monkeypatch, lines, f"--model_dir={sources(name, to)}", *flags_of(name, to))
+    expected = answers(capfd, standard_input, lines, f"--model_dir={sources(name)}")
+    found = answers(capfd, standard_input, lines, f"--model_dir={sources(name, to)}", *flags_of(name, to))
     assert len(found) == N
     for ours, theirs in zip(expected, found, strict=True):
         assert_same(ours, theirs)
@@ -250,14 +248,14 @@ def test_the_folder_above_says_nothing_of_a_model(sources, data, tmp_path):
     assert (evaluation.metric, evaluation.counted) == ("accuracy", f"{N} examples")
 
 
-def test_addresses_and_archives(sources, tmp_path, monkeypatch, capfd):
+def test_addresses_and_archives(sources, tmp_path, monkeypatch, standard_input, capfd):
     """Also of our own runs, whose settings then come along."""
     monkeypatch.setattr(
         "albert_tf.pretrained.sources.download", lambda address: sources("text", "huggingface")
     )
     lines = b"the captain\n"
-    (found,) = answers(capfd, monkeypatch, lines, "--model_dir=hf://me/texts")
-    (expected,) = answers(capfd, monkeypatch, lines, f"--model_dir={sources('text')}")
+    (found,) = answers(capfd, standard_input, lines, "--model_dir=hf://me/texts")
+    (expected,) = answers(capfd, standard_input, lines, f"--model_dir={sources('text')}")
     assert_same(expected, found)
     shutil.copytree(sources("text"), tmp_path / "run")
     settings = {"task": "classification", "column_names": "text_a=review"}

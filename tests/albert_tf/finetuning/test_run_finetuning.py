@@ -1,7 +1,6 @@
 """The whole program: trains, evaluates, predicts, resumes, refuses bad input."""
 
 import csv
-import io
 import json
 import os
 import shutil
@@ -403,7 +402,7 @@ def test_ordered_classes_with_names(finetuning_files, tmp_path, capfd):
     assert {"quadratic_kappa", "mean_absolute_error"} <= set(SeedFolder.of(run, 0).read_results()["dev"])
 
 
-def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, monkeypatch):
+def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, standard_input):
     """The thresholds that are best on dev are stored with the model; every program uses them."""
     kind = "multi-label-classification"
     longer = {"num_train_steps": 40, "save_checkpoints_steps": 20, "learning_rate": 0.003, "dropout": 0}
@@ -430,7 +429,7 @@ def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, monkeypatch
     assert again == pytest.approx(dev)
     texts = [row["text"] for row in csv.DictReader(gold.read_text(encoding="utf-8").splitlines())]
     predicted = json.loads((run / "dev_predictions.json").read_text())
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    standard_input("\n".join(texts).encode())
     capfd.readouterr()
     assert cli.main(["predict", f"--model_dir={run}"]) == 0
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]

@@ -2,7 +2,6 @@
 
 import http.server
 import importlib.util
-import io
 import json
 import shutil
 import subprocess
@@ -70,7 +69,7 @@ assert not {{"scipy", "sklearn", "pandas"}} & {{name.split(".")[0] for name in s
     assert run_alone(code).split()[0] in ("small", "big")
 
 
-def test_commands_take_the_folder(folders, tmp_path, monkeypatch, capsys):
+def test_commands_take_the_folder(folders, tmp_path, standard_input, capsys):
     """`albert predict` and `albert evaluate` answer as with the .keras file, without TensorFlow."""
     file, folder = folders
     lines = "\n".join(CASES["text"].x)
@@ -79,8 +78,7 @@ def test_commands_take_the_folder(folders, tmp_path, monkeypatch, capsys):
     evaluate = ["evaluate", "--task=classification", f"--gold={tmp_path / 'dev.tsv'}"]
     answers, metrics = {}, {}
     for name, model in (("keras", file), ("portable", folder)):
-        stdin = io.TextIOWrapper(io.BytesIO(lines.encode()))
-        monkeypatch.setattr(sys, "stdin", stdin)
+        standard_input(lines.encode())
         assert cli.main(["predict", f"--model_dir={model}", "--batch_tokens=30"]) == 0
         answers[name] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert cli.main([*evaluate, f"--model_dir={model}"]) == 0

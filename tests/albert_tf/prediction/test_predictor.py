@@ -3,7 +3,6 @@
 import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,42 +29,42 @@ def texts_of(finetuning_files) -> list[str]:
     return [line.rpartition(",")[0] for line in lines]
 
 
-def answered(capfd, monkeypatch, text: str | bytes, *flags: str) -> list[dict]:
+def answered(capfd, standard_input, text: str | bytes, *flags: str) -> list[dict]:
     content = text.encode() if isinstance(text, str) else text
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    standard_input(content)
     capfd.readouterr()
     assert cli.main(["predict", *flags]) == 0
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
 def test_lines_get_the_best_seeds_predictions_of_the_test_set(
-    classifier, finetuning_files, capfd, monkeypatch
+    classifier, finetuning_files, capfd, standard_input
 ):
     best = json.loads((classifier / "results.json").read_text())["best_seed"]
     expected = read_probabilities(classifier / f"seed_{best}" / "test_probabilities.jsonl")
     texts = texts_of(finetuning_files)
-    answers = answered(capfd, monkeypatch, "\n".join(texts), f"--model_dir={classifier}", "--batch_size=3")
+    answers = answered(capfd, standard_input, "\n".join(texts), f"--model_dir={classifier}", "--batch_size=3")
     assert [answer["label"] for answer in answers] == expected.predictions()
     for answer, value in zip(answers, expected.values, strict=True):
         assert list(answer["probabilities"].values()) == pytest.approx(value.tolist(), abs=1e-6)
         assert answer["probability"] == max(answer["probabilities"].values())
 
 
-def test_json_lines_of_one_seed(classifier, finetuning_files, capfd, monkeypatch):
+def test_json_lines_of_one_seed(classifier, finetuning_files, capfd, standard_input):
     texts = texts_of(finetuning_files)
     lines = "".join(json.dumps({"text": text, "more": 1}) + "\n" for text in texts)
     flag = f"--model_dir={classifier}/seed_1"
     plain = "".join(f"{text}\n" for text in texts)
-    assert answered(capfd, monkeypatch, lines, flag) == answered(capfd, monkeypatch, plain, flag)
+    assert answered(capfd, standard_input, lines, flag) == answered(capfd, standard_input, plain, flag)
 
 
-def test_a_pair_and_a_text_with_a_tab(classifier, capfd, monkeypatch):
+def test_a_pair_and_a_text_with_a_tab(classifier, capfd, standard_input):
     pair, text = (
-        answered(capfd, monkeypatch, "the captain\tthe lighthouse\n", f"--model_dir={classifier}", *flags)
+        answered(capfd, standard_input, "the captain\tthe lighthouse\n", f"--model_dir={classifier}", *flags)
         for flags in ([], ["--input_format=text"])
     )
     assert pair != text
-    spaces = answered(capfd, monkeypatch, "the captain the lighthouse\n", f"--model_dir={classifier}")
+    spaces = answered(capfd, standard_input, "the captain the lighthouse\n", f"--model_dir={classifier}")
     assert text == spaces
 
 
@@ -98,8 +97,8 @@ def test_lines_are_answered_as_they_arrive(classifier):
         (b"caf\xe9\n", "Text must be UTF-8. Line 1"),
     ],
 )
-def test_refused_lines(classifier, capfd, monkeypatch, content, message):
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+def test_refused_lines(classifier, capfd, standard_input, content, message):
+    standard_input(content)
     capfd.readouterr()
     assert cli.main(["predict", f"--model_dir={classifier}"]) == 2
     error = capfd.readouterr().err
@@ -127,13 +126,13 @@ def test_a_damaged_model(classifier, tmp_path, capfd):
     assert "is not a complete .keras file" in capfd.readouterr().err
 
 
-def test_predictions_that_are_not_finite(classifier, tmp_path, capfd, monkeypatch):
+def test_predictions_that_are_not_finite(classifier, tmp_path, capfd, standard_input):
     """Finite weights can be too large to compute with; NaN is not JSON."""
     model = load_task_model(classifier / "seed_0" / "model.keras")
     for variable in model.trainable_variables:
         variable.assign(np.full(variable.shape, 3e38))
     model.save(tmp_path / "model.keras")
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"the captain\n")))
+    standard_input(b"the captain\n")
     assert cli.main(["predict", f"--model_dir={tmp_path}"]) == 2
     out, error = capfd.readouterr()
     assert "NaN" not in out
@@ -146,7 +145,7 @@ def run_of(finetuning_files, folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.slow
-def test_questions(finetuning_files, tmp_path, capfd, monkeypatch):
+def test_questions(finetuning_files, tmp_path, capfd, standard_input):
     run = run_of(finetuning_files, tmp_path, "squad2.0")
     content = json.loads((finetuning_files.folder / "squad2.0-test.json").read_text())
     paragraphs = content["data"][0]["paragraphs"]
@@ -155,8 +154,8 @@ def test_questions(finetuning_files, tmp_path, capfd, monkeypatch):
     jsonl = "".join(
         json.dumps({"question": question, "context": context}) + "\n" for question, context in rows
     )
-    answers = answered(capfd, monkeypatch, tsv, f"--model_dir={run}")
-    assert answers == answered(capfd, monkeypatch, jsonl, f"--model_dir={run}")
+    answers = answered(capfd, standard_input, tsv, f"--model_dir={run}")
+    assert answers == answered(capfd, standard_input, jsonl, f"--model_dir={run}")
     expected = json.loads((run / "seed_0" / "test_predictions.json").read_text())
     assert [answer["answer"] for answer in answers] == list(expected.values())
     odds = read_n_best(run / "seed_0", "test").null_odds
@@ -168,22 +167,22 @@ def test_questions(finetuning_files, tmp_path, capfd, monkeypatch):
 
 
 @pytest.mark.slow
-def test_questions_with_different_numbers_of_options(finetuning_files, tmp_path, capfd, monkeypatch):
+def test_questions_with_different_numbers_of_options(finetuning_files, tmp_path, capfd, standard_input):
     run = run_of(finetuning_files, tmp_path, "multiple-choice")
     lines = "the captain\twhat ?\tyes\tno\nthe captain\twhat ?\tyes\tno\tboth\n"
-    two, three = answered(capfd, monkeypatch, lines, f"--model_dir={run}")
+    two, three = answered(capfd, standard_input, lines, f"--model_dir={run}")
     assert list(two["probabilities"]) == ["A", "B"]
     assert list(three["probabilities"]) == ["A", "B", "C"]
     assert two["option"] == {"A": "yes", "B": "no"}[two["label"]]
 
 
 @pytest.mark.slow
-def test_words_and_scores(finetuning_files, tmp_path, capfd, monkeypatch):
+def test_words_and_scores(finetuning_files, tmp_path, capfd, standard_input):
     run = run_of(finetuning_files, tmp_path / "words", "token-classification")
-    (answer,) = answered(capfd, monkeypatch, "the captain sailed\n", f"--model_dir={run}")
+    (answer,) = answered(capfd, standard_input, "the captain sailed\n", f"--model_dir={run}")
     assert answer["words"] == ["the", "captain", "sailed"]
     assert len(answer["labels"]) == len(answer["probabilities"]) == 3
     assert set(answer["labels"]) <= {"B-PER", "I-PER", "O"}
     run = run_of(finetuning_files, tmp_path / "scores", "regression")
-    (answer,) = answered(capfd, monkeypatch, "the captain\tthe captain\n", f"--model_dir={run}")
+    (answer,) = answered(capfd, standard_input, "the captain\tthe captain\n", f"--model_dir={run}")
     assert set(answer) == {"score"}

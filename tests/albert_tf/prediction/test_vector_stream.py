@@ -1,9 +1,6 @@
 """`albert embed`: a vector for each line of standard input."""
 
-import io
 import json
-import sys
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -21,12 +18,12 @@ MANY = [*LINES, "", " "] * 50  # more than are computed together
 
 
 @pytest.fixture
-def embed(monkeypatch, capsysbinary):
+def embed(standard_input, capsysbinary):
     """Runs the command on lines; returns its status, standard output and message."""
 
     def run(*arguments, stdin=None):
         stdin = "".join(line + "\n" for line in MANY).encode() if stdin is None else stdin
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
+        standard_input(stdin)
         status = main(["embed", *map(str, arguments)])
         captured = capsysbinary.readouterr()
         return status, captured.out.decode(), captured.err.decode()

@@ -1,6 +1,5 @@
 import bz2
 import gzip
-import io
 import lzma
 import os
 import random
@@ -8,7 +7,6 @@ import sys
 import threading
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -118,8 +116,8 @@ def test_one_very_long_line(tmp_path):
     assert len(document.sentences) == 300_000
 
 
-def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"One.\nTwo.\n\nThr\xffee.")))
+def test_standard_input(standard_input):
+    standard_input(b"One.\nTwo.\n\nThr\xffee.")
     paths = expand_files("-")
     assert paths == [Path("-")]
     assert input_size(paths[0]) == 0
@@ -127,7 +125,7 @@ def test_standard_input(monkeypatch):
     assert next(documents).source == "standard input, line 1"
     with pytest.raises(InputError, match="standard input has the byte 0xff at offset 14"):
         next(documents)
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    standard_input(b"")
     with pytest.raises(InputError, match="standard input is empty"):
         list(read_documents(paths))
 

@@ -2,7 +2,6 @@ import io
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,11 +13,11 @@ from tests.data_prep.nasty import LINES
 
 
 @pytest.fixture
-def albert(monkeypatch, capsysbinary):
+def albert(standard_input, capsysbinary):
     """Runs the command on a standard input; returns its status, standard output and message."""
 
     def run(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
+        standard_input(stdin)
         status = main(["tokenize", *arguments])
         captured = capsysbinary.readouterr()
         return status, captured.out.decode(), captured.err.decode()

@@ -1,11 +1,8 @@
 import dataclasses
 import errno
 import gzip
-import io
 import json
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -244,8 +241,8 @@ def test_a_full_disk_leaves_nothing(story, tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
-def test_the_command(tmp_path, story, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(story.read_bytes())))
+def test_the_command(tmp_path, story, capsys, standard_input):
+    standard_input(story.read_bytes())
     assert main(["vocab", "--input_file=-", f"--output_prefix={tmp_path}/v", "--vocab_size=100"]) == 0
     output, error = capsys.readouterr()
     assert output == f"{tmp_path}/v.model\n"
