@@ -106,7 +106,6 @@ class PretrainingRuns:
             do_eval=True,
             seed=seed,
             learning_rate=lab.learning_rate,
-            optimizer=self.lab.scale.optimizer,
             poly_power=self.lab.scale.poly_power,
             num_warmup_steps=round(lab.num_warmup_steps * steps / lab.num_train_steps),
             save_checkpoints_steps=save_interval(steps),

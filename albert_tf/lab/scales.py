@@ -5,7 +5,7 @@ A variant names a model in the paper's words, such as "large, E=128"; a scale de
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from albert_tf.config import PRESETS
 
@@ -27,8 +27,7 @@ class Scale:
         None for one length throughout. Less than half of the steps, so that runs fork after it.
       num_train_steps: steps per run.
       num_warmup_steps: steps of linear warm-up.
-      learning_rate: the peak.
-      optimizer: lamb, the paper's, or adamw.
+      learning_rate: the peak of LAMB, the paper's optimizer.
       poly_power: of the decay of the learning rate; below 1 the rate stays higher for the long sequences.
       dropout: the rate of models "with dropout".
       dupe_factor: passes over the text, each with other chunks; pairs and masks change every epoch.
@@ -47,7 +46,6 @@ class Scale:
     num_train_steps: int
     num_warmup_steps: int
     learning_rate: float
-    optimizer: Literal["lamb", "adamw"] = "lamb"
     poly_power: float = 1.0
     short_phase: tuple[int, float] | None = None
     dropout: float = 0.1
