@@ -17,6 +17,7 @@ from albert_tf.lab.peer_processes import open_replies, serve_steps
 from data_prep.errors import needs_extra
 
 _LEARNING_RATE = 1e-4
+MASK = 4  # the id of [MASK] in ALBERT's vocabularies
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,19 @@ class StepRequest:
 
 
 def random_training_batch(B: int, T: int, P: int, V: int) -> dict[str, np.ndarray]:
-    """Random token ids without padding, with P predictions in every example."""
+    """Random tokens without padding, with P predictions in every example.
+
+    As in text, a few of the pieces are frequent, and most of what is predicted is [MASK]: the time of the embeddings'
+    gradient depends on it.
+    """
     rng = np.random.default_rng(0)
     positions = [np.sort(rng.choice(T, P, replace=False)) for _ in range(B)]
+    shares = 1 / np.arange(3, V - 2)
+    input_ids = rng.choice(np.arange(5, V), (B, T), p=shares / shares.sum())
+    masked = np.where(rng.random((B, P)) < 0.8, MASK, np.take_along_axis(input_ids, np.array(positions), 1))
+    np.put_along_axis(input_ids, np.array(positions), masked, 1)
     return {
-        "input_ids": rng.integers(5, V, (B, T)).astype("int32"),
+        "input_ids": input_ids.astype("int32"),
         "input_mask": np.ones((B, T), "int32"),
         "token_type_ids": np.repeat((np.arange(T) > T // 2)[None].astype("int32"), B, 0),
         "masked_lm_positions": np.array(positions, "int32"),

@@ -101,16 +101,18 @@ def gelu_after_product(x):
 
 
 @ops.custom_gradient
-def gelu_with_slope(x):
-    """The tanh form of gelu, which keeps only its slope for the backward pass.
+def gelu_with_gradient(x):
+    """The tanh form of gelu, which keeps a single array for the backward pass.
 
-    Automatic differentiation would keep five arrays of this size and pass over them twice as often; in
-    bfloat16 it would also round after each operation.
+    This is the slope, or with JAX `x`: XLA computes the slope again in the pass that multiplies by it, and otherwise
+    would store it in float32. Automatic differentiation would keep five arrays of this size and pass over them twice
+    as often; in bfloat16 it would also round after each operation.
     """
     value, slope = _gelu_and_slope(x)
 
     def backward(*upstreams, upstream=None):
-        return _gradient_of_output(upstreams, upstream) * slope
+        factor = _gelu_and_slope(x)[1] if keras.backend.backend() == "jax" else slope
+        return _gradient_of_output(upstreams, upstream) * factor
 
     return value, backward
 
@@ -161,10 +163,11 @@ def normalize_rows_without_gradient(x, gamma, beta, epsilon: float):
     """LayerNorm of x (rows, width), computed in float32, for inference.
 
     TensorFlow for CPUs computes the second form in one kernel if gamma and beta are constants. In the first form,
-    LiteRT would multiply the next matrices by gamma, and store them for each layer.
+    LiteRT would multiply the next matrices by gamma, and store them for each layer. XLA for GPUs computes only the
+    first form in one kernel.
     """
     wide, gamma, beta = (ops.cast(array, "float32") for array in (x, gamma, beta))
-    if _as_in_textbooks.get():
+    if _as_in_textbooks.get() or keras.backend.backend() == "jax":
         centred = wide - ops.mean(wide, axis=1, keepdims=True)
         variance = ops.mean(centred * centred, axis=1, keepdims=True)
         return ops.cast(centred / ops.sqrt(variance + epsilon) * gamma + beta, x.dtype)

@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.formulas import (
     attention_probabilities,
     gelu_after_product,
-    gelu_with_slope,
+    gelu_with_gradient,
     normalize_rows,
     normalize_rows_without_gradient,
 )
@@ -43,7 +43,7 @@ def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":
 def activation(config: AlbertConfig, training: bool = False):
     """The function that `hidden_act` names, from an array to an array of the same shape."""
     return {
-        "gelu": gelu_with_slope if training else gelu_after_product,
+        "gelu": gelu_with_gradient if training else gelu_after_product,
         "gelu_erf": lambda x: ops.gelu(x, approximate=False),
         "relu": ops.relu,
         "tanh": ops.tanh,
@@ -97,16 +97,27 @@ class Embeddings(keras.layers.Layer):
 
     def _add_table(self, name: str, rows: int):
         shape = (rows, self.config.embedding_size)
-        return self.add_weight(shape=shape, initializer=self.initializer, name=name)
+        # Cast after the lookup, so that the gradients of equal tokens are added in float32: of [MASK], a batch has
+        # thousands. GPUs are also fast at that, and very slow in bfloat16.
+        return self.add_weight(shape=shape, initializer=self.initializer, name=name, autocast=False)
 
     def call(self, input_ids, token_type_ids, training=False):
-        T = ops.shape(input_ids)[1]
-        x = ops.take(self.word_embeddings, input_ids, axis=0)  # (B, T, E)
-        x = x + ops.take(self.token_type_embeddings, token_type_ids, axis=0)
-        x = x + ops.expand_dims(self.position_embeddings[:T], 0)
+        T, dtype = ops.shape(input_ids)[1], self.compute_dtype
+        x = ops.cast(ops.take(self.word_embeddings, input_ids, axis=0), dtype)  # (B, T, E)
+        x = x + self._token_types(token_type_ids, training)
+        x = x + ops.expand_dims(ops.cast(self.position_embeddings[:T], dtype), 0)
         x = ops.reshape(x, (-1, self.config.embedding_size))  # (B*T, E)
         x = dropout(self.layer_norm(x), self.config.hidden_dropout_prob, self.seeds, training)
         return x if self.projection is None else self.projection(x)  # (B*T, H)
+
+    def _token_types(self, token_type_ids, training):
+        """The rows of the token types' table, (B, T, E)."""
+        table = ops.cast(self.token_type_embeddings, self.compute_dtype)
+        if not training:
+            return ops.take(table, token_type_ids, axis=0)
+        # As a product, whose gradient is a product, too. That of a lookup adds all tokens of the batch to the same
+        # few rows, one after the other.
+        return ops.matmul(ops.one_hot(token_type_ids, ops.shape(table)[0], dtype=table.dtype), table)
 
 
 def has_fused_attention(T: int, dtype: str) -> bool:
@@ -131,10 +142,11 @@ def fused_attention(query, key, value, mask_scores):
       mask_scores: (B, 1, 1, T), added for the keys.
     """
     B, T = ops.shape(query)[:2]
-    # As a bias and in full, because cuDNN takes no other; as a mask it would not be finite if it masks all keys.
-    # Not for TPUs, where Keras' kernel ignores the bias.
-    bias = ops.broadcast_to(mask_scores, (B, 1, T, T))
-    return ops.dot_product_attention(query, key, value, bias=bias)
+    mask_scores = ops.broadcast_to(mask_scores, (B, 1, T, T))  # in full, because cuDNN takes no other
+    if keras.backend.backend() == "jax":  # which would compute the gradient of a bias
+        return ops.dot_product_attention(query, key, value, mask=mask_scores == 0)
+    # PyTorch's result would not be finite for a mask of all keys.
+    return ops.dot_product_attention(query, key, value, bias=mask_scores)
 
 
 class SelfAttention(keras.layers.Layer):

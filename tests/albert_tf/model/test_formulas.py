@@ -13,7 +13,7 @@ from albert_tf.model.formulas import (
     attention_probabilities,
     formulas_compiled_by,
     gelu_after_product,
-    gelu_with_slope,
+    gelu_with_gradient,
     in_one_pass,
     layer_norm_as_in_textbooks,
     normalize_rows,
@@ -83,13 +83,13 @@ def test_sums(axis, length):
 
 @pytest.mark.parametrize("size", [1001, LARGE + 1])
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])
-def test_gelu_with_slope(dtype, error, size):
+def test_gelu_with_gradient(dtype, error, size):
     x = tf.cast(tf.linspace(-6.0, 6.0, size), dtype)
     exact = np.asarray(x, "float64")
     with tf.GradientTape() as tape:
         tape.watch(x)
         with formulas_compiled_by(formula_compiler()):
-            value = gelu_with_slope(x)
+            value = gelu_with_gradient(x)
     slope = (reference.gelu_tanh(exact + 1e-6) - reference.gelu_tanh(exact - 1e-6)) / 2e-6
     np.testing.assert_allclose(
         np.asarray(value, "float64"), reference.gelu_tanh(exact), rtol=error, atol=error
