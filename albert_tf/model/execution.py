@@ -60,7 +60,7 @@ def xla_is_faster() -> bool:
 class Execution:
     """Computes the layers of one call of an encoder.
 
-    - Matrices are cast to the compute dtype once, not in every layer that uses them.
+    - Matrices and biases are cast to the compute dtype once, not in every layer that uses them.
     - With `unpad`, outside training, the activations hold no padding: (R, H), R the number of tokens.
     - The last layer computes only the wanted positions.
     - Each layer is a pure function of its input, its weights and the dropout state, which follows from its
@@ -91,8 +91,8 @@ class Execution:
 
     def _cast(self, weight):
         # int8 matrices, too: TensorFlow multiplies whole numbers as floats faster than as integers on CPUs.
-        is_matrix = len(weight.shape) == 2
-        return ops.cast(weight, self.encoder.compute_dtype if is_matrix else weight.dtype)
+        of_layer_norm = weight.name in ("gamma", "beta")
+        return ops.cast(weight, weight.dtype if of_layer_norm else self.encoder.compute_dtype)
 
     def start(self, embedded):
         """The input of the first layer, without padding if it is removed: (B*T, H) -> (R, H)."""

@@ -84,6 +84,18 @@ def sum_in_blocks(x, axis: int):
     return ops.sum(x, axis, keepdims=True)
 
 
+def opaque(*arrays) -> tuple:
+    """The same arrays, about which XLA's optimizer knows nothing on JAX: it reads them, and computes none of them again.
+
+    Use it where the optimizer of GPUs would store more, or pass over memory more often, than necessary.
+    """
+    if keras.backend.backend() != "jax":
+        return arrays
+    import jax
+
+    return tuple(jax.lax.optimization_barrier(arrays))
+
+
 def _gradient_of_output(upstreams: tuple, upstream):
     """The gradient of a function's only output: some backends pass it by position, others by name."""
     return upstreams[0] if upstream is None else upstream
@@ -104,14 +116,14 @@ def gelu_after_product(x):
 def gelu_with_gradient(x):
     """The tanh form of gelu, which keeps a single array for the backward pass.
 
-    This is the slope, or with JAX `x`: XLA computes the slope again in the pass that multiplies by it, and otherwise
-    would store it in float32. Automatic differentiation would keep five arrays of this size and pass over them twice
-    as often; in bfloat16 it would also round after each operation.
+    This is the slope, or with JAX `x`, as XLA computes the slope in the pass that multiplies by it. Automatic
+    differentiation would keep five arrays of this size and pass over them twice as often; in bfloat16 it would also
+    round after each operation.
     """
     value, slope = _gelu_and_slope(x)
 
     def backward(*upstreams, upstream=None):
-        factor = _gelu_and_slope(x)[1] if keras.backend.backend() == "jax" else slope
+        factor = _gelu_and_slope(*opaque(x))[1] if keras.backend.backend() == "jax" else slope
         return _gradient_of_output(upstreams, upstream) * factor
 
     return value, backward
@@ -179,16 +191,17 @@ def normalize_rows_without_gradient(x, gamma, beta, epsilon: float):
 def normalize_rows(x, gamma, beta, epsilon: float):
     """LayerNorm of x (rows, width), computed in float32.
 
-    For the backward pass it keeps the normalized array, in the dtype of x, and one number a row, where automatic
-    differentiation would keep four float32 arrays.
+    For the backward pass it keeps x and two numbers a row, where automatic differentiation would keep four float32
+    arrays.
     """
 
     @ops.custom_gradient
     def with_gradient(x, gamma, beta):
-        y, normal, scale = _normalize(x, gamma, beta, epsilon)
+        y, mean, scale = _normalize(x, gamma, beta, epsilon)
 
         def backward(*upstreams, upstream=None):
-            return _normalize_gradients(_gradient_of_output(upstreams, upstream), normal, scale, gamma)
+            upstream = _gradient_of_output(upstreams, upstream)
+            return _normalize_gradients(upstream, *opaque(x, mean, scale), gamma)
 
         return y, backward
 
@@ -198,18 +211,18 @@ def normalize_rows(x, gamma, beta, epsilon: float):
 
 @in_one_pass
 def _normalize(x, gamma, beta, epsilon: float):
-    """LayerNorm of x, and what its gradients need: the normalized array and each row's scale (rows, 1)."""
-    centred, width = ops.cast(x, "float32"), ops.shape(x)[1]
-    centred = centred - sum_in_blocks(centred, 1) / width
+    """LayerNorm of x, and what its gradients need: each row's mean and scale (rows, 1)."""
+    wide, width = ops.cast(x, "float32"), ops.shape(x)[1]
+    mean = sum_in_blocks(wide, 1) / width
+    centred = wide - mean
     scale = ops.rsqrt(sum_in_blocks(ops.square(centred), 1) / width + epsilon)
-    normal = centred * scale
-    return ops.cast(normal * gamma + beta, x.dtype), ops.cast(normal, x.dtype), scale
+    return ops.cast(centred * scale * gamma + beta, x.dtype), mean, scale
 
 
 @in_one_pass
-def _normalize_gradients(upstream, normal, scale, gamma):
+def _normalize_gradients(upstream, x, mean, scale, gamma):
     """The gradients for x, gamma and beta."""
-    dy, normal = ops.cast(upstream, "float32"), ops.cast(normal, "float32")
+    dy, normal = ops.cast(upstream, "float32"), (ops.cast(x, "float32") - mean) * scale
     dnormal, width = dy * gamma, ops.shape(normal)[1]
     along = normal * (sum_in_blocks(dnormal * normal, 1) / width)
     dx = (dnormal - sum_in_blocks(dnormal, 1) / width - along) * scale

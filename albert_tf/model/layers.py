@@ -17,6 +17,7 @@ from albert_tf.model.formulas import (
     gelu_with_gradient,
     normalize_rows,
     normalize_rows_without_gradient,
+    opaque,
 )
 from albert_tf.model.padding import remove_padding, restore_padding
 
@@ -188,8 +189,11 @@ class SelfAttention(keras.layers.Layer):
             sequence = ops.reshape(restore_padding(x, unpadding), (-1, T, H))
             asking, P, asking_unpadding = gather_positions(sequence, positions), ops.shape(positions)[1], None
 
+        # As three arrays: XLA would compute two of the products as one, which it then copies apart.
+        asking, for_key, for_value = opaque(asking, x, x)
         query = restore_padding(self.query(asking), asking_unpadding)
-        key, value = (restore_padding(project(x), unpadding) for project in (self.key, self.value))
+        key = restore_padding(self.key(for_key), unpadding)
+        value = restore_padding(self.value(for_value), unpadding)
         query = ops.reshape(query, (-1, P, N, D))
         key, value = (ops.reshape(projected, (-1, T, N, D)) for projected in (key, value))
         has_dropout = training and self.config.attention_probs_dropout_prob > 0  # the fused kernels have none
