@@ -87,18 +87,19 @@ class AcceleratorSettings(PeerSettings):
         ]
 
 
-def start(name: str, cell: Cell, B: int, settings: AcceleratorSettings) -> Peer | None:
-    """Starts a library's process, which takes its first step, or finds the largest batch."""
+def spawn(name: str, cell: Cell, B: int, settings: AcceleratorSettings) -> Peer:
+    """Starts a library's process, whose first step compiles, or finds the largest batch."""
     if name == OURS:
         cell = dataclasses.replace(cell, remat=settings.remat)
     command = [settings.interpreter(name), "-m", "benchmarks.accelerator_peers", name]
     command += [json.dumps(dataclasses.asdict(cell)), str(B), *(["--largest"] if settings.largest else [])]
-    return Peer.start(name, command, settings.logs, request="1")
+    return Peer.spawn(name, command, settings.logs)
 
 
 def measure(cell: Cell, B: int, settings: AcceleratorSettings) -> dict[str, dict]:
     """Measures all libraries in turns."""
-    peers = [peer for name in settings.peers if (peer := start(name, cell, B, settings))]
+    peers = [spawn(name, cell, B, settings) for name in settings.peers]  # all import at the same time
+    peers = [peer for peer in peers if peer.take_first_step("1")]
     for peer in peers:
         peer.step(str(settings.steps))  # not measured: the second step may still compile
         peer.steps.clear()
@@ -151,8 +152,8 @@ def find_largest(cell: Cell, most: int, settings: AcceleratorSettings) -> dict[s
     """The largest batch of each library, one after the other."""
     rows = {}
     for name in settings.peers:
-        peer = start(name, cell, most, settings)
-        if peer:
+        peer = spawn(name, cell, most, settings)
+        if peer.take_first_step():
             peer.stop()
             rows[name] = peer.steps[0]
     return rows

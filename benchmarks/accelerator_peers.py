@@ -19,6 +19,9 @@ from albert_tf.lab.peer_processes import open_replies, peak_megabytes, serve_ste
 from albert_tf.lab.training_step import random_training_batch
 
 RATE = 1e-4
+# So that cuBLAS multiplies, which adds biases and computes gelu in the same kernel; Triton's products do not.
+XLA_FLAGS = "--xla_gpu_enable_triton_gemm=false"
+FIRST_TOKENS = 4096  # in the first batch that the search for the largest tries
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Library:
       device: the device's name, as its driver reports it.
       versions: packages and their versions.
       peak: the most memory in use so far, in MB.
+      memory: the memory that the device has for this process, in MB; None if it is the computer's.
       forget: frees what the prepared steps held.
     """
 
@@ -58,6 +62,7 @@ class Library:
     device: str
     versions: dict[str, str]
     peak: Callable[[], float]
+    memory: float | None
     forget: Callable[[], None]
 
 
@@ -66,17 +71,18 @@ def albert_tf() -> Library:
     os.environ["KERAS_BACKEND"] = "jax"
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # the other libraries need memory, too
     os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.95"
+    os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     import jax
 
     device = jax.devices()[0]
+    statistics = device.memory_stats()  # none on CPUs
+    memory = statistics["bytes_limit"] / 2**20 if statistics else None
 
     def peak() -> float:
-        statistics = device.memory_stats()  # none on CPUs
-        return statistics["peak_bytes_in_use"] / 2**20 if statistics else peak_megabytes()
+        return device.memory_stats()["peak_bytes_in_use"] / 2**20 if memory else peak_megabytes()
 
-    return Library(
-        _prepare_jax, device.device_kind, _versions("jax", "jaxlib", "keras"), peak, jax.clear_caches
-    )
+    versions = _versions("jax", "jaxlib", "keras")
+    return Library(_prepare_jax, device.device_kind, versions, peak, memory, jax.clear_caches)
 
 
 def _prepare_jax(cell: Cell, B: int):
@@ -130,6 +136,7 @@ def hugging_face(compiled: bool = False) -> Library:
         torch.cuda.get_device_name() if is_cuda else "cpu",
         _versions("torch", "transformers"),
         lambda: torch.cuda.max_memory_allocated() / 2**20 if is_cuda else peak_megabytes(),
+        torch.cuda.mem_get_info()[1] / 2**20 if is_cuda else None,
         forget,
     )
 
@@ -184,35 +191,56 @@ def _prepare_torch(cell: Cell, B: int, compiled: bool):
     return train, wait
 
 
-def largest_batch(fits: Callable[[int], bool], most: int) -> int:
-    """The largest batch that fits, to within 1/16, by doubling and bisection; 0 if a single row does not fit."""
-    fitting, failing = 0, most + 1
-    while fitting < most and fits(guess := min(max(1, 2 * fitting), most)):
-        fitting = guess
-    if fitting < most:
-        failing = guess
+def largest_batch(peak: Callable[[int], float | None], memory: float | None, first: int, most: int) -> int:
+    """The largest batch that fits, to within 1/16; 0 if a single row does not fit.
+
+    Memory is about linear in the batch, so that the batches tried so far say where to look.
+
+    Args:
+      peak: the memory in MB that steps of a batch take; None if it does not fit.
+      memory: the memory that there is, in MB; None if unknown.
+      first: the first batch to try.
+      most: the largest batch to try.
+    """
+    used: dict[int, float] = {}  # of the batches that fit, in increasing order
+    fitting, failing, guess = 0, most + 1, min(first, most)
     while failing - fitting > max(1, fitting // 16):
-        guess = (fitting + failing) // 2
-        fitting, failing = (guess, failing) if fits(guess) else (fitting, guess)
+        megabytes = peak(guess)
+        if megabytes is None:
+            failing = guess
+        else:
+            fitting, used[guess] = guess, megabytes
+        if failing > most and len(used) < 2:
+            guess = min(2 * fitting, most)
+        else:
+            guess = (fitting + failing) // 2
+            if memory and len(used) > 1 and (estimate := min(_estimate(used, memory), most)) < failing:
+                guess = max(estimate, min(fitting + max(1, fitting // 16), failing - 1))
     return fitting
 
 
-def fits(library: Library, cell: Cell, B: int) -> bool:
-    """Whether two steps of a batch run without running out of the device's memory."""
+def _estimate(used: dict[int, float], memory: float) -> int:
+    """The batch that takes almost all memory, by the line through the smallest and the largest batch that fit."""
+    (small, low), *_, (large, high) = used.items()
+    return large + int((0.97 * memory - high) / max((high - low) / (large - small), 1e-9))
+
+
+def memory_of_steps(library: Library, cell: Cell, B: int) -> float | None:
+    """The most memory in use so far, in MB, after two steps of a batch; None if they do not fit."""
     try:
         start, wait = library.prepare(cell, B)
         for _ in range(2):
             start()
         wait()
+        return library.peak()
     except (MemoryError, RuntimeError) as error:  # JAX and PyTorch raise subclasses of RuntimeError
         if not any(words in str(error) for words in ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory")):
             raise
-        return False
+        return None
     finally:
         start = wait = None  # the device's arrays live as long as these
         gc.collect()
         library.forget()
-    return True
 
 
 def _versions(*packages: str) -> dict[str, str]:
@@ -234,7 +262,12 @@ def main() -> None:
     facts = {"device": library.device, "versions": library.versions}
     if arguments.largest:
         sys.stdin.readline()
-        found = largest_batch(lambda guess: fits(library, cell, guess), B)
+        found = largest_batch(
+            lambda guess: memory_of_steps(library, cell, guess),
+            library.memory,
+            max(1, FIRST_TOKENS // cell.T),
+            B,
+        )
         replies.write(json.dumps({"largest": found, **facts}) + "\n")
         return
     start, wait = library.prepare(cell, B)

@@ -24,6 +24,7 @@ class Peer:
 
     name: str
     process: subprocess.Popen
+    log: str
     first_step_seconds: float = 0.0
     steps: list[dict] = field(default_factory=list)
 
@@ -37,18 +38,27 @@ class Peer:
           logs: the folder for its standard error, NAME.log.
           request: the line that requests the first step.
         """
-        began = time.perf_counter()
+        peer = cls.spawn(name, command, logs)
+        return peer if peer.take_first_step(request) else None
+
+    @classmethod
+    def spawn(cls, name: str, command: list[str], logs: Path) -> "Peer":
+        """Starts a process, which imports its libraries and waits for `take_first_step`. Arguments as in `start`."""
         with (logs / f"{name}.log").open("a") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        peer = cls(name, process)
-        if not peer.step(request):
-            peer.stop()
-            print(f"{name} does not run here: see {log.name}", flush=True)
-            return None
-        peer.first_step_seconds = time.perf_counter() - began
-        return peer
+        return cls(name, process, log.name)
+
+    def take_first_step(self, request: str = "step") -> bool:
+        """Takes the first step; if that fails, prints a line, ends the process and returns False."""
+        began = time.perf_counter()
+        if not self.step(request):
+            self.stop()
+            print(f"{self.name} does not run here: see {self.log}", flush=True)
+            return False
+        self.first_step_seconds = time.perf_counter() - began
+        return True
 
     def step(self, request: str = "step") -> bool:
         """Takes one step while other peers are stopped; returns False if the process has died."""

@@ -104,8 +104,8 @@ def _gradient_of_output(upstreams: tuple, upstream):
 def gelu_after_product(x):
     """The tanh form of gelu, for inference.
 
-    TensorFlow for CPUs computes it in the kernel of the matrix product with bias before it, if it recognizes the
-    formula. It sorts operands by name first, and expects those of the product before those of gelu. A scope
+    TensorFlow for CPUs, and XLA for GPUs, compute it in the kernel of the matrix product with bias before it, if they
+    recognize the formula. TensorFlow sorts operands by name first, and expects those of the product before those of gelu. A scope
     that comes late in the alphabet takes care of that.
     """
     with keras.name_scope("x_times_gate"):
@@ -116,14 +116,15 @@ def gelu_after_product(x):
 def gelu_with_gradient(x):
     """The tanh form of gelu, which keeps a single array for the backward pass.
 
-    This is the slope, or with JAX `x`, as XLA computes the slope in the pass that multiplies by it. Automatic
-    differentiation would keep five arrays of this size and pass over them twice as often; in bfloat16 it would also
-    round after each operation.
+    This is the slope, or with JAX `x`: XLA computes gelu in the kernel of the product before it, and the slope in the
+    pass that multiplies by it. Automatic differentiation would keep five arrays of this size and pass over them twice
+    as often; in bfloat16 it would also round after each operation.
     """
-    value, slope = _gelu_and_slope(x)
+    is_jax = keras.backend.backend() == "jax"
+    value, slope = (gelu_after_product(x), None) if is_jax else _gelu_and_slope(x)
 
     def backward(*upstreams, upstream=None):
-        factor = _gelu_and_slope(*opaque(x))[1] if keras.backend.backend() == "jax" else slope
+        factor = _gelu_and_slope(*opaque(x))[1] if is_jax else slope
         return _gradient_of_output(upstreams, upstream) * factor
 
     return value, backward

@@ -12,17 +12,35 @@ from tests.processes import ROOT, run_together
 
 @pytest.mark.parametrize("largest", [0, 1, 2, 3, 7, 8, 63, 64, 100, 1000])
 @pytest.mark.parametrize("most", [1, 7, 64, 1000])
-def test_largest_batch(largest, most):
+@pytest.mark.parametrize("first", [1, 32])
+@pytest.mark.parametrize("memory", [None, 1000.0])
+def test_largest_batch(largest, most, first, memory):
+    """Also if the memory says little about it: here 10 MB and 1 MB a row, whatever `memory` there is."""
     tried = []
 
-    def fits(B):
+    def peak(B):
         assert B not in tried
         tried.append(B)
-        return largest >= B
+        return 10.0 + B if largest >= B else None
 
-    found = largest_batch(fits, most)
+    found = largest_batch(peak, memory, first, most)
     assert found <= min(largest, most) <= found + max(1, found // 16) - 1 + (found == 0)
     assert len(tried) <= 16
+
+
+@pytest.mark.parametrize("megabytes_a_row", [1.0, 7.0, 90.0])
+def test_memory_says_where_the_largest_batch_is(megabytes_a_row):
+    tried = []
+
+    def peak(B):
+        tried.append(B)
+        used = 500 + megabytes_a_row * B
+        return used if used <= 80_000 else None
+
+    found = largest_batch(peak, 81_000.0, 8, 65_536)
+    exact = min(int(79_500 / megabytes_a_row), 65_536)
+    assert found <= exact <= found + max(1, found // 16)
+    assert len(tried) <= 5
 
 
 def test_figures_of_a_library():
