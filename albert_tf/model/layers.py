@@ -98,8 +98,8 @@ class Embeddings(keras.layers.Layer):
 
     def _add_table(self, name: str, rows: int):
         shape = (rows, self.config.embedding_size)
-        # Cast after the lookup, so that the gradients of equal tokens are added in float32: of [MASK], a batch has
-        # thousands. GPUs are also fast at that, and very slow in bfloat16.
+        # Cast after the lookup, so that JAX adds the gradients of equal tokens in float32: of [MASK], a batch has
+        # thousands, and their sum in bfloat16 would stop growing. GPUs are also faster at float32 here.
         return self.add_weight(shape=shape, initializer=self.initializer, name=name, autocast=False)
 
     def call(self, input_ids, token_type_ids, training=False):

@@ -11,7 +11,7 @@ JAX = """
     import sys
     import jax
     import numpy as np
-    from albert_tf import AlbertConfig, AlbertPretrainer, Lamb
+    from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer, Lamb
     from albert_tf.model import layers
     from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
     from tests.albert_tf.model.test_pretrainer import pretraining_batch
@@ -55,6 +55,24 @@ JAX = """
     for found in fused:
         for one, other in zip(found, formula, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
+
+    def gradient_of_equal_pieces(dtype):
+        encoder = AlbertEncoder(config, seed=1, dtype=dtype)
+        trainable, others = (
+            [variable.value for variable in kind]
+            for kind in (encoder.trainable_variables, encoder.non_trainable_variables)
+        )
+        direction = np.random.default_rng(0).normal(size=(16, 24))
+
+        def along(trainable):
+            outputs, _ = encoder.stateless_call(trainable, others, {"input_ids": np.full((256, 16), 4)})
+            return (outputs["sequence_output"] * direction).sum(dtype="float32")
+
+        return np.asarray(jax.jit(jax.grad(along))(trainable)[0][4])
+
+    # In bfloat16, a sum of thousands stops growing.
+    expected, found = map(gradient_of_equal_pieces, ("float32", "mixed_bfloat16"))
+    assert np.linalg.norm(found - expected) < 0.05 * np.linalg.norm(expected)
 
     config = AlbertConfig(
         vocab_size=50, embedding_size=10, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
