@@ -43,7 +43,7 @@ class Peer:
 
     @classmethod
     def spawn(cls, name: str, command: list[str], logs: Path) -> "Peer":
-        """Starts a process, which imports its libraries and waits for `take_first_step`. Arguments as in `start`."""
+        """Starts a process, which imports its libraries and waits for its first step. Arguments as in `start`."""
         with (logs / f"{name}.log").open("a") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True

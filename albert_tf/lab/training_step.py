@@ -42,8 +42,8 @@ class StepRequest:
 def random_training_batch(B: int, T: int, P: int, V: int) -> dict[str, np.ndarray]:
     """Random tokens without padding, with P predictions in every example.
 
-    As in text, a few of the pieces are frequent, and most of what is predicted is [MASK]: the time of the embeddings'
-    gradient depends on it.
+    As in text, a few of the pieces are frequent, and most of what is predicted is [MASK]: the time of the
+    embeddings' gradient depends on it.
     """
     rng = np.random.default_rng(0)
     positions = [np.sort(rng.choice(T, P, replace=False)) for _ in range(B)]

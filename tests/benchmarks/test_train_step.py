@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from albert_tf.lab.peer_processes import Peer
+from albert_tf.lab.training_step import MASK
 from benchmarks.train_step import compare_with_best, model_flops, step_table
 from benchmarks.train_step_peers import batch
 from tests.benchmarks.finished_peers import finished_peer
@@ -46,5 +47,8 @@ def test_each_library_is_compared_with_the_best_peer_turn_by_turn():
 def test_batch_predicts_each_position_once():
     data = batch(2, 32, 5)
     assert all(len(set(row)) == 5 and row.max() < 32 for row in data["masked_lm_positions"])
-    assert data["input_ids"].min() >= 5
+    is_mask = data["input_ids"] == MASK
+    assert 0 < is_mask.sum() <= 10
+    assert np.isin(np.nonzero(is_mask[0])[0], data["masked_lm_positions"][0]).all()
+    assert data["input_ids"].min() >= MASK
     np.testing.assert_array_equal(data["masked_lm_weights"], 1)
