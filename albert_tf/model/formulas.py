@@ -87,8 +87,8 @@ def sum_in_blocks(x, axis: int):
 def opaque(*arrays) -> tuple:
     """The same arrays; on JAX, XLA's optimizer does not see how they were computed.
 
-    It then reads them, and computes none of them again. Use it where the optimizer for GPUs would store more, or pass
-    over memory more often, than necessary.
+    It then reads them, and computes none of them again. Use it where the optimizer for GPUs would store more, or
+    pass over memory more often, than necessary.
     """
     if keras.backend.backend() != "jax":
         return arrays
@@ -105,9 +105,9 @@ def _gradient_of_output(upstreams: tuple, upstream):
 def gelu_after_product(x):
     """The tanh form of gelu, for inference.
 
-    TensorFlow for CPUs and XLA for GPUs compute it in the kernel of the matrix product with bias before it, if they
-    recognize the formula. TensorFlow sorts operands by name first, and expects those of the product before those of
-    gelu. A scope that comes late in the alphabet takes care of that.
+    TensorFlow for CPUs and XLA for GPUs compute it in the kernel of the matrix product with bias before it, if
+    they recognize the formula. TensorFlow sorts operands by name first, and expects those of the product before
+    those of gelu. A scope that comes late in the alphabet takes care of that.
     """
     with keras.name_scope("x_times_gate"):
         return ops.gelu(x, approximate=True)
@@ -118,8 +118,8 @@ def gelu_with_gradient(x):
     """The tanh form of gelu, which keeps a single array for the backward pass.
 
     This is the slope, or with JAX `x`: XLA computes gelu in the kernel of the product before it, and the slope in
-    the pass that multiplies by it. Automatic differentiation would keep five arrays of this size and pass over them
-    twice as often; in bfloat16 it would also round after each operation.
+    the pass that multiplies by it. Automatic differentiation would keep five arrays of this size and pass over
+    them twice as often; in bfloat16 it would also round after each operation.
     """
     is_jax = keras.backend.backend() == "jax"
     value, slope = (gelu_after_product(x), None) if is_jax else _gelu_and_slope(x)
