@@ -4,9 +4,10 @@
     python -m benchmarks.accelerator --output=benchmarks/results/accelerator.json
     python -m benchmarks.accelerator --largest --kinds=training
 
-This library runs as Keras on JAX and needs no TensorFlow; unless XLA_FLAGS is set, cuBLAS multiplies. Each library runs in its own process, which is stopped
-(SIGSTOP) except during its turns of a few steps each. A training step is forward, backward, clipping and AdamW for
-both heads; inference is the encoder. With `--largest`, each process has the device to itself.
+This library runs as Keras on JAX and needs no TensorFlow; unless XLA_FLAGS is set, cuBLAS multiplies. Each library
+runs in its own process, which is stopped (SIGSTOP) except during its turns of a few steps each. A training step is
+forward, backward, clipping and AdamW for both heads; inference is the encoder. With `--largest`, each process has the
+device to itself.
 """
 
 import dataclasses
