@@ -6,8 +6,8 @@
 
 This library runs as Keras on JAX and needs no TensorFlow; unless XLA_FLAGS is set, cuBLAS multiplies. Each library
 runs in its own process, which is stopped (SIGSTOP) except during its turns of a few steps each. A training step is
-forward, backward, clipping and AdamW for both heads; inference is the encoder. With `--largest`, each process has the
-device to itself.
+forward, backward, clipping and AdamW for both heads; inference is the encoder. With `--largest`, each process has
+the device to itself.
 """
 
 import dataclasses
