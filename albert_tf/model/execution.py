@@ -91,8 +91,8 @@ class Execution:
 
     def _cast(self, weight):
         # int8 matrices, too: TensorFlow multiplies whole numbers as floats faster than as integers on CPUs.
-        of_layer_norm = weight.name in ("gamma", "beta")
-        return ops.cast(weight, weight.dtype if of_layer_norm else self.encoder.compute_dtype)
+        of_product = len(weight.shape) == 2 or weight.name == "bias"
+        return ops.cast(weight, self.encoder.compute_dtype if of_product else weight.dtype)
 
     def start(self, embedded):
         """The input of the first layer, without padding if it is removed: (B*T, H) -> (R, H)."""
