@@ -46,16 +46,16 @@ def random_training_batch(B: int, T: int, P: int, V: int) -> dict[str, np.ndarra
     embeddings' gradient depends on it.
     """
     rng = np.random.default_rng(0)
-    positions = [np.sort(rng.choice(T, P, replace=False)) for _ in range(B)]
+    positions = np.array([np.sort(rng.choice(T, P, replace=False)) for _ in range(B)], "int32")
     shares = 1 / np.arange(3, V - 2)
     input_ids = rng.choice(np.arange(5, V), (B, T), p=shares / shares.sum())
-    masked = np.where(rng.random((B, P)) < 0.8, MASK, np.take_along_axis(input_ids, np.array(positions), 1))
-    np.put_along_axis(input_ids, np.array(positions), masked, 1)
+    masked = np.where(rng.random((B, P)) < 0.8, MASK, np.take_along_axis(input_ids, positions, 1))
+    np.put_along_axis(input_ids, positions, masked, 1)
     return {
         "input_ids": input_ids.astype("int32"),
         "input_mask": np.ones((B, T), "int32"),
         "token_type_ids": np.repeat((np.arange(T) > T // 2)[None].astype("int32"), B, 0),
-        "masked_lm_positions": np.array(positions, "int32"),
+        "masked_lm_positions": positions,
         "masked_lm_ids": rng.integers(5, V, (B, P)).astype("int32"),
         "masked_lm_weights": np.ones((B, P), "float32"),
         "sentence_order": rng.integers(0, 2, B).astype("int32"),

@@ -103,7 +103,7 @@ def _gradient_of_output(upstreams: tuple, upstream):
 
 
 def gelu_after_product(x):
-    """The tanh form of gelu, for inference.
+    """The tanh form of gelu, as compilers recognize it.
 
     TensorFlow for CPUs and XLA for GPUs compute it in the kernel of the matrix product with bias before it, if
     they recognize the formula. TensorFlow sorts operands by name first, and expects those of the product before
@@ -117,9 +117,9 @@ def gelu_after_product(x):
 def gelu_with_gradient(x):
     """The tanh form of gelu, which keeps a single array for the backward pass.
 
-    This is the slope, or with JAX `x`: XLA computes gelu in the kernel of the product before it, and the slope in
-    the pass that multiplies by it. Automatic differentiation would keep five arrays of this size and pass over
-    them twice as often; in bfloat16 it would also round after each operation.
+    This is the slope, or with JAX `x`, from which XLA computes the slope in the pass that multiplies by it.
+    Automatic differentiation would keep five arrays of this size and pass over them twice as often; in bfloat16 it
+    would also round after each operation.
     """
     is_jax = keras.backend.backend() == "jax"
     value, slope = (gelu_after_product(x), None) if is_jax else _gelu_and_slope(x)

@@ -118,7 +118,7 @@ class Embeddings(keras.layers.Layer):
             return ops.take(table, token_type_ids, axis=0)
         # As a product, whose gradient is a product, too. That of a lookup adds all tokens of the batch to the same
         # few rows, one after the other.
-        return ops.matmul(ops.one_hot(token_type_ids, ops.shape(table)[0], dtype=table.dtype), table)
+        return ops.matmul(ops.one_hot(token_type_ids, self.config.type_vocab_size, dtype=table.dtype), table)
 
 
 def has_fused_attention(T: int, dtype: str) -> bool:
@@ -140,7 +140,7 @@ def fused_attention(query, key, value, mask_scores):
       query: (B, T, N, D).
       key: (B, T, N, D).
       value: (B, T, N, D).
-      mask_scores: (B, 1, 1, T), added for the keys.
+      mask_scores: (B, 1, 1, T), for the keys: 0, or MASKED_SCORE.
     """
     B, T = ops.shape(query)[:2]
     mask_scores = ops.broadcast_to(mask_scores, (B, 1, T, T))  # in full, because cuDNN takes no other
