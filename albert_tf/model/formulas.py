@@ -1,4 +1,4 @@
-"""Gelu, LayerNorm and the softmax of attention, each with its own gradient, which stores little.
+"""Gelu, LayerNorm, the softmax of attention and cross-entropy, each with its own gradient, which stores little.
 
 On CPUs TensorFlow passes over memory once for every operation of a formula. A training step may therefore have the
 formulas compiled, each by itself (`formulas_compiled_by`).
@@ -63,15 +63,17 @@ def in_one_pass(formula: Callable) -> Callable:
 
     @functools.wraps(formula)
     def function(x, *others):
-        compiler = _compiler.get()
-        return (formula if compiler is None or not _is_large(x) else compiler(formula))(x, *others)
+        compiler = _compiler_for(x)
+        return (formula if compiler is None else compiler(formula))(x, *others)
 
     return function
 
 
-def _is_large(x) -> bool:
+def _compiler_for(x) -> Callable | None:
+    """What compiles a formula whose first argument is `x`; None if nothing does."""
     shape = ops.shape(x)
-    return all(isinstance(length, int) for length in shape) and math.prod(shape) >= LARGE
+    is_large = all(isinstance(length, int) for length in shape) and math.prod(shape) >= LARGE
+    return _compiler.get() if is_large else None
 
 
 def sum_in_blocks(x, axis: int):
@@ -79,9 +81,19 @@ def sum_in_blocks(x, axis: int):
 
     XLA for CPUs adds one number after the other; if blocks of the array are added first, it adds vectors.
     """
-    if _compiler.get() is not None and ops.shape(x)[axis] % SUMMANDS == 0:
-        x = functools.reduce(operator.add, ops.split(x, SUMMANDS, axis))
-    return ops.sum(x, axis, keepdims=True)
+    return ops.sum(_block(x, axis, operator.add), axis, keepdims=True)
+
+
+def max_in_blocks(x, axis: int):
+    """The maxima along an axis, which is kept with length 1; see `sum_in_blocks`."""
+    return ops.max(_block(x, axis, ops.maximum), axis, keepdims=True)
+
+
+def _block(x, axis: int, combine: Callable):
+    """Blocks of the array, combined; the array itself if nothing is compiled, or its length is not divisible."""
+    if _compiler.get() is None or ops.shape(x)[axis] % SUMMANDS:
+        return x
+    return functools.reduce(combine, ops.split(x, SUMMANDS, axis))
 
 
 def opaque(*arrays) -> tuple:
@@ -131,14 +143,43 @@ def gelu_with_gradient(x):
     return value, backward
 
 
+def gelu_of_sum(product, bias):
+    """`gelu_with_gradient` of product + bias, (rows, width) and (width,).
+
+    If it is compiled, the addition and the gradient of the bias need no pass of their own. Otherwise the bias is
+    added in the kernel of the product.
+    """
+    if _compiler_for(product) is None:
+        return gelu_with_gradient(ops.add(product, bias))
+
+    @ops.custom_gradient
+    def with_gradient(product, bias):
+        value, slope = _gelu_and_slope(product, bias)
+
+        def backward(upstream):
+            return _gelu_gradients(upstream, slope)
+
+        return value, backward
+
+    return with_gradient(product, bias)
+
+
 @in_one_pass
-def _gelu_and_slope(x):
+def _gelu_and_slope(x, bias=0):
+    x = x + bias
     wide = ops.cast(x, "float32")
     root, square = math.sqrt(2 / math.pi), ops.square(wide)
     gate = 0.5 * ops.tanh(wide * (root + 0.044715 * root * square)) + 0.5
     value = wide * gate
     slope = gate + value * (1.0 - gate) * (2 * root + 6 * 0.044715 * root * square)
     return ops.cast(value, x.dtype), ops.cast(slope, x.dtype)
+
+
+@in_one_pass
+def _gelu_gradients(upstream, slope):
+    """The gradients for the product and the bias."""
+    dx = ops.cast(upstream, "float32") * ops.cast(slope, "float32")
+    return ops.cast(dx, upstream.dtype), ops.cast(sum_in_blocks(dx, 0)[0], upstream.dtype)
 
 
 def attention_probabilities(scores, mask_scores, scale: float, training: bool = False):
@@ -211,6 +252,41 @@ def normalize_rows(x, gamma, beta, epsilon: float):
     return with_gradient(x, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
 
 
+def normalize_sum(x, product, bias, gamma, beta, epsilon: float):
+    """`normalize_rows` of x + (product + bias): arrays (rows, width), but the bias (width,).
+
+    Compiled as `gelu_of_sum` is.
+    """
+    if _compiler_for(product) is None:
+        return normalize_rows(x + ops.add(product, bias), gamma, beta, epsilon)
+
+    @ops.custom_gradient
+    def with_gradient(x, product, bias, gamma, beta):
+        total, y, mean, scale = _normalize_sum(x, product, bias, gamma, beta, epsilon)
+
+        def backward(upstream):
+            dx, dgamma, dbeta, dbias = _normalize_sum_gradients(upstream, total, mean, scale, gamma)
+            return dx, dx, dbias, dgamma, dbeta
+
+        return y, backward
+
+    return with_gradient(x, product, bias, ops.cast(gamma, "float32"), ops.cast(beta, "float32"))
+
+
+@in_one_pass
+def _normalize_sum(x, product, bias, gamma, beta, epsilon: float):
+    """The sum, and what `_normalize` returns of it."""
+    total = x + (product + bias)
+    return total, *_normalize(total, gamma, beta, epsilon)
+
+
+@in_one_pass
+def _normalize_sum_gradients(upstream, total, mean, scale, gamma):
+    """The gradients for the sum, gamma, beta and the bias."""
+    dx, dgamma, dbeta = _normalize_gradients(upstream, total, mean, scale, gamma)
+    return dx, dgamma, dbeta, ops.cast(sum_in_blocks(ops.cast(dx, "float32"), 0)[0], dx.dtype)
+
+
 @in_one_pass
 def _normalize(x, gamma, beta, epsilon: float):
     """LayerNorm of x, and what its gradients need: each row's mean and scale (rows, 1)."""
@@ -229,3 +305,47 @@ def _normalize_gradients(upstream, x, mean, scale, gamma):
     along = normal * (sum_in_blocks(dnormal * normal, 1) / width)
     dx = (dnormal - sum_in_blocks(dnormal, 1) / width - along) * scale
     return ops.cast(dx, upstream.dtype), sum_in_blocks(dy * normal, 0)[0], sum_in_blocks(dy, 0)[0]
+
+
+def cross_entropy(logits, labels):
+    """The loss of each prediction in nats, and whether its label is the most probable; both float32 (B, P).
+
+    Args:
+      logits: (B, P, V).
+      labels: integers (B, P) in [0, V). Of equal logits, the first counts as the most probable.
+    """
+    if _compiler_for(logits) is None:
+        wide = ops.cast(logits, "float32")
+        is_best = ops.equal(ops.argmax(wide, axis=-1), ops.cast(labels, "int32"))
+        losses = ops.sparse_categorical_crossentropy(labels, wide, from_logits=True)
+        return losses, ops.cast(is_best, "float32")
+
+    @ops.custom_gradient
+    def with_gradient(logits):
+        losses, is_best, log_sums = _cross_entropy(logits, labels)
+
+        def backward(upstream, _):
+            return _cross_entropy_gradient(logits, labels, log_sums, upstream)
+
+        return (losses, is_best), backward
+
+    return with_gradient(logits)
+
+
+@in_one_pass
+def _cross_entropy(logits, labels):
+    """The losses, whether the labels are the most probable, and the logarithms of softmax's denominators."""
+    wide, labels = ops.cast(logits, "float32"), ops.expand_dims(ops.cast(labels, "int32"), -1)
+    highest, of_label = max_in_blocks(wide, -1), ops.take_along_axis(wide, labels, axis=-1)
+    log_sums = ops.log(sum_in_blocks(ops.exp(wide - highest), -1)) + highest
+    before = ops.arange(ops.shape(wide)[-1], dtype="int32") < labels
+    as_high_before = sum_in_blocks(ops.cast((wide == highest) & before, "float32"), -1)
+    is_best = ops.cast((of_label == highest) & (as_high_before == 0), "float32")
+    return ops.squeeze(log_sums - of_label, -1), ops.squeeze(is_best, -1), log_sums
+
+
+@in_one_pass
+def _cross_entropy_gradient(logits, labels, log_sums, upstream):
+    probs = ops.exp(ops.cast(logits, "float32") - log_sums)
+    expected = ops.one_hot(labels, ops.shape(logits)[-1], dtype="float32")
+    return ops.cast((probs - expected) * ops.expand_dims(upstream, -1), logits.dtype)

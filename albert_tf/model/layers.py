@@ -14,9 +14,10 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.formulas import (
     attention_probabilities,
     gelu_after_product,
-    gelu_with_gradient,
+    gelu_of_sum,
     normalize_rows,
     normalize_rows_without_gradient,
+    normalize_sum,
     opaque,
 )
 from albert_tf.model.padding import remove_padding, restore_padding
@@ -41,15 +42,30 @@ def layer_norm(config: AlbertConfig, *, dtype) -> "LayerNorm":
     return LayerNorm(epsilon=config.layer_norm_epsilon, name="layer_norm", dtype=dtype)
 
 
-def activation(config: AlbertConfig, training: bool = False):
+def activation(config: AlbertConfig):
     """The function that `hidden_act` names, from an array to an array of the same shape."""
     return {
-        "gelu": gelu_with_gradient if training else gelu_after_product,
+        "gelu": gelu_after_product,
         "gelu_erf": lambda x: ops.gelu(x, approximate=False),
         "relu": ops.relu,
         "tanh": ops.tanh,
         "linear": lambda x: x,
     }[config.hidden_act]
+
+
+def activation_of_sum(config: AlbertConfig):
+    """`activation` for training: a function of a product (rows, width) and its bias (width,)."""
+    if config.hidden_act == "gelu":
+        return gelu_of_sum
+    return lambda product, bias: activation(config)(ops.add(product, bias))
+
+
+def product_and_bias(layer: keras.layers.Dense, x):
+    """The two arrays whose sum is `layer(x)`: (rows, width) and (width,)."""
+    bias = ops.cast(layer.bias, x.dtype)
+    if layer.quantization_mode:  # the layer scales its product before it adds the bias
+        return layer(x), ops.zeros_like(bias)
+    return ops.matmul(x, layer.kernel), bias
 
 
 def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):
@@ -71,6 +87,10 @@ class LayerNorm(keras.layers.LayerNormalization):
     def call(self, x, training=False):
         formula = normalize_rows if training else normalize_rows_without_gradient
         return formula(x, self.gamma, self.beta, self.epsilon)
+
+    def of_sum(self, x, product, bias):
+        """The layer of x + (product + bias), for training: arrays (rows, width), but the bias (width,)."""
+        return normalize_sum(x, product, bias, self.gamma, self.beta, self.epsilon)
 
 
 class Embeddings(keras.layers.Layer):
@@ -150,6 +170,16 @@ def fused_attention(query, key, value, mask_scores):
     return ops.dot_product_attention(query, key, value, bias=mask_scores)
 
 
+def add_and_normalize(block: "SelfAttention | FeedForward", x, product, bias):
+    """What a block ends with in training: dropout of product + bias, residual connection and LayerNorm."""
+    rate = block.config.hidden_dropout_prob
+    if rate > 0:
+        return block.layer_norm(
+            x + dropout(ops.add(product, bias), rate, block.seeds, training=True), training=True
+        )
+    return block.layer_norm.of_sum(x, product, bias)
+
+
 class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention with its output projection, residual connection and LayerNorm.
 
@@ -200,9 +230,10 @@ class SelfAttention(keras.layers.Layer):
         is_fused = positions is None and not has_dropout and has_fused_attention(T, self.compute_dtype)
         attend = fused_attention if is_fused else functools.partial(self._attend, training=training)
         context = ops.reshape(attend(query, key, value, mask_scores), (-1, H))  # (B*P, H)
-        output = self.output_dense(remove_padding(context, asking_unpadding))
-        output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
-        return self.layer_norm(asking + output)
+        context = remove_padding(context, asking_unpadding)
+        if training:
+            return add_and_normalize(self, asking, *product_and_bias(self.output_dense, context))
+        return self.layer_norm(asking + self.output_dense(context))
 
     def _attend(self, query, key, value, mask_scores, training):
         """The weighted mean of `value` for each query: (B, P, N, D), with `key` and `value` (B, T, N, D)."""
@@ -245,15 +276,18 @@ class FeedForward(keras.layers.Layer):
         self.layer_norm.build((None, self.config.hidden_size))
 
     def call(self, x, training=False):
-        function, hidden = activation(self.config, training), self.intermediate(x)  # (B*T, F)
-        if self.remat and training:
-            # Recomputed together with the product, whose gradient needs the activation's value. The product's
-            # variables are arguments, as the scope with their values is closed by the backward pass.
-            product = keras.remat(lambda x, kernel, bias: ops.add(ops.matmul(function(x), kernel), bias))
-            weights = (self.output_dense.kernel, self.output_dense.bias)
-            kernel, bias = (ops.cast(v, hidden.dtype) for v in weights)
-            output = product(hidden, kernel, bias)
+        if not training:
+            hidden = activation(self.config)(self.intermediate(x))  # (B*T, F)
+            return self.layer_norm(x + self.output_dense(hidden))  # (B*T, H)
+        function, (product, bias) = activation_of_sum(self.config), product_and_bias(self.intermediate, x)
+        if self.remat:
+            # Recomputed together with the product, whose gradient needs the activation's value. The kernel is an
+            # argument, as the scope with its value is closed by the backward pass.
+            project = keras.remat(lambda product, bias, kernel: ops.matmul(function(product, bias), kernel))
+            kernel, output_bias = (
+                ops.cast(v, x.dtype) for v in (self.output_dense.kernel, self.output_dense.bias)
+            )
+            output = project(product, bias, kernel), output_bias
         else:
-            output = self.output_dense(function(hidden))  # (B*T, H)
-        output = dropout(output, self.config.hidden_dropout_prob, self.seeds, training)
-        return self.layer_norm(x + output)
+            output = product_and_bias(self.output_dense, function(product, bias))
+        return add_and_normalize(self, x, *output)

@@ -9,6 +9,7 @@ import albert_tf.optimizers  # registers the optimizers that a saved model may h
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.execution import remat_level
+from albert_tf.model.formulas import cross_entropy
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
 from albert_tf.model.keras_model import AlbertModel
 
@@ -146,10 +147,9 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
 
 def _weighted_sums(logits, labels, weights) -> tuple:
     """The sums of a head's cross-entropy, of its correct predictions, and of the weights of both."""
-    logits, weights = ops.cast(logits, "float32"), ops.cast(weights, "float32")
-    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    is_best = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
-    return ops.sum(weights * losses), ops.sum(weights * ops.cast(is_best, "float32")), ops.sum(weights)
+    weights = ops.cast(weights, "float32")
+    losses, are_best = cross_entropy(logits, labels)
+    return ops.sum(weights * losses), ops.sum(weights * are_best), ops.sum(weights)
 
 
 def pretraining_metrics(sums: dict) -> dict:

@@ -11,13 +11,16 @@ from albert_tf.model.formulas import (
     LARGE,
     SUMMANDS,
     attention_probabilities,
+    cross_entropy,
     formulas_compiled_by,
     gelu_after_product,
+    gelu_of_sum,
     gelu_with_gradient,
     in_one_pass,
     layer_norm_as_in_textbooks,
     normalize_rows,
     normalize_rows_without_gradient,
+    normalize_sum,
     sum_in_blocks,
 )
 from albert_tf.model.layers import MASKED_SCORE
@@ -98,6 +101,42 @@ def test_gelu_with_gradient(dtype, error, size):
     np.testing.assert_allclose(np.asarray(found, "float64"), 2 * slope, rtol=error, atol=error)
 
 
+ROWS = [5, LARGE // 24 // SUMMANDS * SUMMANDS + SUMMANDS]  # of which arrays (rows, 24) are compiled if large
+
+
+def values_and_gradients(function, arrays, upstreams) -> list[np.ndarray]:
+    """The outputs of a function and its gradients for all arrays, with the formulas compiled; float64."""
+    with formulas_compiled_by(formula_compiler()), tf.GradientTape() as tape:
+        tape.watch(arrays)
+        outputs = function(*arrays)
+        gradients = tape.gradient(outputs, arrays, upstreams)
+    return [np.asarray(array, "float64") for array in (*tf.nest.flatten(outputs), *gradients)]
+
+
+def assert_as_in_float64(formula, plain, arrays, upstream, error: float):
+    """Compares a formula and its gradients with a plain one in float64."""
+    found = values_and_gradients(formula, arrays, upstream)
+    wide = [tf.cast(array, "float64") for array in arrays]
+    exact = values_and_gradients(plain, wide, tf.cast(upstream, "float64"))
+    for one, other in zip(found, exact, strict=True):
+        # Relative to the largest: gradients of vectors are sums over the rows.
+        np.testing.assert_allclose(one, other, rtol=error, atol=error * np.abs(other).max())
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 2e-2)])
+def test_gelu_of_sum(dtype, error, rows):
+    rng = np.random.default_rng(0)
+    product, bias, dy = (tf.cast(rng.normal(0, 2, shape), dtype) for shape in ((rows, 24), 24, (rows, 24)))
+    assert_as_in_float64(
+        gelu_of_sum,
+        lambda product, bias: tf.nn.gelu(product + bias, approximate=True),
+        [product, bias],
+        dy,
+        error,
+    )
+
+
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])
 def test_gelu_after_product(dtype, error):
     x = tf.cast(tf.linspace(-6.0, 6.0, 1001), dtype)
@@ -147,32 +186,40 @@ def test_attention_probabilities_are_the_same_in_inference():
     assert of_training == 0
 
 
+def plain_layer_norm(x, gamma, beta, epsilon):
+    mean, variance = tf.nn.moments(x, -1, keepdims=True)
+    return (x - mean) * tf.math.rsqrt(variance + epsilon) * gamma + beta
+
+
 @pytest.mark.parametrize("rows", [5, LARGE // 24 + 1])
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 3e-2)])
 def test_normalize_rows_and_its_gradients(dtype, error, rows):
-    """Against automatic differentiation in float64."""
     rng = np.random.default_rng(0)
     x, dy = (tf.cast(rng.normal(2, 3, (rows, 24)), dtype) for _ in range(2))
     gamma, beta = (tf.constant(rng.normal(size=24), "float32") for _ in range(2))
-
-    def value_and_gradients(function, arrays, upstream):
-        with tf.GradientTape() as tape:
-            tape.watch(arrays)
-            value = function(*arrays, 1e-12)
-        return value, *tape.gradient(value, arrays, upstream)
-
-    def plain(x, gamma, beta, epsilon):
-        mean, variance = tf.nn.moments(x, -1, keepdims=True)
-        return (x - mean) * tf.math.rsqrt(variance + epsilon) * gamma + beta
-
-    with formulas_compiled_by(formula_compiler()):
-        found = value_and_gradients(normalize_rows, (x, gamma, beta), dy)
-    exact = value_and_gradients(
-        plain, tuple(tf.cast(array, "float64") for array in (x, gamma, beta)), tf.cast(dy, "float64")
+    assert_as_in_float64(
+        lambda *arrays: normalize_rows(*arrays, 1e-12),
+        lambda *arrays: plain_layer_norm(*arrays, 1e-12),
+        [x, gamma, beta],
+        dy,
+        error,
     )
-    for one, other in zip(found, exact, strict=True):
-        scale = np.abs(other).max()  # gradients of gamma and beta are sums over the rows
-        np.testing.assert_allclose(np.asarray(one, "float64"), other, rtol=error, atol=error * scale)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 4e-2)])
+def test_normalize_sum_and_its_gradients(dtype, error, rows):
+    rng = np.random.default_rng(0)
+    x, product, dy = (tf.cast(rng.normal(2, 3, (rows, 24)), dtype) for _ in range(3))
+    bias = tf.cast(rng.normal(size=24), dtype)
+    gamma, beta = (tf.constant(rng.normal(size=24), "float32") for _ in range(2))
+    assert_as_in_float64(
+        lambda *arrays: normalize_sum(*arrays, 1e-12),
+        lambda x, product, bias, *others: plain_layer_norm(x + (product + bias), *others, 1e-12),
+        [x, product, bias, gamma, beta],
+        dy,
+        error,
+    )
 
 
 @pytest.mark.parametrize("form", [contextlib.nullcontext, layer_norm_as_in_textbooks])
@@ -188,3 +235,22 @@ def test_normalize_rows_without_gradient(dtype, error, mean, form):
     assert found.dtype == dtype
     exact = reference.layer_norm(np.asarray(x, "float64"), weights, "norm")
     np.testing.assert_allclose(np.asarray(found, "float64"), exact, rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("V", [24, 25])
+@pytest.mark.parametrize("P", [5, LARGE // 24 // 2 + 1])
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])
+def test_cross_entropy_and_its_gradient(dtype, error, P, V):
+    """Against float64; few distinct logits, so that most labels are tied with others."""
+    rng = np.random.default_rng(0)
+    logits, labels = tf.cast(rng.integers(-3, 4, (2, P, V)), dtype), rng.integers(0, V, (2, P))
+    upstream = tf.constant(rng.normal(size=(2, P)), "float32")
+    losses, are_best, gradient = values_and_gradients(
+        lambda logits: cross_entropy(logits, labels), [logits], (upstream, tf.zeros((2, P)))
+    )
+    probs = reference.softmax(np.asarray(logits, "float64"))
+    expected = np.eye(V)[labels]
+    np.testing.assert_allclose(losses, -np.log((probs * expected).sum(-1)), rtol=error, atol=error)
+    np.testing.assert_array_equal(are_best, np.asarray(logits, "float32").argmax(-1) == labels)
+    exact_gradient = (probs - expected) * np.asarray(upstream, "float64")[..., None]
+    np.testing.assert_allclose(gradient, exact_gradient, rtol=error, atol=error)

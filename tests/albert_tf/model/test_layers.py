@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.model import layers
+from albert_tf.model import formulas, layers
 from albert_tf.model.encoder import AlbertEncoder
 
 
@@ -64,7 +64,7 @@ def test_only_training_keeps_what_the_gradient_of_layer_norm_needs(
     tiny_config, monkeypatch, training, expected
 ):
     """Of the embeddings and two in each layer."""
-    _, calls = outputs_and_calls(tiny_config, monkeypatch, layers, "normalize_rows", training=training)
+    _, calls = outputs_and_calls(tiny_config, monkeypatch, formulas, "_normalize", training=training)
     assert calls == expected
 
 
