@@ -26,11 +26,10 @@ from albert_tf.lab.training_step import make_training_step, random_training_batc
 PURPOSES = {
     "BatchMatMul": "products of tokens with tokens",
     "MatMul": "matrix products with their biases",
-    "XLA": "gelu, LayerNorm and the gradient of softmax, compiled",
+    "XLA": "gelu, LayerNorm, cross-entropy and the gradient of softmax, compiled",
     "BiasAddGrad": "gradients of biases",
-    "CrossEntropy": "cross-entropy",
     "AddN": "sums of gradients",
-    "Mul": "multiplications: slope of gelu, LAMB",
+    "Mul": "multiplications: LAMB",
     "Transpose": "transposes of heads",
     "Cast": "casts",
 }
