@@ -3,7 +3,8 @@
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import tensorflow as tf
 
@@ -17,6 +18,8 @@ from data_prep.prepare.workers import available_cores
 # Smallest part of a batch for one core, in tokens times H. In smaller parts the matrix products do not
 # outweigh what one core computes alone, once a step.
 SMALLEST_PART = 1 << 19
+# XLA's flag for the kinds of operations that YNNPACK computes on CPUs.
+YNNPACK_FLAG = "xla_cpu_experimental_ynn_fusion_type"
 
 
 def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> bool:
@@ -101,9 +104,33 @@ def compile_formula(formula: Callable) -> Callable:
 @functools.cache
 def compiles_for_cpus() -> bool:
     """Whether this TensorFlow includes XLA for CPUs; tensorflow-tpu does not."""
-    with tf.init_scope():
+    with xla_without_ynnpack(), tf.init_scope():
         try:
             tf.function(lambda: tf.zeros(()), jit_compile=True, autograph=False)()
         except tf.errors.NotFoundError:
             return False
     return True
+
+
+@contextlib.contextmanager
+def xla_without_ynnpack() -> Iterator[None]:
+    """If XLA starts inside the block, it never adds numbers with YNNPACK, which TensorFlow has since 2.21.
+
+    The cores that compute parts of a batch call the same compiled formulas. If two threads make the first calls of
+    a formula with sums by YNNPACK at the same time, both write to one list, and the process may crash. A step
+    without YNNPACK is as fast.
+    """
+    flags = Path(tf.sysconfig.get_include()) / "xla" / "xla.pb.h"
+    if not flags.is_file() or YNNPACK_FLAG not in flags.read_text(
+        "utf-8"
+    ):  # an unknown flag would end the process
+        yield
+        return
+    before = os.environ.get("XLA_FLAGS")
+    os.environ["XLA_FLAGS"] = f"{before or ''} --{YNNPACK_FLAG}=".strip()
+    try:
+        yield
+    finally:  # XLA reads the variable once; other libraries may not know the flag
+        del os.environ["XLA_FLAGS"]
+        if before is not None:
+            os.environ["XLA_FLAGS"] = before

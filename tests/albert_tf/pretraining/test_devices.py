@@ -150,3 +150,26 @@ def test_no_formula_compiler_on_accelerators(monkeypatch):
         tf.config, "list_logical_devices", lambda device_type: [gpu] if device_type == "GPU" else []
     )
     assert formula_compiler() is None
+
+
+WITHOUT_YNNPACK = """
+import os
+import tensorflow as tf
+from keras import ops
+from albert_tf.pretraining.devices import formula_compiler
+total = formula_compiler()(lambda x: ops.sum(x, axis=0))
+print(total.experimental_get_compiler_ir(tf.ones((300, 400)))(stage="optimized_hlo"))
+print("XLA_FLAGS:", os.environ.get("XLA_FLAGS"))
+"""
+
+
+@pytest.mark.parametrize("flags", [None, "--xla_backend_optimization_level=0"])
+def test_formulas_do_not_use_ynnpack(monkeypatch, flags):
+    """It is not safe in several threads; and the environment is as before."""
+    monkeypatch.delenv("XLA_FLAGS")
+    if flags:
+        monkeypatch.setenv("XLA_FLAGS", flags)
+    printed = run_python("-c", WITHOUT_YNNPACK)
+    assert "reduce(" in printed
+    assert "ynn" not in printed
+    assert printed.rstrip().endswith(f"XLA_FLAGS: {flags}")
