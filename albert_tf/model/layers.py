@@ -280,13 +280,12 @@ class FeedForward(keras.layers.Layer):
             hidden = activation(self.config)(self.intermediate(x))  # (B*T, F)
             return self.layer_norm(x + self.output_dense(hidden))  # (B*T, H)
         function, (product, bias) = activation_of_sum(self.config), product_and_bias(self.intermediate, x)
-        if self.remat:
+        if self.remat and not self.output_dense.quantization_mode:
             # Recomputed together with the product, whose gradient needs the activation's value. The kernel is an
             # argument, as the scope with its value is closed by the backward pass.
             project = keras.remat(lambda product, bias, kernel: ops.matmul(function(product, bias), kernel))
-            kernel, output_bias = (
-                ops.cast(v, x.dtype) for v in (self.output_dense.kernel, self.output_dense.bias)
-            )
+            weights = (self.output_dense.kernel, self.output_dense.bias)
+            kernel, output_bias = (ops.cast(variable, x.dtype) for variable in weights)
             output = project(product, bias, kernel), output_bias
         else:
             output = product_and_bias(self.output_dense, function(product, bias))

@@ -8,6 +8,7 @@ import pytest
 
 from albert_tf.model import formulas, layers
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.pretrainer import AlbertPretrainer
 
 
 @pytest.mark.parametrize(
@@ -84,3 +85,13 @@ def test_activations_are_recomputed_in_training_on_request(
     monkeypatch.setattr(keras, "remat", lambda function: calls.append(0) or original(function))
     encoder({"input_ids": np.arange(12).reshape(2, 6)}, training=training)
     assert len(calls) == expected
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+@pytest.mark.parametrize("remat", [False, "activations"])
+def test_a_quantized_model_computes_the_same_in_training(tiny_config, remat):
+    model = AlbertPretrainer(tiny_config, seed=1, remat=remat)
+    inputs = {"input_ids": np.arange(12).reshape(2, 6), "masked_lm_positions": np.array([[1], [2]])}
+    model.quantize("int8")
+    inference, training = (model(inputs, training=training)["masked_lm_logits"] for training in (False, True))
+    np.testing.assert_allclose(training, inference, atol=1e-5)
