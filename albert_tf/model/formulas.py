@@ -154,7 +154,7 @@ def gelu_of_sum(product, bias):
 
     @ops.custom_gradient
     def with_gradient(product, bias):
-        value, slope = _gelu_and_slope(product, bias)
+        value, slope = _gelu_and_slope_of_sum(product, bias)
 
         def backward(upstream):
             return _gelu_gradients(upstream, slope)
@@ -165,8 +165,12 @@ def gelu_of_sum(product, bias):
 
 
 @in_one_pass
-def _gelu_and_slope(x, bias=0):
-    x = x + bias
+def _gelu_and_slope_of_sum(product, bias):
+    return _gelu_and_slope(product + bias)
+
+
+@in_one_pass
+def _gelu_and_slope(x):
     wide = ops.cast(x, "float32")
     root, square = math.sqrt(2 / math.pi), ops.square(wide)
     gate = 0.5 * ops.tanh(wide * (root + 0.044715 * root * square)) + 0.5
@@ -308,11 +312,11 @@ def _normalize_gradients(upstream, x, mean, scale, gamma):
 
 
 def cross_entropy(logits, labels):
-    """The loss of each prediction in nats, and whether its label is the most probable; both float32 (B, P).
+    """The loss of each prediction in nats, and 1 where its label is the most probable, else 0: float32 (...).
 
     Args:
-      logits: (B, P, V).
-      labels: integers (B, P) in [0, V). Of equal logits, the first counts as the most probable.
+      logits: (..., classes).
+      labels: integers (...), the classes. Of equal logits, the first counts as the most probable.
     """
     if _compiler_for(logits) is None:
         wide = ops.cast(logits, "float32")
@@ -334,7 +338,7 @@ def cross_entropy(logits, labels):
 
 @in_one_pass
 def _cross_entropy(logits, labels):
-    """The losses, whether the labels are the most probable, and the logarithms of softmax's denominators."""
+    """What `cross_entropy` returns, and the logarithms of softmax's denominators (..., 1)."""
     wide, labels = ops.cast(logits, "float32"), ops.expand_dims(ops.cast(labels, "int32"), -1)
     highest, of_label = max_in_blocks(wide, -1), ops.take_along_axis(wide, labels, axis=-1)
     log_sums = ops.log(sum_in_blocks(ops.exp(wide - highest), -1)) + highest

@@ -89,6 +89,8 @@ def formula_compiler() -> Callable | None:
     pass for all. Matrix products stay with TensorFlow: XLA's are slower on CPUs, in bfloat16 by a factor of 2
     to 3.5.
 
+    The first call on a CPU starts XLA, without YNNPACK.
+
     Returns:
       None on accelerators, and without XLA for CPUs.
     """
@@ -121,9 +123,8 @@ def xla_without_ynnpack() -> Iterator[None]:
     without YNNPACK is as fast.
     """
     flags = Path(tf.sysconfig.get_include()) / "xla" / "xla.pb.h"
-    if not flags.is_file() or YNNPACK_FLAG not in flags.read_text(
-        "utf-8"
-    ):  # an unknown flag would end the process
+    is_known = flags.is_file() and YNNPACK_FLAG in flags.read_text("utf-8")
+    if not is_known:  # an unknown flag would end the process
         yield
         return
     before = os.environ.get("XLA_FLAGS")

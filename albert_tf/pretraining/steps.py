@@ -72,7 +72,7 @@ class TrainStep(OptimizerStep):
         jit_compile: bool = False,
         **options: int,
     ):
-        compiler = formula_compiler()  # always called, as it makes XLA on CPUs safe in threads
+        compiler = formula_compiler()  # called in any case: it starts XLA without YNNPACK
         compilers = {"jit_compile": jit_compile, "formula_compiler": None if jit_compile else compiler}
         super().__init__(PretrainingObjective(model), optimizer, strategy, **compilers, **options)
         self._trust_ratios = tf.function(_trust_ratios, autograph=False)
