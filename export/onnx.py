@@ -51,6 +51,7 @@ def write_onnx(
             opset=_OPSET,
             custom_op_handlers={"Erfc": (_erfc, []), "SelectV2": (_select, [])},
         )
+    _fuse_layer_norms(proto.graph)
     if quantize == "int8":
         proto = _int8(proto)
     elif quantize != "int8-static":  # NNCF takes no weight that is a node
@@ -109,6 +110,44 @@ def _select(context, node, name, _) -> None:
         context.make_node("Where", inputs, name=name, outputs=[output])
 
 
+def _fuse_layer_norms(graph) -> None:
+    """Replaces LayerNorm as in textbooks, (x - mean) / sqrt(variance + epsilon) * gamma + beta, by one node."""
+    import onnx
+
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    made_by = {name: node for node in graph.node for name in node.output}
+    reader = {name: node for node in graph.node for name in node.input}
+
+    def operands(node) -> tuple[str, str]:
+        """A node's inputs: what another node makes, then the weight or constant."""
+        first, second = node.input
+        return (first, second) if second in stored else (second, first)
+
+    for quotient in [node for node in graph.node if node.op_type == "Div"]:
+        centred, root = (made_by.get(name) for name in quotient.input)
+        if not (centred and root) or (centred.op_type, root.op_type) != ("Sub", "Sqrt"):
+            continue
+        stable = made_by[root.input[0]]
+        variance, epsilon = operands(stable)
+        scaled = reader[quotient.output[0]]
+        shifted = reader[scaled.output[0]]
+        mean, squares = made_by[centred.input[1]], made_by[made_by[variance].input[0]]
+        for node in (mean, centred, squares, made_by[variance], stable, root, quotient, scaled):
+            graph.node.remove(node)
+        inputs = [centred.input[0], operands(scaled)[1], operands(shifted)[1]]
+        options = {"axis": -1, "epsilon": onnx.numpy_helper.to_array(stored[epsilon]).item()}
+        outputs, name = list(shifted.output), shifted.name
+        shifted.CopyFrom(onnx.helper.make_node("LayerNormalization", inputs, outputs, name=name, **options))
+    _remove_unread(graph)
+
+
+def _remove_unread(graph) -> None:
+    """Removes weights and constants that no node reads."""
+    read = {name for node in graph.node for name in node.input}
+    for tensor in [tensor for tensor in graph.initializer if tensor.name not in read]:
+        graph.initializer.remove(tensor)
+
+
 def _share_transposed(graph) -> None:
     """Replaces a weight by a node if it is another one transposed: the masked-LM head's word embeddings."""
     import onnx
@@ -151,10 +190,7 @@ def _transpose_matrices(graph) -> None:
         inputs, outputs = [x, transposed[matrix], *biases], list(sum_node.output)
         graph.node.remove(sum_node)
         product.CopyFrom(onnx.helper.make_node("Gemm", inputs, outputs, name=product.name, transB=1))
-    read = {name for node in graph.node for name in node.input}
-    for matrix in transposed:
-        if matrix not in read:
-            graph.initializer.remove(stored[matrix])
+    _remove_unread(graph)
 
 
 def _store_as_float16(graph) -> None:

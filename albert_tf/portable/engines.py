@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from albert_tf.portable.openvino_graph import round_before_products
 from albert_tf.portable.settings import EngineSettings
 from data_prep.errors import InputError, first_line
 
@@ -62,9 +63,12 @@ class _OpenVino(Engine):
     def __init__(self, file: Path, settings: EngineSettings):
         import openvino
 
-        cache = {"CACHE_DIR": settings.cache_dir} if settings.cache_dir else {}
-        self._model = openvino.Core().compile_model(
-            str(file),
+        core, cache = openvino.Core(), {"CACHE_DIR": settings.cache_dir} if settings.cache_dir else {}
+        model = core.read_model(file)
+        if settings.precision == "bfloat16":
+            round_before_products(model)
+        self._model = core.compile_model(
+            model,
             "CPU",
             {
                 **cache,

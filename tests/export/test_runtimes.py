@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy.special import softmax
 
 from albert_cli import cli
@@ -21,7 +22,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
-from export.run import export_for_runtime
+from export.run import export_for_runtime, export_model
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
 from tests.export.conftest import CONFIG as SMALL
@@ -89,9 +90,13 @@ def test_engines_find_the_layouts_and_formulas_that_they_are_fastest_with(tmp_pa
     )
     assert [shapes[node.input[1]] for node in products].count((F, H)) == L
     assert sum(shape == (F, H) for shape in shapes.values()) == 1
+    assert [node.op_type for node in graph.node].count(
+        "LayerNormalization"
+    ) == 1 + 2 * L + 1  # with the heads'
+    assert shapes.keys() == shapes.keys() & {name for node in graph.node for name in node.input}
     compiled = openvino.Core().compile_model(str(tmp_path / "saved" / "model.onnx"), "CPU")
     kinds = [node.get_rt_info()["layerType"].astype(str) for node in compiled.get_runtime_model().get_ops()]
-    assert kinds.count("MVN") >= 2 * L
+    assert kinds.count("MVN") == 1 + 2 * L + 1
 
 
 @FORMATS
@@ -114,6 +119,24 @@ def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
         for name, array in ours.items():
             assert theirs[name].shape == array.shape
             np.testing.assert_allclose(theirs[name], array, atol=1e-4, err_msg=f"{name} {shape}")
+
+
+@pytest.mark.slow
+def test_bfloat16_is_as_exact_as_in_the_saved_model(tmp_path):
+    openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
+    if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        pytest.skip("this processor has no bfloat16")
+    source = write_source(tmp_path / "source")
+    export_for_runtime(source, tmp_path / "portable", "onnx")
+    export_model(source, tmp_path / "saved", "encoder", "bfloat16")
+    inputs = batch(SMALL, 8, 16)
+    exact = onnx_runner(tmp_path / "portable" / "model.onnx")(inputs)
+    ours = load_portable(tmp_path / "portable", engine="openvino", precision="bfloat16")(inputs)
+    saved_model = tf.saved_model.load(str(tmp_path / "saved"))  # has the variables
+    theirs = saved_model.mlm(tf.nest.map_structure(tf.constant, inputs))
+    for name in ("sequence_output", "pooled_output", "mlm_logits"):
+        ours_off, theirs_off = (np.abs(found[name] - exact[name]).mean() for found in (ours, theirs))
+        assert 0 < ours_off < 1.1 * theirs_off, name
 
 
 @FORMATS
