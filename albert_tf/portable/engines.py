@@ -63,10 +63,12 @@ class _OpenVino(Engine):
     def __init__(self, file: Path, settings: EngineSettings):
         import openvino
 
-        core, cache = openvino.Core(), {"CACHE_DIR": settings.cache_dir} if settings.cache_dir else {}
-        model = core.read_model(file)
+        core, model, cache = openvino.Core(), str(file), {}
         if settings.precision == "bfloat16":
+            model = core.read_model(file)
             round_before_products(model)
+        elif settings.cache_dir:
+            cache = {"CACHE_DIR": settings.cache_dir}
         self._model = core.compile_model(
             model,
             "CPU",

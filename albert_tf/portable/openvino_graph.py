@@ -8,7 +8,8 @@ def round_before_products(model: Any) -> None:
 
     OpenVINO keeps float32 between an output and the last products before it. Where an output is a sum with
     residual connections, as `sequence_output` is, these lead back to the first layer, and everything between the
-    products would be float32. What no product reads stays float32, such as probabilities.
+    products would be float32. What no product reads stays float32, such as probabilities. OpenVINO's cache of
+    compiled models would lose this.
 
     Args:
       model: an `openvino.Model`, which is changed.
