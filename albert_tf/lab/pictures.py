@@ -1,4 +1,4 @@
-"""Plots of an experiment: learning curves of its models, and scores beside the paper's."""
+"""Plots of an experiment: learning curves of its models, and scores with those of the paper."""
 
 import itertools
 import statistics

@@ -143,7 +143,8 @@ class ExperimentTable:
             plots.append(Plot(path.name, caption))
         columns = [name for name in _PLOTTED if any(name in row.ours for row in results.rows)]
         pictures.draw_scores(folder / pictures.SCORES_FILE, results, columns)
-        plots.append(Plot(pictures.SCORES_FILE, "Our values with the spread over seeds, beside the paper's."))
+        caption = "Our values with the spread over seeds, and the paper's where it has them."
+        plots.append(Plot(pictures.SCORES_FILE, caption))
         write_results(folder, dataclasses.replace(results, plots=plots))
 
     def results(self) -> Results:
