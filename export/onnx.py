@@ -111,26 +111,39 @@ def _select(context, node, name, _) -> None:
 
 
 def _fuse_layer_norms(graph) -> None:
-    """Replaces LayerNorm as in textbooks, (x - mean) / sqrt(variance + epsilon) * gamma + beta, by one node."""
+    """Replaces LayerNorm as in textbooks, (x - mean) / sqrt(variance + epsilon) * gamma + beta, by one node.
+
+    A LayerNorm whose gamma is 1 or beta 0, as in models that are not trained, stays as it is: the converter has
+    left these out.
+    """
     import onnx
 
     stored = {tensor.name: tensor for tensor in graph.initializer}
     made_by = {name: node for node in graph.node for name in node.output}
-    reader = {name: node for node in graph.node for name in node.input}
+    readers: dict[str, list] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
 
     def operands(node) -> tuple[str, str]:
         """A node's inputs: what another node makes, then the weight or constant."""
         first, second = node.input
         return (first, second) if second in stored else (second, first)
 
+    def only_reader(node, kind: str):
+        """The node of this kind, with a weight, that alone reads a node's output; None if there is none."""
+        reader, *others = readers.get(node.output[0], [None])
+        fits = reader is not None and not others and reader.op_type == kind and operands(reader)[1] in stored
+        return reader if fits else None
+
     for quotient in [node for node in graph.node if node.op_type == "Div"]:
         centred, root = (made_by.get(name) for name in quotient.input)
-        if not (centred and root) or (centred.op_type, root.op_type) != ("Sub", "Sqrt"):
+        scaled = only_reader(quotient, "Mul")
+        shifted = only_reader(scaled, "Add") if scaled else None
+        if not (centred and root and shifted) or (centred.op_type, root.op_type) != ("Sub", "Sqrt"):
             continue
         stable = made_by[root.input[0]]
         variance, epsilon = operands(stable)
-        scaled = reader[quotient.output[0]]
-        shifted = reader[scaled.output[0]]
         mean, squares = made_by[centred.input[1]], made_by[made_by[variance].input[0]]
         for node in (mean, centred, squares, made_by[variance], stable, root, quotient, scaled):
             graph.node.remove(node)

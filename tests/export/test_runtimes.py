@@ -122,6 +122,19 @@ def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("left_out", [("gamma",), ("beta",), ("gamma", "beta")])
+def test_layer_norm_as_initialized(left_out, tmp_path):
+    """The converter leaves out products with gamma = 1 and sums with beta = 0."""
+    weights = random_weights(SMALL)
+    for name, array in weights.items():
+        if name.endswith(left_out):
+            weights[name] = np.full_like(array, name.endswith("gamma"))
+    (tmp_path / "source").mkdir()
+    write_tf1(StoredModel("run", Path("nowhere"), SMALL, weights), tmp_path / "source")
+    assert export_for_runtime(tmp_path / "source", tmp_path / "saved", "onnx").comparison.is_equal
+
+
+@pytest.mark.slow
 def test_vectors_in_bfloat16_are_as_exact_as_those_of_the_saved_model(tmp_path):
     openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
     if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
