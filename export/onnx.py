@@ -120,10 +120,7 @@ def _fuse_layer_norms(graph) -> None:
 
     stored = {tensor.name: tensor for tensor in graph.initializer}
     made_by = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, list] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
+    readers = _readers(graph)
 
     def operands(node) -> tuple[str, str]:
         """A node's inputs: what another node makes, then the weight or constant."""
@@ -154,10 +151,19 @@ def _fuse_layer_norms(graph) -> None:
     _remove_unread(graph)
 
 
+def _readers(graph) -> dict[str, list]:
+    """The nodes that read each array."""
+    readers: dict[str, list] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
 def _remove_unread(graph) -> None:
     """Removes weights and constants that no node reads."""
-    read = {name for node in graph.node for name in node.input}
-    for tensor in [tensor for tensor in graph.initializer if tensor.name not in read]:
+    readers = _readers(graph)
+    for tensor in [tensor for tensor in graph.initializer if tensor.name not in readers]:
         graph.initializer.remove(tensor)
 
 
@@ -186,10 +192,7 @@ def _transpose_matrices(graph) -> None:
 
     stored = {tensor.name: tensor for tensor in graph.initializer}
     rank = {name: len(tensor.dims) for name, tensor in stored.items()}
-    readers: dict[str, list] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
+    readers = _readers(graph)
     transposed: dict[str, str] = {}
     for product in [node for node in graph.node if node.op_type == "MatMul" and rank.get(node.input[1]) == 2]:
         (x, matrix), (sum_node, *others) = product.input, readers.get(product.output[0], [None])
