@@ -105,7 +105,8 @@ def bin_folder(tmp_path) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE", "run_finetuning.py", "run_pretraining.py"):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", f"--wheel-dir={tmp_path}", source], check=True)
+    build = ("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={tmp_path}")
+    subprocess.run([*pip, *build, source], check=True)
     (wheel,) = tmp_path.glob(f"albert_tf-{albert_tf.__version__}-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
