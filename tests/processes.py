@@ -5,16 +5,16 @@ most programs.
 """
 
 import contextlib
-import json
 import multiprocessing
 import os
 import runpy
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from albert_tf.training.cluster import loopback_clusters
 
 ROOT = Path(__file__).parents[1]
 FORKS = multiprocessing.get_context("forkserver")
@@ -109,15 +109,7 @@ def run_workers(
     *arguments: list, folders: list[Path] | None = None, timeout: int = 300
 ) -> list[subprocess.CompletedProcess]:
     """Runs one Python process per list of arguments as a cluster over loopback, each in its folder."""
-    workers = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
-    environments = [
-        {
-            "TF_CONFIG": json.dumps(
-                {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-            )
-        }
-        for index in range(len(workers))
-    ]
+    environments = [{"TF_CONFIG": cluster} for cluster in loopback_clusters(len(arguments))]
     return run_together(list(arguments), environments, timeout, folders)
 
 
@@ -160,12 +152,3 @@ def _started(
             yield process
         finally:
             process.kill()
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports that no process listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

@@ -1,7 +1,6 @@
 """Runs that receive SIGTERM, fill their disk, have damaged checkpoints, lose a worker, or collapse."""
 
 import contextlib
-import json
 import os
 import resource
 import shutil
@@ -15,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from albert_cli import cli
+from albert_tf.training.cluster import loopback_clusters
 from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, without_speed
 from tests.disks import mounted_disk
-from tests.processes import ROOT, Program, free_ports, run_together
+from tests.processes import ROOT, Program, run_together
 
 pytestmark = pytest.mark.slow
 
@@ -195,15 +195,10 @@ def two_workers(pretraining_files, run: Path, save_checkpoints_steps: int) -> It
     """An endless run in two processes, after 40 steps."""
     flags = {**LONG, "num_train_steps": 100_000, "save_checkpoints_steps": save_checkpoints_steps}
     flags |= {"eval_file": None, "do_eval": None}
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    tasks = [{"type": "worker", "index": index} for index in (0, 1)]
     command = program(pretraining_files, run, **flags)
     with contextlib.ExitStack() as stack:
         processes = [
-            stack.enter_context(
-                Program(command, {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})})
-            )
-            for task in tasks
+            stack.enter_context(Program(command, {"TF_CONFIG": cluster})) for cluster in loopback_clusters(2)
         ]
         wait_for_step(processes[0], run, 40)
         yield processes

@@ -65,12 +65,33 @@ class Measures:
         lab = self.runs.lab
         if lab.settings.tpu:
             return self._speeds_of_runs(experiment), "Speed is that of the first seed's runs."
+        ratios, steps = self._measured_speeds(experiment, workers=1)
+        return ratios, (
+            f"Speed is that of {steps}, on this device, each model in turns with BERT-large; one value per turn. "
+            "The optimizer takes a larger share of a step than in the paper's batches of 4096, which favors "
+            "models with fewer parameters."
+        )
+
+    def worker_speeds(self, experiment: Experiment) -> tuple[dict[str, list[float]], str]:
+        """As `speeds`, with --speed_workers processes that train together."""
+        workers = self.runs.lab.settings.speed_workers
+        ratios, steps = self._measured_speeds(experiment, workers)
+        return ratios, (
+            f"Speed with workers is that of {workers} processes on this machine, which divide its cores among "
+            f"them and add up their gradients over loopback. In each round, one model after the other takes "
+            f"{steps}, in each process; one value per round."
+        )
+
+    def _measured_speeds(self, experiment: Experiment, workers: int) -> tuple[dict[str, list[float]], str]:
+        """`speed.measure_ratios`, and which steps were measured."""
+        lab = self.runs.lab
         B, T = lab.scale.speed_batch
         is_full = lab.settings.speed_sizes == "paper"
         step = speed.StepSettings(
             B,
             T if is_full else min(T, lab.settings.max_seq_length),
             lab.settings.mixed_precision or "float32",
+            workers,
         )
         configs = {
             row.name: row.variant.config(PAPER, PAPER.vocab_size, T)
@@ -81,12 +102,10 @@ class Measures:
         folder = lab.folder / experiment.name
         ratios = speed.measure_ratios(configs, SPEED_REFERENCE, step, folder, lab.programs)
         sizes = "the paper's sizes" if is_full else "this scale's sizes"
-        return ratios, (
-            f"Speed is that of training steps of {B} examples of {step.max_seq_length} tokens in {step.dtype}, "
-            f"with {sizes}, on this device, each model in turns with BERT-large; one value per turn. The "
-            "optimizer takes a larger share of a step than in the paper's batches of 4096, which favors models "
-            "with fewer parameters."
+        steps = (
+            f"training steps of {B} examples of {step.max_seq_length} tokens in {step.dtype}, with {sizes}"
         )
+        return ratios, steps
 
     def _speeds_of_runs(self, experiment: Experiment) -> dict[str, list[float]]:
         rates = {

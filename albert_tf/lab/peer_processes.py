@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -42,11 +42,25 @@ class Peer:
         return peer if peer.take_first_step(request) else None
 
     @classmethod
-    def spawn(cls, name: str, command: list[str], logs: Path) -> "Peer":
-        """Starts a process, which imports its libraries and waits for its first step. Arguments as in `start`."""
+    def spawn(
+        cls, name: str, command: list[str], logs: Path, environment: Mapping[str, str] | None = None
+    ) -> "Peer":
+        """Starts a process, which imports its libraries and waits for its first step.
+
+        Args:
+          name: as in `start`, like the others.
+          command: see `start`.
+          logs: see `start`.
+          environment: variables in addition to this process' own.
+        """
         with (logs / f"{name}.log").open("a") as log:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, **(environment or {})},
             )
         return cls(name, process, log.name)
 
@@ -62,19 +76,29 @@ class Peer:
 
     def step(self, request: str = "step") -> bool:
         """Takes one step while other peers are stopped; returns False if the process has died."""
-        assert self.process.stdin and self.process.stdout
         self.process.send_signal(signal.SIGCONT)
+        if not (self.request(request) and self.reply()):
+            return False
+        self.process.send_signal(signal.SIGSTOP)
+        return True
+
+    def request(self, request: str = "step") -> bool:
+        """Requests a step of a process that is not stopped; returns False if it has died."""
+        assert self.process.stdin
         try:
             self.process.stdin.write(f"{request}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             return False
-        reply = self.process.stdout.readline()
-        if not reply:
-            return False
-        self.process.send_signal(signal.SIGSTOP)
-        self.steps.append(json.loads(reply))
         return True
+
+    def reply(self) -> bool:
+        """Waits until the requested step is done; returns False if the process has died."""
+        assert self.process.stdout
+        reply = self.process.stdout.readline()
+        if reply:
+            self.steps.append(json.loads(reply))
+        return bool(reply)
 
     def stop(self) -> None:
         """Ends the process."""

@@ -22,7 +22,7 @@ from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import SentenceObjective, Variant, with_starts
 from data_prep.errors import InputError
 
-_PLOTTED = ("masked_lm", "nsp", "sop", "own_sentence", "speed", "average")
+_PLOTTED = ("masked_lm", "nsp", "sop", "own_sentence", "speed", "worker_speed", "average")
 
 
 def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale | None = None) -> Path:
@@ -127,10 +127,15 @@ class ExperimentTable:
         self.seeds.append(seed)
 
     def add_speeds(self) -> None:
-        """Measures how fast the models train."""
-        ratios, self.notes["speed"] = self.measures.speeds(self.experiment)
-        for name, values in ratios.items():
-            self.values.setdefault(name, {})["speed"] = values
+        """Measures how fast the models train, on one device and, if requested, with workers."""
+        self._add_column("speed", *self.measures.speeds(self.experiment))
+        if self.measures.runs.lab.settings.speed_workers > 1:
+            self._add_column("worker_speed", *self.measures.worker_speeds(self.experiment))
+
+    def _add_column(self, column: str, values: dict[str, list[float]], note: str) -> None:
+        self.notes[column] = note
+        for name, of_row in values.items():
+            self.values.setdefault(name, {})[column] = of_row
 
     def write(self, folder: Path) -> None:
         """Writes the pictures, then results.md and results.json, which refer to them."""
@@ -152,8 +157,9 @@ class ExperimentTable:
         experiment = self.experiment
         rows = [ResultRow(row.name, row.title, row.paper, self.values[row.name]) for row in experiment.rows]
         measured = {name for row in rows for name in row.ours}
+        optional = [name for name in ("worker_speed", *AVERAGED_TASKS) if name in measured]
         # The paper's average appears even without ours, because it ranks the models.
-        shown = [*experiment.measures, *(task for task in AVERAGED_TASKS if task in measured), "average"]
+        shown = [*experiment.measures, *optional, "average"]
         return Results(
             experiment=experiment.name,
             title=experiment.title,

@@ -41,6 +41,8 @@ class LabSettings:
       vocab_size: number of pieces of a vocabulary that is trained, including the symbols. Default: set by
         --scale.
       speed_sizes: models whose training speed is measured: those of --scale, or the paper's.
+      speed_workers: number of processes that train together. From 2 on, speed is also measured with so many
+        workers on this machine, which divide its cores among them and exchange gradients over loopback.
       tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
       strategy: how to distribute training, as for `albert pretrain`, on one machine or TPU.
       num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
@@ -69,6 +71,7 @@ class LabSettings:
     max_seq_length: int | None = None
     vocab_size: int | None = None
     speed_sizes: Literal["scale", "paper"] = "scale"
+    speed_workers: int = 1
     tpu: str | None = None
     strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
     num_devices: int | None = None
@@ -77,11 +80,17 @@ class LabSettings:
 
     def __post_init__(self):
         check_at_least(1, self, "num_train_steps", "train_batch_size", "max_seq_length", "vocab_size")
+        check_at_least(1, self, "speed_workers")
         check_at_least(0, self, "seeds")
         if self.strategy == "multi_worker":
             raise InputError(
                 "An experiment runs on one machine or TPU. Received --strategy=multi_worker; train its runs with "
                 "`albert pretrain`."
+            )
+        if self.tpu and self.speed_workers > 1:
+            raise InputError(
+                "--speed_workers measures speed on the cores of this machine; on a TPU, it is that of the runs. "
+                f"Received {self.speed_workers} with --tpu={self.tpu}; omit one."
             )
 
     @property

@@ -5,16 +5,21 @@ for every line of standard input; REQUEST is a JSON `StepRequest`.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.lab.peer_processes import open_replies, serve_steps
+from albert_tf.training.cluster import Cluster, read_cluster
 from data_prep.errors import needs_extra
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _LEARNING_RATE = 1e-4
 MASK = 4  # the id of [MASK] in ALBERT's vocabularies
@@ -68,6 +73,7 @@ def make_training_step(
     data: dict[str, np.ndarray],
     dtype: str,
     *,
+    strategy: "tf.distribute.Strategy | None" = None,
     remat: Remat = False,
     accumulation_steps: int = 1,
     parallel_parts: int = 1,
@@ -77,8 +83,9 @@ def make_training_step(
 
     Args:
       config: the model.
-      data: the batch, the same in every step.
+      data: the batch, the same in every step and for every worker.
       dtype: float32 or bfloat16.
+      strategy: the workers that take the step together. Default: this process alone.
       remat: as `--remat`.
       accumulation_steps: as `--gradient_accumulation_steps`.
       parallel_parts: from `split_batches_over_cores`, which must be called before any other use of TensorFlow.
@@ -92,18 +99,21 @@ def make_training_step(
     from albert_tf.pretraining.steps import TrainStep, zero_sums
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
-    model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
-    optimizer = Lamb(_LEARNING_RATE)
-    optimizer.build(model.trainable_variables)
+    strategy = strategy or tf.distribute.get_strategy()
+    with strategy.scope():
+        model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
+        optimizer = Lamb(_LEARNING_RATE)
+        optimizer.build(model.trainable_variables)
     train = TrainStep(
         model,
         optimizer,
-        tf.distribute.get_strategy(),
+        strategy,
         accumulation_steps=accumulation_steps,
         parallel_parts=parallel_parts,
         jit_compile=jit_compile,
     )
-    batches, one = iter(tf.data.Dataset.from_tensors(data).repeat()), tf.constant(1)
+    dataset, one = tf.data.Dataset.from_tensors(data).repeat(), tf.constant(1)
+    batches = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
     return lambda: float(pretraining_metrics(train(batches, one, zero_sums()))["loss"])
 
 
@@ -144,8 +154,11 @@ def pure_training_step(model, optimizer) -> tuple[Callable, tuple[list, list, li
 
 
 def main(request: StepRequest) -> None:
-    """Takes steps on request."""
+    """Takes steps on request, alone or as one of the workers of TF_CONFIG."""
     replies = open_replies()
+    cluster = read_cluster()
+    if cluster:
+        _use_own_cores(cluster)
     import tensorflow as tf
 
     from albert_tf.pretraining.devices import split_batches_over_cores
@@ -153,14 +166,27 @@ def main(request: StepRequest) -> None:
     config = AlbertConfig.from_dict(request.config)
     T = request.max_seq_length
     data = random_training_batch(request.batch_size, T, max(1, round(0.15 * T)), config.vocab_size)
+    parts = 1 if cluster else split_batches_over_cores([(request.batch_size, T)], config.hidden_size)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy() if cluster else tf.distribute.get_strategy()
     step = make_training_step(
         config,
         data,
         request.dtype,
-        parallel_parts=split_batches_over_cores([(request.batch_size, T)], config.hidden_size),
+        strategy=strategy,
+        parallel_parts=parts,
         jit_compile=bool(tf.config.list_physical_devices("GPU")),
     )
-    serve_steps(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1]})
+    replicas = strategy.num_replicas_in_sync
+    serve_steps(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1], "replicas": replicas})
+
+
+def _use_own_cores(cluster: Cluster) -> None:
+    """Divides the cores evenly among the workers on this machine; those that are left over stay idle."""
+    cores, workers = sorted(os.sched_getaffinity(0)), len(cluster.addresses)
+    each = len(cores) // workers
+    if each:
+        first = cluster.task_index * each
+        os.sched_setaffinity(0, cores[first : first + each])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import socket
 from dataclasses import dataclass
 
 from data_prep.errors import InputError
@@ -74,6 +75,18 @@ def needed_cluster() -> Cluster:
             f"{_EXAMPLE}."
         )
     return cluster
+
+
+def loopback_clusters(number: int) -> list[str]:
+    """TF_CONFIG for each of several workers on this machine, with ports that no process listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    workers = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return [
+        json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}})
+        for index in range(number)
+    ]
 
 
 def _check(cluster: Cluster) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.training.cluster import loopback_clusters
 from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.finetuning.test_run_finetuning import weights
-from tests.processes import ROOT, Program, free_ports, run_python, run_workers
+from tests.processes import ROOT, Program, run_python, run_workers
 
 pytestmark = pytest.mark.slow
 
@@ -54,9 +55,7 @@ def assert_same_results(one: Path, other: Path) -> None:
 
 def terminated(command: list, run: Path) -> list[tuple[int, str]]:
     """Status and standard error of two workers, the second of which receives SIGTERM once ten steps are logged."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    configs = [{"cluster": cluster, "task": {"type": "worker", "index": index}} for index in (0, 1)]
-    workers = [Program(command, {"TF_CONFIG": json.dumps(config)}) for config in configs]
+    workers = [Program(command, {"TF_CONFIG": cluster}) for cluster in loopback_clusters(2)]
     try:
         deadline = time.monotonic() + 300
         while time.monotonic() < deadline and not any(

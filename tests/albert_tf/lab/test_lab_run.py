@@ -15,7 +15,7 @@ from albert_tf.lab.results import Results
 from albert_tf.lab.run import run_experiment
 from albert_tf.lab.scales import TINY, shape
 from albert_tf.lab.settings import LabSettings
-from albert_tf.lab.speed import StepSettings, measure_ratios
+from albert_tf.lab.speed import StepProcesses, StepSettings, measure_ratios
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.training.run_files import read_metrics
 from data_prep.errors import InputError
@@ -131,12 +131,12 @@ def test_every_experiment_runs(laboratory, ran, name, rows):
 
 @pytest.mark.slow
 def test_speed_alone(laboratory, ran, tmp_path):
-    """Without a seed nothing is trained, and the table has no other number of ours."""
-    settings = dataclasses.replace(laboratory, output=str(tmp_path / "lab"), seeds=0)
+    """Without a seed nothing is trained, and the table has no other numbers of ours."""
+    settings = dataclasses.replace(laboratory, output=str(tmp_path / "lab"), seeds=0, speed_workers=2)
     folder = run_experiment(first_rows("table2", 2), settings, ABSURD)
     assert "pretrain" not in ran
     results = Results.read(folder)
-    assert [set(row.ours) for row in results.rows] == [{"speed"}, {"speed"}]
+    assert [set(row.ours) for row in results.rows] == [{"speed", "worker_speed"}] * 2
     assert results.seeds == []
     assert [plot.file for plot in results.plots] == ["scores.png"]
     assert "--seeds=0" in results.command
@@ -216,4 +216,33 @@ def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path):
     with ProgramRunner() as programs, pytest.raises(InputError, match="could not be measured.*short.log"):
         measure_ratios(configs, "bert-large", step, tmp_path, programs)
     kept = json.loads((tmp_path / "speed.json").read_text())
-    assert list(kept["ratios"]) == ["bert-large", "same"], "what is measured stays"
+    assert list(kept["measured"]) == ["same"], "what is measured stays"
+
+
+@pytest.mark.slow
+def test_an_interrupted_measurement_of_workers_resumes(tiny_config, tmp_path):
+    """The first of two rounds is kept."""
+    configs = {"bert-large": tiny_config, "shared": tiny_config}
+    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32", workers=2, turns=1)
+    with ProgramRunner() as programs:
+        assert measure_ratios(configs, "bert-large", step, tmp_path, programs)["bert-large"] == [1.0]
+        file = tmp_path / "speed_2_workers.json"
+        kept = json.loads(file.read_text())
+        kept["settings"]["turns"] = 2
+        file.write_text(json.dumps(kept))
+        ratios = measure_ratios(configs, "bert-large", dataclasses.replace(step, turns=2), tmp_path, programs)
+    measured = json.loads(file.read_text())["measured"]
+    assert [times[:1] for times in measured.values()] == list(kept["measured"].values())
+    assert [len(times) for times in measured.values()] == [2, 2]
+    assert ratios["shared"] == [a / b for a, b in zip(*measured.values(), strict=True)]
+
+
+@pytest.mark.slow
+def test_workers_take_each_step_together(tiny_config, tmp_path):
+    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32", workers=2)
+    with StepProcesses("model", tiny_config, step, tmp_path) as processes:
+        assert processes.seconds() > 0
+        assert [[reply["replicas"] for reply in peer.steps] for peer in processes.peers] == [[2, 2]] * 2
+        processes.peers[1].process.kill()
+        with pytest.raises(InputError, match="The process of model ended"):
+            processes.seconds()

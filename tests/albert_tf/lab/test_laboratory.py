@@ -94,6 +94,8 @@ def test_the_command_line_repeats_the_experiment():
         ({"seeds": -1}, "--seeds must be at least 0. Received -1."),
         ({"max_seq_length": -1}, "--max_seq_length must be at least 1"),
         ({"strategy": "multi_worker"}, "one machine or TPU"),
+        ({"speed_workers": 0}, "--speed_workers must be at least 1. Received 0."),
+        ({"speed_workers": 2, "tpu": "local"}, "Received 2 with --tpu=local; omit one."),
     ],
 )
 def test_wrong_flags_are_refused(flags, message):
