@@ -51,10 +51,11 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
         lab = Laboratory(settings.resolved(scale), scale, programs)
         runs = PretrainingRuns(LabText(lab))
         variants = with_starts([row.variant for row in experiment.rows])
-        text_hash = runs.text.check(*_needed_text(experiment, variants))
+        text_hash = runs.text.check(*_needed_text(experiment, variants)) if settings.seeds else ""
         for variant in variants:
             runs.check(variant)
-        lab.open(text_hash)
+        if settings.seeds:
+            lab.open(text_hash)
         folder = lab.folder / experiment.name
         make_folder(folder)
         table = ExperimentTable(

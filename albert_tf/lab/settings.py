@@ -18,7 +18,7 @@ class LabSettings:
     Attributes:
       output: folder of the laboratory; all experiments share its data and runs. The same command resumes an
         interrupted experiment.
-      input_file: text to pretrain on, as for `albert prepare`.
+      input_file: text to pretrain on, as for `albert prepare`; not needed with --seeds=0.
       heldout_file: text to evaluate on. Default: every 20th file of --input_file, at least two.
       input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
         "prose" has one document per file and a blank line between paragraphs.

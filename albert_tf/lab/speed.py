@@ -64,6 +64,7 @@ def measure_ratios(
 
     Raises:
       InputError: a model's process died.
+      Preempted: this process received SIGTERM.
     """
     workers = settings.workers
     measurements = _Measurements(
@@ -75,7 +76,12 @@ def measure_ratios(
         },
     )
     measure = _alternating if workers == 1 else _one_after_the_other
-    return {**measure(configs, reference, settings, measurements, programs), reference: [1.0]}
+    try:
+        ratios = measure(configs, reference, settings, measurements, programs)
+    except InputError:
+        programs.check()  # SIGTERM to the process group ends all processes
+        raise
+    return {**ratios, reference: [1.0]}
 
 
 class _Measurements:
