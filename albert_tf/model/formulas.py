@@ -35,7 +35,7 @@ def value_inside(variable: contextvars.ContextVar, value) -> Iterator[None]:
 
 @contextlib.contextmanager
 def layer_norm_as_in_textbooks() -> Iterator[None]:
-    """Inside the block, LayerNorm for inference has the form that `export/onnx.py` makes one operation."""
+    """Inside the block, LayerNorm for inference has the form that `export/onnx_graph.py` makes one operation."""
     with value_inside(_as_in_textbooks, True):
         yield
 
