@@ -67,7 +67,7 @@ class Measures:
             return self._speeds_of_runs(experiment), "Speed is that of the first seed's runs."
         ratios, steps = self._measured_speeds(experiment, workers=1)
         return ratios, (
-            f"Speed is that of {steps}, on this device, each model in turns with BERT-large; one value per turn. "
+            f"Speed is that of {steps}, on this device, one model after the other in each of several rounds. "
             "The optimizer takes a larger share of a step than in the paper's batches of 4096, which favors "
             "models with fewer parameters."
         )
@@ -78,8 +78,7 @@ class Measures:
         ratios, steps = self._measured_speeds(experiment, workers)
         return ratios, (
             f"Speed with workers is that of {workers} processes on this machine, which divide its cores among "
-            f"them and add up their gradients over loopback. In each round, one model after the other takes "
-            f"{steps}, in each process; one value per round."
+            f"them and add up their gradients over loopback: {steps} in each."
         )
 
     def _measured_speeds(self, experiment: Experiment, workers: int) -> tuple[dict[str, list[float]], str]:

@@ -1,7 +1,7 @@
 """Processes that compute in turns, to compare libraries or models on the same machine state.
 
-Each process is stopped (SIGSTOP) except during its turn. A turn is a line on its standard input, answered by a
-line of JSON on its standard output.
+A turn is a line on a process' standard input, answered by a line of JSON on its standard output. `Peer.step` takes
+a turn and stops the process (SIGSTOP) until the next; `request` and `reply` leave it running.
 """
 
 import json

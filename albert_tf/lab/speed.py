@@ -1,8 +1,7 @@
-"""Training throughput of models relative to one of them, measured on this machine in turns."""
+"""Training throughput of models relative to one of them, measured on this machine in rounds."""
 
 import dataclasses
 import json
-import os
 import statistics
 import sys
 from collections.abc import Mapping
@@ -17,9 +16,6 @@ from albert_tf.training.cluster import loopback_clusters
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json
 
-_TURNS = 3
-_STEPS_OF_WORKERS = 3  # a turn of workers begins with their start, which takes longer than these steps
-
 
 @dataclass(frozen=True)
 class StepSettings:
@@ -30,14 +26,16 @@ class StepSettings:
       max_seq_length: T.
       dtype: float32 or bfloat16.
       workers: processes that take each step together and add up their gradients over loopback.
-      turns: of each model, after one that does not count.
+      rounds: times that every model is measured.
+      steps: measured steps per round.
     """
 
     batch_size: int
     max_seq_length: int
     dtype: str
     workers: int = 1
-    turns: int = _TURNS
+    rounds: int = 3
+    steps: int = 3
 
 
 def measure_ratios(
@@ -47,101 +45,63 @@ def measure_ratios(
     folder: Path,
     programs: ProgramRunner,
 ) -> dict[str, list[float]]:
-    """The examples per second of each model, relative to the reference; one value per turn.
+    """The examples per second of each model, relative to the reference; one value per round.
 
-    Without workers, a model and the reference alternate in turns of a few seconds, so that both find the machine
-    in the same state; only these two are in memory. The workers of one model may need all memory: in each turn,
-    those of one model after the other start, take steps and end.
-
-    A file in FOLDER keeps what is measured, so that an interrupted measurement resumes with what is missing.
+    In every round, the processes of one model after the other start, take steps and end, so that only one model
+    is in memory. A file in FOLDER keeps what is measured; an interrupted measurement resumes with what is missing.
 
     Args:
       configs: name -> model; includes the reference, whose ratio is 1.
       reference: a name.
       settings: the steps.
       folder: where to keep the result.
-      programs: interrupts the measurement between turns.
+      programs: interrupts the measurement between models.
 
     Raises:
       InputError: a model's process died.
       Preempted: this process received SIGTERM.
     """
     workers = settings.workers
-    measurements = _Measurements(
-        folder / ("speed.json" if workers == 1 else f"speed_{workers}_workers.json"),
-        {
-            "settings": dataclasses.asdict(settings),
-            "reference": reference,
-            "models": {name: config.to_dict() for name, config in configs.items()},
-        },
-    )
-    measure = _alternating if workers == 1 else _one_after_the_other
-    try:
-        ratios = measure(configs, reference, settings, measurements, programs)
-    except InputError:
-        programs.check()  # SIGTERM to the process group ends all processes
-        raise
+    file = folder / ("speed.json" if workers == 1 else f"speed_{workers}_workers.json")
+    request = {
+        "settings": dataclasses.asdict(settings),
+        "reference": reference,
+        "models": {name: config.to_dict() for name, config in configs.items()},
+    }
+    kept = read_json_object(file) if file.exists() else {}
+    is_same = {name: kept.get(name) for name in request} == request
+    seconds: dict[str, list[float]] = kept["seconds"] if is_same else {}
+    for number in range(settings.rounds):
+        for name, config in configs.items():
+            if len(seconds.setdefault(name, [])) > number:
+                continue
+            programs.check()
+            with_workers = f" with {workers} workers" if workers > 1 else ""
+            programs.log(f"speed of {name}{with_workers}, round {number + 1} of {settings.rounds}")
+            seconds[name].append(_seconds_per_step(name, config, settings, folder, programs))
+            write_json(file, {**request, "seconds": seconds})
+            programs.log(f"  {seconds[name][-1]:.2f} seconds per step")
+    ratios = {
+        name: [base / own for base, own in zip(seconds[reference], of_model, strict=True)]
+        for name, of_model in seconds.items()
+    }
     return {**ratios, reference: [1.0]}
 
 
-class _Measurements:
-    """Values by model, and the file that keeps them if it is of the same request."""
-
-    def __init__(self, file: Path, request: dict):
-        self.folder, self._file, self._request = file.parent, file, request
-        kept = read_json_object(file) if file.exists() else {}
-        is_same = {name: kept.get(name) for name in request} == request
-        self.values: dict[str, list[float]] = kept["measured"] if is_same else {}
-
-    def write(self) -> None:
-        write_json(self._file, {**self._request, "measured": self.values})
-
-
-def _alternating(configs, reference, settings, measurements: _Measurements, programs):
-    """The ratios of models that take turns with the reference."""
-    ratios, folder = measurements.values, measurements.folder
-    missing = [name for name in configs if name not in ratios and name != reference]
-    if not missing:
-        return ratios
-    with StepProcesses(reference, configs[reference], settings, folder) as base:
-        for name in missing:
-            programs.log(f"speed of {name}, in turns with {reference}")
-            with StepProcesses(name, configs[name], settings, folder) as other:
-                ratios[name] = [_turn(base, other, programs) for _ in range(settings.turns)]
-            measurements.write()
-            programs.log(f"  {statistics.median(ratios[name]):.2f} times as many examples per second")
-    return ratios
-
-
-def _turn(base: "StepProcesses", other: "StepProcesses", programs: ProgramRunner) -> float:
-    programs.check()
-    return base.seconds() / other.seconds()
-
-
-def _one_after_the_other(configs, reference, settings, measurements: _Measurements, programs):
-    """The ratios of models that are alone in memory; what is kept is seconds per step, one value per turn."""
-    seconds = measurements.values
-    for turn in range(settings.turns):
-        for name, config in configs.items():
-            if len(seconds.setdefault(name, [])) > turn:
-                continue
-            programs.check()
-            programs.log(
-                f"speed of {name} with {settings.workers} workers, turn {turn + 1} of {settings.turns}"
-            )
-            with StepProcesses(name, config, settings, measurements.folder) as processes:
-                steps = [processes.seconds() for _ in range(_STEPS_OF_WORKERS)]
-            seconds[name].append(statistics.median(steps))
-            measurements.write()
-            programs.log(f"  {seconds[name][-1]:.2f} seconds per step")
-    return {
-        name: [base / own for base, own in zip(seconds[reference], times, strict=True)]
-        for name, times in seconds.items()
-    }
+def _seconds_per_step(
+    name: str, config: AlbertConfig, settings: StepSettings, folder: Path, programs: ProgramRunner
+) -> float:
+    """The median of some steps, after one that does not count."""
+    try:
+        with StepProcesses(name, config, settings, folder) as processes:
+            return statistics.median(processes.seconds() for _ in range(settings.steps))
+    except InputError:
+        programs.check()  # SIGTERM to the process group ends all processes
+        raise
 
 
 class StepProcesses:
-    """The processes that take the training steps of one model; without workers, one that is stopped in between.
+    """The processes that take the training steps of one model.
 
     Attributes:
       peers: the processes.
@@ -179,11 +139,10 @@ class StepProcesses:
 
     def _environments(self) -> list[dict[str, str]]:
         """Variables for each process."""
-        if self._workers > 1:
-            clusters = loopback_clusters(self._workers)
-            return [{"TF_CONFIG": cluster, "CUDA_VISIBLE_DEVICES": "-1"} for cluster in clusters]
-        name = "TF_FORCE_GPU_ALLOW_GROWTH"  # two processes share the GPU
-        return [{name: os.environ.get(name, "true")}]
+        if self._workers == 1:
+            return [{}]
+        clusters = loopback_clusters(self._workers)
+        return [{"TF_CONFIG": cluster, "CUDA_VISIBLE_DEVICES": "-1"} for cluster in clusters]
 
     @property
     def _log(self) -> Path:
@@ -191,7 +150,4 @@ class StepProcesses:
 
     def _step(self) -> bool:
         """Takes a step in all processes; returns False if one has died."""
-        if len(self.peers) == 1:
-            return self.peers[0].step()
-        # Workers are not stopped: they answer each other's heartbeats.
         return all(peer.request() for peer in self.peers) and all(peer.reply() for peer in self.peers)
