@@ -47,11 +47,7 @@ class Peer:
     ) -> "Peer":
         """Starts a process, which imports its libraries and waits for its first step.
 
-        Args:
-          name: as in `start`, like the others.
-          command: see `start`.
-          logs: see `start`.
-          environment: variables in addition to this process' own.
+        Arguments as in `start`; `environment` is added to this process' variables.
         """
         with (logs / f"{name}.log").open("a") as log:
             process = subprocess.Popen(

@@ -79,8 +79,8 @@ class LabSettings:
     mixed_precision: Literal["bfloat16"] | None = None
 
     def __post_init__(self):
-        check_at_least(1, self, "num_train_steps", "train_batch_size", "max_seq_length", "vocab_size")
-        check_at_least(1, self, "speed_workers")
+        positive = ("num_train_steps", "train_batch_size", "max_seq_length", "vocab_size", "speed_workers")
+        check_at_least(1, self, *positive)
         check_at_least(0, self, "seeds")
         if self.strategy == "multi_worker":
             raise InputError(

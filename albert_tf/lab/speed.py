@@ -138,9 +138,9 @@ class StepProcesses:
         return max(peer.steps[-1]["seconds"] for peer in self.peers)
 
     def _environments(self) -> list[dict[str, str]]:
-        """Variables for each process."""
+        """Variables for each process, which is no worker of a cluster that this one may be in."""
         if self._workers == 1:
-            return [{}]
+            return [{"TF_CONFIG": ""}]
         clusters = loopback_clusters(self._workers)
         return [{"TF_CONFIG": cluster, "CUDA_VISIBLE_DEVICES": "-1"} for cluster in clusters]
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from albert_tf.config import AlbertConfig, Remat
 from albert_tf.lab.peer_processes import open_replies, serve_steps
 from albert_tf.training.cluster import Cluster, read_cluster
 from data_prep.errors import needs_extra
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 _LEARNING_RATE = 1e-4
 MASK = 4  # the id of [MASK] in ALBERT's vocabularies
@@ -73,7 +70,6 @@ def make_training_step(
     data: dict[str, np.ndarray],
     dtype: str,
     *,
-    strategy: "tf.distribute.Strategy | None" = None,
     remat: Remat = False,
     accumulation_steps: int = 1,
     parallel_parts: int = 1,
@@ -81,11 +77,12 @@ def make_training_step(
 ) -> Callable[[], float]:
     """Builds a function that takes one step with LAMB and gradient clipping and returns the loss.
 
+    Workers build it in their strategy's scope and take each step together.
+
     Args:
       config: the model.
       data: the batch, the same in every step and for every worker.
       dtype: float32 or bfloat16.
-      strategy: the workers that take the step together. Default: this process alone.
       remat: as `--remat`.
       accumulation_steps: as `--gradient_accumulation_steps`.
       parallel_parts: from `split_batches_over_cores`, which must be called before any other use of TensorFlow.
@@ -99,11 +96,10 @@ def make_training_step(
     from albert_tf.pretraining.steps import TrainStep, zero_sums
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
-    strategy = strategy or tf.distribute.get_strategy()
-    with strategy.scope():
-        model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
-        optimizer = Lamb(_LEARNING_RATE)
-        optimizer.build(model.trainable_variables)
+    strategy = tf.distribute.get_strategy()
+    model = AlbertPretrainer(config, seed=1, remat=remat, dtype=keras.DTypePolicy(policy))
+    optimizer = Lamb(_LEARNING_RATE)
+    optimizer.build(model.trainable_variables)
     train = TrainStep(
         model,
         optimizer,
@@ -168,14 +164,14 @@ def main(request: StepRequest) -> None:
     data = random_training_batch(request.batch_size, T, max(1, round(0.15 * T)), config.vocab_size)
     parts = 1 if cluster else split_batches_over_cores([(request.batch_size, T)], config.hidden_size)
     strategy = tf.distribute.MultiWorkerMirroredStrategy() if cluster else tf.distribute.get_strategy()
-    step = make_training_step(
-        config,
-        data,
-        request.dtype,
-        strategy=strategy,
-        parallel_parts=parts,
-        jit_compile=bool(tf.config.list_physical_devices("GPU")),
-    )
+    with strategy.scope():
+        step = make_training_step(
+            config,
+            data,
+            request.dtype,
+            parallel_parts=parts,
+            jit_compile=bool(tf.config.list_physical_devices("GPU")),
+        )
     replicas = strategy.num_replicas_in_sync
     serve_steps(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1], "replicas": replicas})
 

@@ -17,6 +17,7 @@ from albert_tf.lab.scales import TINY, shape
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.speed import StepProcesses, StepSettings, measure_ratios
 from albert_tf.lab.subprocesses import ProgramRunner
+from albert_tf.training.cluster import loopback_clusters
 from albert_tf.training.run_files import read_metrics
 from data_prep.errors import InputError
 from tests.data_prep.conftest import write_story
@@ -209,7 +210,10 @@ def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, me
 
 
 @pytest.mark.slow
-def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path):
+def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path, monkeypatch):
+    monkeypatch.setenv(
+        "TF_CONFIG", loopback_clusters(2)[0]
+    )  # the cluster of others, for which no step may wait
     short = dataclasses.replace(tiny_config, max_position_embeddings=8)
     configs = {"bert-large": tiny_config, "same": tiny_config, "short": short}
     step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
