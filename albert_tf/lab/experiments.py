@@ -82,7 +82,7 @@ COLUMNS = {
         Column("nsp", "NSP", "% correct, fresh head", 1),
         Column("sop", "SOP", "% correct, fresh head", 1),
         Column("speed", "Speed", "examples a second, BERT-large = 1", 2),
-        Column("worker_speed", "Speed with workers", "examples a second, BERT-large = 1", 2),
+        Column("worker_speed", "Speed with workers", "examples a second, BERT-large without workers = 1", 2),
         Column("squad1.1", "SQuAD 1.1", "mean of F1 and EM", 1),
         Column("squad2.0", "SQuAD 2.0", "mean of F1 and EM", 1),
         Column("mnli", "MNLI-m", "% correct", 1),

@@ -60,37 +60,17 @@ class Measures:
         probed = self._probe(self.runs.folder(row.variant, seed), seed)
         return {name: 100 * probed[name]["chance"] for name in PROBED}
 
-    def speeds(self, experiment: Experiment) -> tuple[dict[str, list[float]], str]:
-        """Each row's training throughput relative to BERT-large's, and a sentence on how it was measured."""
+    def speeds(self, experiment: Experiment) -> dict[str, tuple[dict[str, list[float]], str]]:
+        """Training throughput relative to BERT-large's: column -> values of each row, how they were measured."""
         lab = self.runs.lab
         if lab.settings.tpu:
-            return self._speeds_of_runs(experiment), "Speed is that of the first seed's runs."
-        ratios, steps = self._measured_speeds(experiment, workers=1)
-        return ratios, (
-            f"Speed is that of {steps}, on this device, one model after the other in each of several rounds. "
-            "The optimizer takes a larger share of a step than in the paper's batches of 4096, which favors "
-            "models with fewer parameters."
-        )
-
-    def worker_speeds(self, experiment: Experiment) -> tuple[dict[str, list[float]], str]:
-        """As `speeds`, with --speed_workers processes that train together."""
-        workers = self.runs.lab.settings.speed_workers
-        ratios, steps = self._measured_speeds(experiment, workers)
-        return ratios, (
-            f"Speed with workers is that of {workers} processes on this machine, which divide its cores among "
-            f"them and add up their gradients over loopback: {steps} in each."
-        )
-
-    def _measured_speeds(self, experiment: Experiment, workers: int) -> tuple[dict[str, list[float]], str]:
-        """`speed.measure_ratios`, and which steps were measured."""
-        lab = self.runs.lab
+            return {"speed": (self._speeds_of_runs(experiment), "Speed is that of the first seed's runs.")}
         B, T = lab.scale.speed_batch
         is_full = lab.settings.speed_sizes == "paper"
         step = speed.StepSettings(
             B,
             T if is_full else min(T, lab.settings.max_seq_length),
             lab.settings.mixed_precision or "float32",
-            workers,
         )
         configs = {
             row.name: row.variant.config(PAPER, PAPER.vocab_size, T)
@@ -98,13 +78,34 @@ class Measures:
             else self.runs.config(row.variant)
             for row in experiment.rows
         }
-        folder = lab.folder / experiment.name
-        ratios = speed.measure_ratios(configs, SPEED_REFERENCE, step, folder, lab.programs)
-        sizes = "the paper's sizes" if is_full else "this scale's sizes"
-        steps = (
-            f"training steps of {B} examples of {step.max_seq_length} tokens in {step.dtype}, with {sizes}"
+        several = lab.settings.speed_workers
+        ratios = speed.measure_speeds(
+            configs,
+            SPEED_REFERENCE,
+            step,
+            lab.folder / experiment.name,
+            lab.programs,
+            workers=(1,) if several == 1 else (1, several),
         )
-        return ratios, steps
+        sizes = "the paper's sizes" if is_full else "this scale's sizes"
+        note = (
+            f"Speed is that of training steps of {B} examples of {step.max_seq_length} tokens in {step.dtype}, "
+            f"with {sizes}, on this device, one model after the other in each of several rounds. "
+            "The optimizer takes a larger share of a step than in the paper's batches of 4096, which favors "
+            "models with fewer parameters."
+        )
+        columns = {"speed": (ratios[1], note)}
+        if several > 1:
+            missing = [row.title for row in experiment.rows if row.name not in ratios[several]]
+            left_out = (
+                f" Could not be trained in {several} processes: {', '.join(missing)}." if missing else ""
+            )
+            with_workers = (
+                f"Speed with workers is that of {several} processes on this machine, which divide its cores "
+                f"among them, take {B} examples each and add up their gradients over loopback.{left_out}"
+            )
+            columns["worker_speed"] = (ratios[several], with_workers)
+        return columns
 
     def _speeds_of_runs(self, experiment: Experiment) -> dict[str, list[float]]:
         rates = {

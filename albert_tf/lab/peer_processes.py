@@ -4,6 +4,7 @@ A turn is a line on a process' standard input, answered by a line of JSON on its
 a turn and stops the process (SIGSTOP) until the next; `request` and `reply` leave it running.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -99,7 +100,8 @@ class Peer:
     def stop(self) -> None:
         """Ends the process."""
         self.process.kill()
-        with self.process:  # waits, and closes the pipes
+        # Waits, and closes the pipes; a request that a dead process did not read cannot be sent any more.
+        with contextlib.suppress(BrokenPipeError), self.process:
             pass
 
     def median(self, name: str) -> float:

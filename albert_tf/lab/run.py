@@ -129,14 +129,10 @@ class ExperimentTable:
 
     def add_speeds(self) -> None:
         """Measures how fast the models train, on one device and, if requested, with workers."""
-        self._add_column("speed", *self.measures.speeds(self.experiment))
-        if self.measures.runs.lab.settings.speed_workers > 1:
-            self._add_column("worker_speed", *self.measures.worker_speeds(self.experiment))
-
-    def _add_column(self, column: str, values: dict[str, list[float]], note: str) -> None:
-        self.notes[column] = note
-        for name, of_row in values.items():
-            self.values.setdefault(name, {})[column] = of_row
+        for column, (values, note) in self.measures.speeds(self.experiment).items():
+            self.notes[column] = note
+            for name, of_row in values.items():
+                self.values.setdefault(name, {})[column] = of_row
 
     def write(self, folder: Path) -> None:
         """Writes the pictures, then results.md and results.json, which refer to them."""

@@ -42,7 +42,8 @@ class LabSettings:
         --scale.
       speed_sizes: models whose training speed is measured: those of --scale, or the paper's.
       speed_workers: number of processes that train together. From 2 on, speed is also measured with so many
-        workers on this machine, which divide its cores among them and exchange gradients over loopback.
+        workers on this machine, which divide its cores among them and exchange gradients over loopback. Models
+        that do not fit into memory so many times are left out.
       tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
       strategy: how to distribute training, as for `albert pretrain`, on one machine or TPU.
       num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.

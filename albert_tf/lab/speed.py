@@ -1,10 +1,11 @@
 """Training throughput of models relative to one of them, measured on this machine in rounds."""
 
 import dataclasses
+import itertools
 import json
 import statistics
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,79 +26,93 @@ class StepSettings:
       batch_size: examples per step, of each worker.
       max_seq_length: T.
       dtype: float32 or bfloat16.
-      workers: processes that take each step together and add up their gradients over loopback.
-      rounds: times that every model is measured.
       steps: measured steps per round.
     """
 
     batch_size: int
     max_seq_length: int
     dtype: str
-    workers: int = 1
-    rounds: int = 3
     steps: int = 3
 
 
-def measure_ratios(
+def measure_speeds(
     configs: Mapping[str, AlbertConfig],
     reference: str,
-    settings: StepSettings,
+    step: StepSettings,
     folder: Path,
     programs: ProgramRunner,
-) -> dict[str, list[float]]:
-    """The examples per second of each model, relative to the reference; one value per round.
+    *,
+    workers: Sequence[int] = (1,),
+    rounds: int = 3,
+) -> dict[int, dict[str, list[float]]]:
+    """The examples per second of each model, relative to the reference in one process; one value per round.
 
     In every round, the processes of one model after the other start, take steps and end, so that only one model
     is in memory. A file in FOLDER keeps what is measured; an interrupted measurement resumes with what is missing.
+    A model that several workers cannot train, perhaps for lack of memory, is left out.
 
     Args:
-      configs: name -> model; includes the reference, whose ratio is 1.
+      configs: name -> model; includes the reference.
       reference: a name.
-      settings: the steps.
+      step: the steps.
       folder: where to keep the result.
       programs: interrupts the measurement between models.
+      workers: numbers of processes that take each step together and add up their gradients over loopback;
+        includes 1.
+      rounds: times that every model is measured.
+
+    Returns:
+      Number of workers -> name of the model -> values.
 
     Raises:
-      InputError: a model's process died.
+      InputError: a model's only process died.
       Preempted: this process received SIGTERM.
     """
-    workers = settings.workers
-    file = folder / ("speed.json" if workers == 1 else f"speed_{workers}_workers.json")
+    file = folder / "speed.json"
     request = {
-        "settings": dataclasses.asdict(settings),
-        "reference": reference,
+        "step": dataclasses.asdict(step),
         "models": {name: config.to_dict() for name, config in configs.items()},
     }
     kept = read_json_object(file) if file.exists() else {}
     is_same = {name: kept.get(name) for name in request} == request
-    seconds: dict[str, list[float]] = kept["seconds"] if is_same else {}
-    for number in range(settings.rounds):
-        for name, config in configs.items():
-            if len(seconds.setdefault(name, [])) > number:
+    seconds: dict[str, dict[str, list[float]]] = kept["seconds"] if is_same else {}
+    left_out: set[tuple[str, int]] = set()
+    for number in range(rounds):
+        for name, together in itertools.product(configs, workers):
+            measured = seconds.setdefault(f"{together}", {}).setdefault(name, [])
+            if len(measured) > number or (name, together) in left_out:
                 continue
             programs.check()
-            with_workers = f" with {workers} workers" if workers > 1 else ""
-            programs.log(f"speed of {name}{with_workers}, round {number + 1} of {settings.rounds}")
-            seconds[name].append(_seconds_per_step(name, config, settings, folder, programs))
+            with_workers = f" with {together} workers" if together > 1 else ""
+            programs.log(f"speed of {name}{with_workers}, round {number + 1} of {rounds}")
+            try:
+                measured.append(_seconds_per_step(name, configs[name], step, together, folder))
+            except InputError as error:
+                programs.check()  # SIGTERM to the process group ends all processes
+                if together == 1:
+                    raise
+                left_out.add((name, together))
+                programs.log(f"  left out: {error}")
+                continue
             write_json(file, {**request, "seconds": seconds})
-            programs.log(f"  {seconds[name][-1]:.2f} seconds per step")
-    ratios = {
-        name: [base / own for base, own in zip(seconds[reference], of_model, strict=True)]
-        for name, of_model in seconds.items()
+            programs.log(f"  {measured[-1]:.2f} seconds per step")
+    base = seconds["1"][reference]
+    return {
+        together: {
+            name: [together * one / own for one, own in zip(base, measured, strict=False)]
+            for name, measured in seconds[f"{together}"].items()
+            if measured
+        }
+        for together in workers
     }
-    return {**ratios, reference: [1.0]}
 
 
 def _seconds_per_step(
-    name: str, config: AlbertConfig, settings: StepSettings, folder: Path, programs: ProgramRunner
+    name: str, config: AlbertConfig, step: StepSettings, workers: int, folder: Path
 ) -> float:
     """The median of some steps, after one that does not count."""
-    try:
-        with StepProcesses(name, config, settings, folder) as processes:
-            return statistics.median(processes.seconds() for _ in range(settings.steps))
-    except InputError:
-        programs.check()  # SIGTERM to the process group ends all processes
-        raise
+    with StepProcesses(name, config, step, workers, folder) as processes:
+        return statistics.median(processes.seconds() for _ in range(step.steps))
 
 
 class StepProcesses:
@@ -107,11 +122,11 @@ class StepProcesses:
       peers: the processes.
     """
 
-    def __init__(self, name: str, config: AlbertConfig, settings: StepSettings, folder: Path):
-        request = StepRequest(config.to_dict(), settings.batch_size, settings.max_seq_length, settings.dtype)
+    def __init__(self, name: str, config: AlbertConfig, step: StepSettings, workers: int, folder: Path):
+        request = StepRequest(config.to_dict(), step.batch_size, step.max_seq_length, step.dtype)
         arguments = json.dumps(dataclasses.asdict(request))
         self._command = [sys.executable, "-m", "albert_tf.lab.training_step", arguments]
-        self._name, self._folder, self._workers = name, folder, settings.workers
+        self._name, self._folder, self._workers = name, folder, workers
         self.peers: list[Peer] = []
 
     def __enter__(self):

@@ -21,6 +21,10 @@ from albert_tf.training.micro_batches import dropout_seed, sum_over_micro_batche
 # the norm of the gradient before clipping; the seconds that the step waited for its batch.
 STEP_SUMS = ("steps", "skipped_steps", "gradient_norm", "input_wait")
 
+# Workers exchange gradients in pieces of this size. By default TensorFlow makes one piece of them all, which is
+# copied together before anything is sent: two workers that train BERT-base take 1.4 times as long then.
+_EXCHANGE = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=4 * 2**20)
+
 
 class Objective(Protocol):
     """What training minimizes: sums over examples, divided by counts of the global batch.
@@ -208,7 +212,8 @@ class OptimizerStep:
         step = tf.convert_to_tensor(self._optimizer.iterations)
         gradients, sums = self._gradients(batch, counts, step, replica.replica_id_in_sync_group)
         # Reduced together with the sums, so that all replicas agree on whether the step is finite.
-        *gradients, total = replica.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, tf.reduce_sum(sums)])
+        shared = [*gradients, tf.reduce_sum(sums)]
+        *gradients, total = replica.all_reduce(tf.distribute.ReduceOp.SUM, shared, _EXCHANGE)
         gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
         finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
         variables = [variable.value for variable in self._objective.model.trainable_variables]
@@ -266,18 +271,20 @@ def _next_batch(iterator, after: tf.Tensor) -> tuple[dict, tf.Tensor]:
 def _update(strategy, optimizer, gradients, variables, finite):
     """Applies gradients that are already summed over replicas; `optimizer.apply` would sum them again.
 
-    If the step is not finite, only the number of steps changes.
+    If the step is not finite, only the number of steps changes. Variables are updated one after the other:
+    TensorFlow would otherwise begin with all of them, and hold the intermediate results of all at once.
     """
     learning_rate = optimizer.learning_rate
 
+    def update(variable, gradient):
+        optimizer.update_step(gradient, variable, learning_rate)
+        return variable.read_value()
+
     def apply():
+        updated: list = []
         for variable, gradient in zip(variables, gradients, strict=True):
-            strategy.extended.update(
-                variable,
-                lambda variable, gradient: optimizer.update_step(gradient, variable, learning_rate),
-                args=(gradient,),
-                group=False,
-            )
+            with tf.control_dependencies(updated):
+                updated = [strategy.extended.update(variable, update, args=(gradient,))]
         if optimizer.use_ema:
             optimizer.update_averages()
 

@@ -10,12 +10,13 @@ import pytest
 from albert_cli import cli
 from albert_tf.lab import run as lab_run
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
+from albert_tf.lab.peer_processes import Peer
 from albert_tf.lab.pretraining_runs import training_seconds
 from albert_tf.lab.results import Results
 from albert_tf.lab.run import run_experiment
 from albert_tf.lab.scales import TINY, shape
 from albert_tf.lab.settings import LabSettings
-from albert_tf.lab.speed import StepProcesses, StepSettings, measure_ratios
+from albert_tf.lab.speed import StepProcesses, StepSettings, measure_speeds
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.training.cluster import loopback_clusters
 from albert_tf.training.run_files import read_metrics
@@ -218,37 +219,56 @@ def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path, m
     configs = {"bert-large": tiny_config, "same": tiny_config, "short": short}
     step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
     with ProgramRunner() as programs, pytest.raises(InputError, match="could not be measured.*short.log"):
-        measure_ratios(configs, "bert-large", step, tmp_path, programs)
+        measure_speeds(configs, "bert-large", step, tmp_path, programs)
     kept = json.loads((tmp_path / "speed.json").read_text())
-    assert [name for name, times in kept["seconds"].items() if times] == ["bert-large", "same"], (
-        "what is measured stays"
-    )
+    assert list(kept["seconds"]["1"]) == ["bert-large", "same"], "what is measured stays"
 
 
 @pytest.mark.slow
-def test_an_interrupted_measurement_of_workers_resumes(tiny_config, tmp_path):
-    """The first of two rounds is kept."""
+def test_a_measurement_goes_on_with_more_rounds_and_workers(tiny_config, tmp_path):
     configs = {"bert-large": tiny_config, "shared": tiny_config}
-    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32", workers=2, rounds=1)
+    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
+
+    def seconds():
+        return json.loads((tmp_path / "speed.json").read_text())["seconds"]
+
     with ProgramRunner() as programs:
-        assert measure_ratios(configs, "bert-large", step, tmp_path, programs)["bert-large"] == [1.0]
-        file = tmp_path / "speed_2_workers.json"
-        kept = json.loads(file.read_text())
-        kept["settings"]["rounds"] = 2
-        file.write_text(json.dumps(kept))
-        ratios = measure_ratios(
-            configs, "bert-large", dataclasses.replace(step, rounds=2), tmp_path, programs
-        )
-    measured = json.loads(file.read_text())["seconds"]
-    assert [times[:1] for times in measured.values()] == list(kept["seconds"].values())
-    assert [len(times) for times in measured.values()] == [2, 2]
-    assert ratios["shared"] == [a / b for a, b in zip(*measured.values(), strict=True)]
+        alone = measure_speeds(configs, "bert-large", step, tmp_path, programs, rounds=1)
+        assert alone == {1: {"bert-large": [1.0], "shared": alone[1]["shared"]}}
+        first = seconds()
+        ratios = measure_speeds(configs, "bert-large", step, tmp_path, programs, workers=(1, 2), rounds=2)
+    both = seconds()
+    assert {name: times[:1] for name, times in both["1"].items()} == first["1"]
+    assert [len(times) for measured in both.values() for times in measured.values()] == [2, 2, 2, 2]
+    base = both["1"]["bert-large"]
+    assert ratios[1]["shared"] == [one / own for one, own in zip(base, both["1"]["shared"], strict=True)]
+    assert ratios[2]["shared"] == [2 * one / own for one, own in zip(base, both["2"]["shared"], strict=True)]
+
+
+@pytest.mark.slow
+def test_a_model_that_several_workers_cannot_train_is_left_out(tiny_config, tmp_path, monkeypatch, capsys):
+    """As if the processes of the large model had been killed for lack of memory."""
+    spawn = Peer.spawn
+
+    def killed_if_large(name, command, logs, environment):
+        peer = spawn(name, command, logs, environment)
+        if name == "large" and environment["TF_CONFIG"]:
+            peer.process.kill()
+        return peer
+
+    monkeypatch.setattr(Peer, "spawn", killed_if_large)
+    configs = {"bert-large": tiny_config, "large": tiny_config}
+    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32", steps=1)
+    with ProgramRunner() as programs:
+        ratios = measure_speeds(configs, "bert-large", step, tmp_path, programs, workers=(1, 2), rounds=2)
+    assert [set(of_model) for of_model in ratios.values()] == [{"bert-large", "large"}, {"bert-large"}]
+    assert capsys.readouterr().err.count("left out: The training speed of large could not be measured") == 1
 
 
 @pytest.mark.slow
 def test_workers_take_each_step_together(tiny_config, tmp_path):
-    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32", workers=2)
-    with StepProcesses("model", tiny_config, step, tmp_path) as processes:
+    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
+    with StepProcesses("model", tiny_config, step, 2, tmp_path) as processes:
         assert processes.seconds() > 0
         assert [[reply["replicas"] for reply in peer.steps] for peer in processes.peers] == [[2, 2]] * 2
         processes.peers[1].process.kill()
