@@ -22,6 +22,7 @@ import numpy as np
 
 from albert_cli import program
 from albert_tf.pretrained.card import markdown_table
+from data_prep.errors import InputError
 from data_prep.text.sources import expand_files
 from experiments.tokenizer_agreement import spread_lines
 
@@ -40,13 +41,17 @@ class AgreementSettings:
       text: files with one text per line; globs and commas are allowed.
       lines: number of lines, spread evenly over the files.
       init_checkpoint: the pretrained model with the encoder.
-      kinds: names of kinds, separated by commas. Default: all.
+      kinds: names of kinds. Default: all.
     """
 
     text: str
     lines: int = 10_000
     init_checkpoint: str = "albert_small_en"
-    kinds: str = ""
+    kinds: list[str] = field(default_factory=lambda: [*CASES])
+
+    def __post_init__(self):
+        if unknown := [name for name in self.kinds if name not in CASES]:
+            raise InputError(f"--kinds must be among {', '.join(CASES)}. Received {unknown[0]!r}.")
 
 
 @dataclass(frozen=True)
@@ -136,10 +141,13 @@ class Differences:
 def main(settings: AgreementSettings) -> None:
     """Compares all kinds on all engines."""
     lines = spread_lines(expand_files(settings.text), settings.lines)
-    names = settings.kinds.split(",") if settings.kinds else [*CASES]
     engines = [name for name in ENGINES if importlib.util.find_spec(name)]
+    if not engines:
+        raise InputError(
+            "No engine is installed: run pip install 'albert-tf[openvino]' or 'albert-tf[onnx]'."
+        )
     found: dict[str, dict[str, Differences]] = {engine: {} for engine in engines}
-    for name in names:
+    for name in settings.kinds:
         with tempfile.TemporaryDirectory() as folder:
             for engine, differences in compare(CASES[name], lines, engines, settings, Path(folder)).items():
                 found[engine][name] = differences

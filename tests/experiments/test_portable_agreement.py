@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from experiments.portable_agreement import CASES, Differences, as_arrays, column_of, with_mask
+from data_prep.errors import InputError
+from experiments.portable_agreement import (
+    CASES,
+    AgreementSettings,
+    Differences,
+    as_arrays,
+    column_of,
+    with_mask,
+)
 
 
 def answers(label, probability, spread=0.0):
@@ -29,6 +37,12 @@ def test_differences(theirs, ours, other, ties, agrees):
     found.add(theirs, ours)
     found.add(theirs, theirs)
     assert (found.rows, found.other, found.ties, found.agrees) == (4, other, ties, agrees)
+
+
+def test_kinds_must_be_known():
+    assert AgreementSettings(text="x").kinds == [*CASES]
+    with pytest.raises(InputError, match="--kinds must be among classifier, .* Received 'fill'"):
+        AgreementSettings(text="x", kinds=["fill-mask", "fill"])
 
 
 def test_other_outputs_or_shapes_end_the_comparison():
