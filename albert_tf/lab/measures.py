@@ -65,15 +65,9 @@ class Measures:
         lab = self.runs.lab
         if lab.settings.tpu:
             return {"speed": (self._speeds_of_runs(experiment), "Speed is that of the first seed's runs.")}
-        B, T = lab.scale.speed_batch
-        is_full = lab.settings.speed_sizes == "paper"
-        step = speed.StepSettings(
-            B,
-            T if is_full else min(T, lab.settings.max_seq_length),
-            lab.settings.mixed_precision or "float32",
-        )
+        step, is_full = self._measured_step(), lab.settings.speed_sizes == "paper"
         configs = {
-            row.name: row.variant.config(PAPER, PAPER.vocab_size, T)
+            row.name: row.variant.config(PAPER, PAPER.vocab_size, step.max_seq_length)
             if is_full
             else self.runs.config(row.variant)
             for row in experiment.rows
@@ -89,23 +83,23 @@ class Measures:
         )
         sizes = "the paper's sizes" if is_full else "this scale's sizes"
         note = (
-            f"Speed is that of training steps of {B} examples of {step.max_seq_length} tokens in {step.dtype}, "
-            f"with {sizes}, on this device, one model after the other in each of several rounds. "
+            f"Speed is that of training steps of {step.batch_size} examples of {step.max_seq_length} tokens in "
+            f"{step.dtype}, with {sizes}, on this device, one model after the other in each of several rounds. "
             "The optimizer takes a larger share of a step than in the paper's batches of 4096, which favors "
             "models with fewer parameters."
         )
         columns = {"speed": (ratios[1], note)}
         if several > 1:
             missing = [row.title for row in experiment.rows if row.name not in ratios[several]]
-            left_out = (
-                f" Could not be trained in {several} processes: {', '.join(missing)}." if missing else ""
-            )
-            with_workers = (
-                f"Speed with workers is that of {several} processes on this machine, which divide its cores "
-                f"among them, take {B} examples each and add up their gradients over loopback.{left_out}"
-            )
-            columns["worker_speed"] = (ratios[several], with_workers)
+            columns["worker_speed"] = (ratios[several], _worker_note(several, step.batch_size, missing))
         return columns
+
+    def _measured_step(self) -> speed.StepSettings:
+        """The step whose speed is measured."""
+        lab = self.runs.lab
+        B, T = lab.scale.speed_batch
+        T = T if lab.settings.speed_sizes == "paper" else min(T, lab.settings.max_seq_length)
+        return speed.StepSettings(B, T, lab.settings.mixed_precision or "float32")
 
     def _speeds_of_runs(self, experiment: Experiment) -> dict[str, list[float]]:
         rates = {
@@ -135,3 +129,12 @@ class Measures:
             )
             lab.programs.module("albert_tf.lab.sentence_probe", json.dumps(dataclasses.asdict(request)))
         return read_json_object(file)
+
+
+def _worker_note(workers: int, batch_size: int, missing: list[str]) -> str:
+    """How the speed with workers was measured, and which models could not be."""
+    note = (
+        f"Speed with workers is that of {workers} processes on this machine, which divide its cores among them, "
+        f"take {batch_size} examples each and add up their gradients over loopback."
+    )
+    return f"{note} Could not be trained in {workers} processes: {', '.join(missing)}." if missing else note

@@ -68,34 +68,7 @@ def measure_speeds(
       InputError: a model's only process died.
       Preempted: this process received SIGTERM.
     """
-    file = folder / "speed.json"
-    request = {
-        "step": dataclasses.asdict(step),
-        "models": {name: config.to_dict() for name, config in configs.items()},
-    }
-    kept = read_json_object(file) if file.exists() else {}
-    is_same = {name: kept.get(name) for name in request} == request
-    seconds: dict[str, dict[str, list[float]]] = kept["seconds"] if is_same else {}
-    left_out: set[tuple[str, int]] = set()
-    for number in range(rounds):
-        for name, together in itertools.product(configs, workers):
-            measured = seconds.setdefault(f"{together}", {}).setdefault(name, [])
-            if len(measured) > number or (name, together) in left_out:
-                continue
-            programs.check()
-            with_workers = f" with {together} workers" if together > 1 else ""
-            programs.log(f"speed of {name}{with_workers}, round {number + 1} of {rounds}")
-            try:
-                measured.append(_seconds_per_step(name, configs[name], step, together, folder))
-            except InputError as error:
-                programs.check()  # SIGTERM to the process group ends all processes
-                if together == 1:
-                    raise
-                left_out.add((name, together))
-                programs.log(f"  left out: {error}")
-                continue
-            write_json(file, {**request, "seconds": seconds})
-            programs.log(f"  {measured[-1]:.2f} seconds per step")
+    seconds = _measure_seconds(configs, step, folder, programs, workers, rounds)
     base = seconds["1"][reference]
     return {
         together: {
@@ -105,6 +78,45 @@ def measure_speeds(
         }
         for together in workers
     }
+
+
+def _measure_seconds(
+    configs: Mapping[str, AlbertConfig],
+    step: StepSettings,
+    folder: Path,
+    programs: ProgramRunner,
+    workers: Sequence[int],
+    rounds: int,
+) -> dict[str, dict[str, list[float]]]:
+    """Number of workers -> name -> the seconds per step in each round."""
+    file = folder / "speed.json"
+    request = {
+        "step": dataclasses.asdict(step),
+        "models": {name: config.to_dict() for name, config in configs.items()},
+    }
+    kept = read_json_object(file) if file.exists() else {}
+    is_same = {name: kept.get(name) for name in request} == request
+    seconds: dict[str, dict[str, list[float]]] = kept["seconds"] if is_same else {}
+    left_out: set[tuple[str, int]] = set()
+    for number, name, together in itertools.product(range(rounds), configs, workers):
+        measured = seconds.setdefault(f"{together}", {}).setdefault(name, [])
+        if len(measured) > number or (name, together) in left_out:
+            continue
+        programs.check()
+        with_workers = f" with {together} workers" if together > 1 else ""
+        programs.log(f"speed of {name}{with_workers}, round {number + 1} of {rounds}")
+        try:
+            measured.append(_seconds_per_step(name, configs[name], step, together, folder))
+        except InputError as error:
+            programs.check()  # SIGTERM to the process group ends all processes
+            if together == 1:
+                raise
+            left_out.add((name, together))
+            programs.log(f"  left out: {error}")
+        else:
+            write_json(file, {**request, "seconds": seconds})
+            programs.log(f"  {measured[-1]:.2f} seconds per step")
+    return seconds
 
 
 def _seconds_per_step(
