@@ -61,13 +61,6 @@ RECIPES = {
     "L=6": {"num_hidden_layers": 6},
     "H=256": {"hidden_size": 256, "initializer_range": 0.04, "learning_rate": 0.0015},
     "H=256 rate .001": {"hidden_size": 256, "initializer_range": 0.04, "learning_rate": 0.001},
-    "H=256 L=6": {
-        "hidden_size": 256,
-        "num_hidden_layers": 6,
-        "initializer_range": 0.04,
-        "learning_rate": 0.001,
-    },
-    "H=384": {"hidden_size": 384, "initializer_range": 0.03, "learning_rate": 0.001},
     "E=64": {"embedding_size": 64},
     "initializer .02": {"initializer_range": 0.02},
     "dropout .1": {"dropout": 0.1},
@@ -82,6 +75,19 @@ RECIPES = {
     "H=256 lamb .01": {
         "hidden_size": 256,
         "initializer_range": 0.04,
+        "optimizer": "lamb",
+        "learning_rate": 0.01,
+    },
+    "H=256 L=6 lamb .01": {
+        "hidden_size": 256,
+        "num_hidden_layers": 6,
+        "initializer_range": 0.04,
+        "optimizer": "lamb",
+        "learning_rate": 0.01,
+    },
+    "H=384 lamb .01": {
+        "hidden_size": 384,
+        "initializer_range": 0.03,
         "optimizer": "lamb",
         "learning_rate": 0.01,
     },
