@@ -24,7 +24,7 @@ from albert_tf.flops import gpu_peak, inference_flops, training_flops
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.accelerator_peers import PEERS, Cell
 from benchmarks.peer_settings import OURS, PeerSettings
-from data_prep.errors import InputError, check_at_least
+from data_prep.errors import InputError, check_among, check_at_least
 
 _TINY = {"vocab_size": 100, "embedding_size": 8, "hidden_size": 16, "num_hidden_layers": 2}
 _TINY |= {"num_attention_heads": 2, "intermediate_size": 32}
@@ -70,9 +70,7 @@ class AcceleratorSettings(PeerSettings):
     def __post_init__(self):
         self.check_peers(PEERS, ours_required=False)
         check_at_least(1, self, "turns", "steps")
-        for model in self.models:
-            if model not in MODELS:
-                raise InputError(f"--models must be among {', '.join(MODELS)}. Received {model!r}.")
+        check_among(MODELS, "models", self.models)
         for T in self.lengths:
             if not 8 <= T <= 512:
                 raise InputError(f"--lengths must be from 8 to 512, the models' positions. Received {T}.")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from albert_tf.lab.environment import describe_processor
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_among
 from data_prep.files import write_json
 
 OURS = "albert_tf"
@@ -43,9 +43,7 @@ class PeerSettings:
 
     def check_peers(self, known: Collection[str], ours_required: bool = True) -> None:
         """Raises InputError for an unknown library, or if albert_tf is required and missing."""
-        for peer in self.peers:
-            if peer not in known:
-                raise InputError(f"--peers must be among {', '.join(known)}. Received {peer!r}.")
+        check_among(known, "peers", self.peers)
         if ours_required and OURS not in self.peers:
             raise InputError(f"--peers must name {OURS}, which the others are compared with.")
 

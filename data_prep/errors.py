@@ -3,7 +3,7 @@
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 # Faults of disks and limits of the system, which are no defects of this library either.
@@ -81,3 +81,10 @@ def check_at_least(minimum: int, settings: Any, *names: str) -> None:
         value = getattr(settings, name)
         if value is not None and value < minimum:
             raise InputError(f"--{name} must be at least {minimum}. Received {value}.")
+
+
+def check_among(known: Collection[str], flag: str, names: Iterable[str]) -> None:
+    """Raises InputError if one of the names that a flag received is not known."""
+    for name in names:
+        if name not in known:
+            raise InputError(f"--{flag} must be among {', '.join(known)}. Received {name!r}.")

@@ -26,7 +26,7 @@ from pathlib import Path
 from albert_cli import program
 from albert_tf.pretrained.card import markdown_table
 from albert_tf.training.run_files import RESULTS_FILE
-from data_prep.errors import InputError
+from data_prep.errors import check_among
 from data_prep.files import new_folder, read_json_object, write_json, write_text
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
@@ -87,9 +87,7 @@ class DownstreamSettings:
 def main(settings: DownstreamSettings) -> dict:
     """Runs all tasks and writes the report."""
     names = settings.tasks.split(",")
-    unknown = [name for name in names if name not in TASKS]
-    if unknown:
-        raise InputError(f"--tasks must be among {', '.join(TASKS)}. Received {unknown[0]!r}.")
+    check_among(TASKS, "tasks", names)
     report_file = settings.output / REPORT_FILE
     rows = earlier_rows(report_file, settings)
     for name in names:

@@ -22,7 +22,7 @@ import numpy as np
 
 from albert_cli import program
 from albert_tf.pretrained.card import markdown_table
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_among
 from data_prep.text.sources import expand_files
 from experiments.tokenizer_agreement import spread_lines
 
@@ -50,8 +50,7 @@ class AgreementSettings:
     kinds: list[str] = field(default_factory=lambda: [*CASES])
 
     def __post_init__(self):
-        if unknown := [name for name in self.kinds if name not in CASES]:
-            raise InputError(f"--kinds must be among {', '.join(CASES)}. Received {unknown[0]!r}.")
+        check_among(CASES, "kinds", self.kinds)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from albert_cli import program
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.pretraining_runs import evaluations, training_seconds
-from data_prep.errors import InputError
+from data_prep.errors import check_among
 from data_prep.files import write_text
 from experiments.albert_command import albert
 
@@ -130,8 +130,7 @@ class BudgetSettings:
     mixed_precision: str = "none"
 
     def __post_init__(self):
-        if unknown := [name for name in self.recipes if name not in RECIPES]:
-            raise InputError(f"--recipes must be among {', '.join(RECIPES)}. Received {unknown[0]!r}.")
+        check_among(RECIPES, "recipes", self.recipes)
 
 
 def main(settings: BudgetSettings) -> None:

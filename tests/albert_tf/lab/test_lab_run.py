@@ -212,9 +212,8 @@ def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, me
 
 @pytest.mark.slow
 def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path, monkeypatch):
-    monkeypatch.setenv(
-        "TF_CONFIG", loopback_clusters(2)[0]
-    )  # the cluster of others, for which no step may wait
+    # The cluster of others, for which no step may wait.
+    monkeypatch.setenv("TF_CONFIG", loopback_clusters(2)[0])
     short = dataclasses.replace(tiny_config, max_position_embeddings=8)
     configs = {"bert-large": tiny_config, "same": tiny_config, "short": short}
     step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
