@@ -110,11 +110,13 @@ class AlbertConfig:
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not _is_number(getattr(self, name)) or not 0 <= getattr(self, name) < 1:
                 raise InputError(
-                    f"`{name}` must be at least 0 and below 1. Received {getattr(self, name)!r}."
+                    f"`{name}` must be at least 0 and below 1. Received {_shown(getattr(self, name))}."
                 )
         for name in ("initializer_range", "layer_norm_epsilon"):
             if not _is_number(getattr(self, name)) or not getattr(self, name) > 0:
-                raise InputError(f"`{name}` must be a number above 0. Received {getattr(self, name)!r}.")
+                raise InputError(
+                    f"`{name}` must be a number above 0. Received {_shown(getattr(self, name))}."
+                )
         for name, choices in (
             ("hidden_act", get_args(HiddenAct)),
             ("parameter_sharing", get_args(ParameterSharing)),
@@ -188,7 +190,7 @@ class AlbertConfig:
         return dataclasses.asdict(self)
 
     def to_json_file(self, path: str | os.PathLike) -> None:
-        """Writes an `albert_config.json` that `from_json_file` and the original read."""
+        """Writes an `albert_config.json` for `from_json_file` and, unless it has `gelu_erf`, for the original."""
         write_json(path, self.to_dict())
 
 

@@ -7,6 +7,7 @@ from albert_tf.config import AlbertConfig
 TPU_TFLOPS = {"v2": 45.0, "v3": 123.0, "v4": 275.0, "v5litepod": 197.0, "v5p": 459.0, "v6e": 918.0}
 GPU_TFLOPS = {
     "B200": 2250.0,
+    "H200 NVL": 835.0,
     "H200": 989.0,
     "H100 PCIe": 756.0,
     "H100 NVL": 835.0,
@@ -65,7 +66,7 @@ def tpu_peak(accelerator_type: str) -> float | None:
 def gpu_peak(name: str) -> float | None:
     """Peak FLOP/s of one GPU by the name that its driver reports; None if it is not in the table."""
     words = name.replace("-", " ").split()
-    for model, tflops in GPU_TFLOPS.items():  # the longer names come first
+    for model, tflops in GPU_TFLOPS.items():  # of two names that match, the longer comes first
         if all(word in words for word in model.split()):
             return tflops * 1e12
     return None

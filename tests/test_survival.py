@@ -16,6 +16,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.training.cluster import loopback_clusters
 from albert_tf.training.run_files import read_metrics
+from albert_tf.training.step_loop import StepLoop
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, without_speed
 from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, run_together
@@ -82,6 +83,31 @@ def test_sigterm_while_evaluating(pretraining_files, tmp_path):
     assert cli.main(pretraining_files.flags(tmp_path / "whole", **flags)) == 0
     assert without_speed(run) == without_speed(tmp_path / "whole")
     assert_same_run(run, tmp_path / "whole")
+
+
+def test_sigterm_during_the_last_steps(pretraining_files, tmp_path, monkeypatch):
+    """The state is saved; the resumed run only evaluates."""
+    run, take_steps = tmp_path / "run", StepLoop.run
+
+    def interrupted(loop, start, target):
+        if target == 12:
+            loop._session.preemption.requested = True
+        return take_steps(loop, start, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StepLoop, "run", interrupted)
+        assert cli.main(pretraining_files.flags(run)) == 143
+    assert max(checkpoint_steps(run)) == 12
+    assert cli.main(pretraining_files.flags(run)) == 0
+    evaluated = [line["step"] for line in read_metrics(run) if "eval_loss" in line]
+    assert evaluated == [4, 8, 12]
+
+
+def test_an_older_damaged_checkpoint_does_not_matter(finished, pretraining_files, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (run / "checkpoints" / "ckpt-4.json").write_bytes(b"")
+    assert cli.main(pretraining_files.flags(run)) == 0
 
 
 def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(

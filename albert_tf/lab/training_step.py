@@ -93,7 +93,7 @@ def make_training_step(
 
     from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics
     from albert_tf.optimizers import Lamb
-    from albert_tf.pretraining.steps import TrainStep, zero_sums
+    from albert_tf.pretraining.steps import TrainStep
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     strategy = tf.distribute.get_strategy()
@@ -110,7 +110,7 @@ def make_training_step(
     )
     dataset, one = tf.data.Dataset.from_tensors(data).repeat(), tf.constant(1)
     batches = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
-    return lambda: float(pretraining_metrics(train(batches, one, zero_sums()))["loss"])
+    return lambda: float(pretraining_metrics(train(batches, one, train.zero_sums()))["loss"])
 
 
 def pure_training_step(model, optimizer) -> tuple[Callable, tuple[list, list, list]]:

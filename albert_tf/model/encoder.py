@@ -144,6 +144,8 @@ class AlbertEncoder(AlbertModel):
         """
         if rank < 1:
             raise ValueError(f"`rank` must be at least 1. Received {rank}.")
+        if self.lora_rank:
+            raise ValueError(f"LoRA is enabled already, with rank {self.lora_rank}. Call `enable_lora` once.")
         for variable in self.trainable_variables:
             variable.trainable = False
         for attention in itertools.chain(*self.attentions):

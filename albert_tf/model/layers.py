@@ -282,7 +282,7 @@ class FeedForward(keras.layers.Layer):
         function, (product, bias) = activation_of_sum(self.config), product_and_bias(self.intermediate, x)
         if self.remat and not self.output_dense.quantization_mode:
             # Recomputed together with the product, whose gradient needs the activation's value. The kernel is an
-            # argument, as the scope with its value is closed by the backward pass.
+            # argument, because the scope that holds its value is already closed when the backward pass runs.
             project = keras.remat(lambda product, bias, kernel: ops.matmul(function(product, bias), kernel))
             weights = (self.output_dense.kernel, self.output_dense.bias)
             kernel, output_bias = (ops.cast(variable, x.dtype) for variable in weights)

@@ -14,7 +14,8 @@ class Unpadding:
 
     Attributes:
       places: integers (R,), the tokens' places in the flat batch (B*T,).
-      ranks: integers (B*T,), for each place the number, among the tokens, of the last token up to it.
+      ranks: integers (B*T,), for each place the index in `places` of the token there; at padding, of the token
+        before it.
       is_token: booleans (B*T, 1).
     """
 

@@ -163,7 +163,7 @@ def pretraining_metrics(sums: dict) -> dict:
       `sentence_order_loss`, `sentence_order_accuracy`. Losses in nats.
     """
     predictions, pairs = sums["masked_lm_weight"] + 1e-5, sums["sentence_order_weight"]
-    pairs = pairs + 1e-12  # vanishes in rounding; without pairs the means are 0
+    pairs = pairs + 1e-12  # changes no mean, but without pairs the means are 0
     masked_lm_loss = sums["masked_lm_loss"] / predictions
     sentence_order_loss = sums["sentence_order_loss"] / pairs
     return {

@@ -38,14 +38,14 @@ class AdamW(keras.optimizers.Optimizer):
     """AdamW as in the original (`adamw_update`): without bias correction, with weight decay in the update.
 
     Args:
-      learning_rate: a float or a schedule.
+      learning_rate: a float or a schedule; the default is BERT's, for batches of 256.
       weight_decay_rate: weight decay of variables that `exclude` does not match.
       beta_1: decay of the gradient's running mean.
       beta_2: decay of the squared gradient's running mean.
       epsilon: added to the root of the squared gradient's mean.
       exclude: regular expression; variables whose path contains a match have no weight decay.
       rate_factors: regular expressions, and the factor of the learning rate for variables whose path contains a
-        match; 1 for all others.
+        match; of several matches the first counts, and for all others it is 1.
       kwargs: passed to `keras.optimizers.Optimizer`, for example `global_clipnorm=1.0`.
 
     >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
@@ -54,7 +54,7 @@ class AdamW(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate=0.00176,
+        learning_rate=0.0001,
         *,
         weight_decay_rate: float = 0.01,
         beta_1: float = 0.9,

@@ -40,7 +40,10 @@ def check_batches_divide(settings: ResolvedPretrainingSettings, strategy: tf.dis
 
 
 def choose_parallel_parts(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> int:
-    """`split_batches_over_cores` for a run; 1 if its batches are divided over devices or compiled as a whole."""
+    """`split_batches_over_cores` for a run, which also sets TensorFlow's threads.
+
+    1, with the threads as they are, if batches are divided over devices or compiled as a whole.
+    """
     distributed = settings.tpu or settings.num_devices or settings.strategy not in ("auto", "one")
     workers = settings.strategy == "auto" and read_cluster()  # --strategy=one ignores TF_CONFIG
     if distributed or workers or settings.jit_compile == "on":

@@ -61,7 +61,7 @@ class Guard:
           InputError: there are none.
         """
         if not good_steps:
-            raise InputError(f"{self._spike()}, and there is no good checkpoint to roll back to. {_ADVICE}")
+            raise InputError(f"{self._spike()}, and there is no good checkpoint to roll back to. {_ADVICE}.")
         if self._source is None:
             return good_steps[0]
         newer = [step for step in good_steps if step > self._source]
@@ -76,7 +76,10 @@ class Guard:
         """
         spike = self._spike()
         if self._rollbacks == self._settings.max_rollbacks:
-            raise InputError(f"{spike}, after {self._rollbacks} roll-backs. {_ADVICE}")
+            raise InputError(
+                f"{spike}, after {self._rollbacks} roll-backs. {_ADVICE}; with the same --output_dir the run "
+                "resumes with the last good weights."
+            )
         self._rollbacks += 1
         self._bad, self._source = 0, source
         return (
@@ -99,12 +102,15 @@ class Guard:
 
     def _spike(self) -> str:
         loss, usual = self._last
-        if loss is None:
-            return f"All steps of {self._bad} logged intervals had a loss or gradient that is not finite"
-        return f"The loss is {loss:.3f}, usually {usual:.3f}, for {self._bad} logged intervals"
+        now = (
+            "not finite, or its gradient is not"
+            if loss is None
+            else f"{loss:.3f} instead of about {usual:.3f}"
+        )
+        return f"The loss is {now}, in the last of {self._bad} bad intervals in a row"
 
 
 _ADVICE = (
     "Training diverges: use a lower --learning_rate, a longer warm-up (--num_warmup_steps), or float32 instead "
-    "of --mixed_precision=bfloat16. With the same --output_dir the run resumes with the last good weights."
+    "of --mixed_precision=bfloat16"
 )

@@ -63,7 +63,7 @@ def warnings(
     Args:
       settings: the run's.
       data: for each phase the number of training examples, and their manifest if there is one.
-      config: the model's, of a run with fresh weights.
+      config: the model's configuration if the run starts from random weights; None otherwise.
     """
     lines = [
         line
@@ -134,7 +134,7 @@ def _plateau(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> str
     )
     if first.max_seq_length >= _LONG and tokens < _FEW_TOKENS:
         return (
-            f"{tokens / 1e6:.0f} million tokens in sequences of {first.max_seq_length} are known to teach little "
+            f"{tokens:,} tokens in sequences of {first.max_seq_length} are known to teach little "
             "more than how frequent pieces are. Begin with a --phase of sequences of 32 tokens"
         )
     return None

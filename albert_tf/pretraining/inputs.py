@@ -30,7 +30,7 @@ def read_inputs(settings: PretrainingSettings, config: AlbertConfig) -> list["Pr
     for phase in given_phases(settings):
         start_step = inputs[-1].phase.end_step if inputs else 0
         inputs.append(PretrainingInputs(phase, start_step, settings, config))
-        _check_same_vocabulary(inputs[0], inputs[-1])
+        inputs[-1].check_same_vocabulary(inputs[0])
     return inputs
 
 
@@ -65,7 +65,7 @@ class PretrainingInputs:
         self._eval = ExampleFiles.read(eval_paths, vocab_size=config.vocab_size) if eval_paths else None
         if self._eval:
             _check_same_lengths(self._train, self._eval)
-            _check_same_normalization(self._train, self._eval)
+            _check_same_vocabulary("Training and evaluation files", self._train, self._eval)
         T = self._train.max_seq_length
         if T > config.max_position_embeddings:
             raise InputError(
@@ -77,12 +77,19 @@ class PretrainingInputs:
         self.manifest = self._train.manifest
         self.vocabulary = self._find_vocabulary()
 
-    def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
-        """Endless batches for `strategy.run`, starting with the batch of the run's step after `start_step`.
+    def check_same_vocabulary(self, first: "PretrainingInputs") -> None:
+        """Checks that the files were prepared like those of the `first` phase, as far as manifests tell.
 
-        Each phase has its own order and masks, even for files that an earlier phase read. Each host reads
-        its own files. If there are fewer files than hosts, each host reads its share of every global batch
-        instead; the n-th global batch then has the same examples on any number of hosts.
+        Raises:
+          InputError: with another vocabulary or normalization of text.
+        """
+        _check_same_vocabulary("All phases", first._train, self._train)
+
+    def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
+        """Endless batches for `strategy.run`, starting with the one for step `start_step` + 1 of the run.
+
+        Each phase has its own order and masks, even for files that an earlier phase read. `pretraining_dataset`
+        says what each of several hosts reads.
         """
         phase = self.phase
         examples_read = (start_step - phase.start_step) * phase.train_batch_size
@@ -146,28 +153,18 @@ def _check_same_lengths(train: ExampleFiles, evaluation: ExampleFiles) -> None:
         )
 
 
-def _check_same_normalization(train: ExampleFiles, evaluation: ExampleFiles) -> None:
-    if not train.manifest or not evaluation.manifest:
+def _check_same_vocabulary(what: str, one: ExampleFiles, other: ExampleFiles) -> None:
+    """Both sets of examples must have been prepared alike; `what` they are, for the message."""
+    if not one.manifest or not other.manifest:
         return
-    first, second = (each.vocabulary.normalization for each in (train.manifest, evaluation.manifest))
-    if first != second:
-        raise InputError(
-            "Training and evaluation files must be prepared with the same normalization of text. Received "
-            f"{first} in {train.paths[0]}, {second} in {evaluation.paths[0]}; prepare both alike."
-        )
-
-
-def _check_same_vocabulary(first: PretrainingInputs, other: PretrainingInputs) -> None:
-    if not first.manifest or not other.manifest:
-        return
-    ours, theirs = first.manifest.vocabulary, other.manifest.vocabulary
+    ours, theirs = one.manifest.vocabulary, other.manifest.vocabulary
     if ours.sha256 != theirs.sha256:
         raise InputError(
-            f"All phases must have one vocabulary. {first.phase.input_file} was prepared with {ours.file}, "
-            f"{other.phase.input_file} with {theirs.file}; prepare both with the same --spm_model_file."
+            f"{what} must have one vocabulary. {one.paths[0]} was prepared with {ours.file}, {other.paths[0]} "
+            f"with {theirs.file}; prepare both with the same --spm_model_file."
         )
     if ours.normalization != theirs.normalization:
         raise InputError(
-            f"All phases must have one normalization of text. {first.phase.input_file} was prepared with "
-            f"{ours.normalization}, {other.phase.input_file} with {theirs.normalization}; prepare both alike."
+            f"{what} must have one normalization of text. {one.paths[0]} was prepared with {ours.normalization}, "
+            f"{other.paths[0]} with {theirs.normalization}; prepare both alike."
         )

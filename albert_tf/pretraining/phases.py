@@ -9,6 +9,7 @@ from typing import Any
 from data_prep.errors import InputError
 
 _KEYS = ("input_file", "num_train_steps", "train_batch_size", "eval_file")
+_DIGITS = 18  # of a number that fits into 64 bits
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def parse_phase(text: str, train_batch_size: int) -> Phase:
         key, equals, value = word.partition("=")
         if key not in _KEYS or not equals:
             (nearest,) = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.0)
-            raise _error(text, f"{word!r} is none; did you mean {nearest}={value or '...'}?")
+            raise _error(text, f"{word!r} is not one of these; did you mean {nearest}={value or '...'}?")
         if key in values:
             raise _error(text, f"{key} is there twice.")
         values[key] = _whole_number(text, key, value) if key.startswith(("num", "train")) else value
@@ -91,8 +92,8 @@ def _words(text: str) -> list[str]:
 
 
 def _whole_number(text: str, key: str, value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        raise _error(text, f"{key} must be a whole number of at least 1.")
+    if not value.isdecimal() or len(value) > _DIGITS or int(value) < 1:
+        raise _error(text, f"{key} must be a whole number of at least 1, with at most {_DIGITS} digits.")
     return int(value)
 
 

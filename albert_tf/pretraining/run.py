@@ -41,7 +41,8 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
       The metrics of the last evaluation, names prefixed with `eval_`; empty if there was none.
 
     Raises:
-      InputError: files, flags and configuration do not fit together; nothing has been written then.
+      InputError: files, flags and configuration do not fit together, training diverges, the disk is full, or
+        another worker stops.
       Preempted: the process received SIGTERM and has saved a checkpoint.
     """
     run = PretrainingRun(settings)
@@ -161,7 +162,8 @@ class PretrainingRun:
         last_step = settings.num_train_steps if settings.do_train else self.start_step
         with open_session(self.folder, self.strategy, last_step, self.start_step) as session:
             self.session = session
-            self._record_best()
+            if settings.do_train:  # an evaluation alone changes no file of the run but metrics.jsonl
+                self._record_best()
             for line in self.notes:
                 session.progress.say(line)
             yield
@@ -204,7 +206,7 @@ class PretrainingRun:
             elif self._is_checkpoint_due(step):
                 self.save()
                 saved = step
-                if not stop:
+                if not stop or self.is_over(step):
                     self.judge_checkpoint(step)
                     stop = preemption.agreed()
         if stop and not self.is_over(step):

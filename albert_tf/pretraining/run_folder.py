@@ -75,7 +75,7 @@ def _check_same_phases(run: Path, settings: ResolvedPretrainingSettings) -> None
     # Runs of earlier versions are one phase.
     there = read_json_object(run / SETTINGS_FILE).get("phases") or [{}]
     given = [dataclasses.asdict(phase) for phase in settings.phases]
-    if len(there) == len(given) == 1:
+    if len(there) == len(given) == 1 and not settings.phase:
         return  # the flags themselves are compared
     different = [
         f"{name} of phase {number} is {before.get(name)} there, received {now[name]}"

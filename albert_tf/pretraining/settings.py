@@ -58,7 +58,7 @@ class PretrainingSettings(DeviceSettings):
       seed: seed of the initial weights, the order of examples and dropout.
       jit_compile: compile the training step with XLA. "auto" compiles on GPUs, where it is faster, and not on
         CPUs; TPUs always compile.
-      spike_factor: factor above the median of the last 20 logged losses from which a loss counts as a spike.
+      spike_factor: a logged loss above this factor times the median of the last 20 good ones counts as a spike.
       spike_intervals: number of logged spikes in a row after which the run rolls back to the weights of the last
         good checkpoint.
       max_rollbacks: maximum number of rollbacks; after one more spike the run stops and prints advice.
@@ -96,7 +96,7 @@ class PretrainingSettings(DeviceSettings):
     log_steps: int = 100
     seed: int = 12345
     jit_compile: Literal["auto", "on", "off"] = "auto"
-    spike_factor: float = 1.5
+    spike_factor: float = 1.3
     spike_intervals: int = 3
     max_rollbacks: int = 3
     early_stopping_patience: int | None = None
@@ -119,11 +119,14 @@ class PretrainingSettings(DeviceSettings):
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")
         self.check_devices()
-        self._check_survival()
-
-    def _check_survival(self):
         if not self.spike_factor > 1:
             raise InputError(f"--spike_factor must be above 1. Received {self.spike_factor}.")
+        if not -(1 << 63) <= self.seed < 1 << 63:
+            bits = self.seed.bit_length()
+            raise InputError(f"--seed must fit into 64 bits. Received an integer of {bits} bits.")
+        self._check_initialization()
+
+    def _check_initialization(self):
         if self.init_optimizer and self.init_from_group0:
             raise InputError(
                 "--init_optimizer and --init_from_group0 exclude each other, since the moments of other groups do "

@@ -8,12 +8,7 @@ import tensorflow as tf
 from albert_tf.model.pretrainer import SUMS, AlbertPretrainer, pretraining_metrics, pretraining_sums
 from albert_tf.optimizers import Lamb
 from albert_tf.pretraining.devices import formula_compiler
-from albert_tf.training.steps import STEP_SUMS, OptimizerStep, not_inlined, sum_of_parts, sum_replicas
-
-
-def zero_sums() -> dict[str, tf.Tensor]:
-    """The sums before the first step."""
-    return {name: tf.constant(0.0) for name in (*SUMS, *STEP_SUMS)}
+from albert_tf.training.steps import OptimizerStep, not_inlined, sum_of_parts, sum_replicas
 
 
 def step_metrics(sums: dict) -> dict[str, float]:
@@ -46,9 +41,8 @@ class PretrainingObjective:
         """The sum of the losses of masked words and of sentence order; the sums in the order of `SUMS`, (7,)."""
         predictions, pairs = counts
         sums = pretraining_sums(self.model(batch, training=True), batch)
-        loss = sums["masked_lm_loss"] / (predictions + 1e-5)
-        # 0 / 1 if the examples are single segments.
-        loss += sums["sentence_order_loss"] / tf.maximum(pairs, 1.0)
+        global_counts = {"masked_lm_weight": predictions, "sentence_order_weight": pairs}
+        loss = pretraining_metrics({**sums, **global_counts})["loss"]
         return loss, tf.stack([sums[name] for name in SUMS])
 
 

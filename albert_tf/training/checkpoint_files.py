@@ -38,10 +38,10 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
         checkpoint.write(str(aside / f"ckpt-{step}"))
         files = sorted(aside.glob(f"ckpt-{step}.*"))
         sums = {path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in files}
-        for path in files:
-            _to_disk(path)
         checksums = checksums_of(aside / f"ckpt-{step}")
         write_text(checksums, json.dumps({"good": good, "files": sums}) + "\n")
+        for path in (*files, checksums):
+            _to_disk(path)
         _remove(folder, step)
         # Data, then checksums, then index: without the last one it is not a checkpoint.
         data, index = [f for f in files if f.suffix != ".index"], [f for f in files if f.suffix == ".index"]
@@ -61,7 +61,7 @@ def checksums_of(prefix: str | Path) -> Path:
 def steps_in(folder: Path) -> list[int]:
     """Steps of the checkpoints in a folder, newest first, intact or not."""
     names = (path.name.removeprefix("ckpt-").removesuffix(".index") for path in folder.glob("ckpt-*.index"))
-    return sorted((int(name) for name in names if name.isdigit()), reverse=True)
+    return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
 
 def is_good(prefix: str | Path) -> bool:
@@ -144,12 +144,13 @@ def prune(folder: Path, keep: int, *, needed: Collection[int | None]) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Deletes the incomplete checkpoints of killed processes."""
+    """Deletes the incomplete checkpoints of killed processes, and no file with a name of the user's."""
     for path in folder.glob(f"{_ASIDE}*"):
         shutil.rmtree(path, ignore_errors=True)
-    indexed = {f"ckpt-{step}" for step in steps_in(folder)}
+    complete = set(steps_in(folder))
     for path in folder.glob("ckpt-*"):
-        if path.name.split(".")[0] not in indexed:
+        step = path.name.removeprefix("ckpt-").split(".")[0]
+        if step.isdecimal() and int(step) not in complete:
             path.unlink()
 
 

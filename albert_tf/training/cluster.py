@@ -99,5 +99,8 @@ def _check(cluster: Cluster) -> None:
             f"index {cluster.task_index!r} is not one of the {number} of type {cluster.task_type!r}"
         )
     for address in cluster.addresses:
-        if not address.rpartition(":")[2].isdigit():
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
             raise ValueError(f"{address!r} is not HOST:PORT")
+    if len(set(cluster.addresses)) < len(cluster.addresses):
+        raise ValueError("an address is there twice")

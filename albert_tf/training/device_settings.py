@@ -53,10 +53,10 @@ class DeviceSettings:
             )
         if self.num_devices and (self.tpu or self.strategy in ("one", "multi_worker")):
             other = f"--tpu={self.tpu}" if self.tpu else f"--strategy={self.strategy}"
-            raise other_than_one_machine(self.num_devices, other)
+            raise num_devices_conflict(self.num_devices, other)
 
 
-def other_than_one_machine(num_devices: int, other: str) -> InputError:
+def num_devices_conflict(num_devices: int, other: str) -> InputError:
     """The error for --num_devices together with a flag `other` that chooses other devices."""
     return InputError(
         f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; omit one."

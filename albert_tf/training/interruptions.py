@@ -18,7 +18,7 @@ class Preemption:
     """Inside this context SIGTERM, by which schedulers reclaim a machine, is recorded and ends nothing.
 
     Args:
-      strategy: with several workers all stop if one of them receives SIGTERM, or the others would wait for it.
+      strategy: with several workers, all stop when one receives SIGTERM; otherwise the others would wait for it.
 
     Attributes:
       requested: whether this process received SIGTERM.
@@ -42,7 +42,7 @@ class Preemption:
 
     def stop(self, step: int) -> Preempted:
         """The exception to raise once the checkpoint of `step` is saved. All workers must call this together."""
-        self.agreed()
+        self.agreed()  # waits for the chief: the others must not exit while it saves
         return Preempted(
             f"received SIGTERM: step {step} is saved, and the same command resumes the run from there"
         )
@@ -72,7 +72,7 @@ def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
 
 @contextlib.contextmanager
 def as_input_errors(run: Path) -> Iterator[None]:
-    """Turns a full disk, a lost worker and a record that is no example into an InputError.
+    """Turns a full disk, a lost worker and a record that cannot be parsed into an InputError.
 
     Args:
       run: the run's folder; the message names its last checkpoint.
@@ -87,8 +87,8 @@ def as_input_errors(run: Path) -> Iterator[None]:
     except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
         if _is_of_parsing(error):
             raise InputError(
-                "Every record of the input files must be an example with the features of the first. Received one "
-                f"that is not; `albert inspect FILES --verify` names it. Without it, {_state(run)}."
+                "Every record of the input files must be an example with the same features as the first. One is "
+                f"not; `albert inspect FILES --verify` names it. Prepare that file again; {_state(run)}."
             ) from None
         reason = disk_full(error)
         if reason is None:

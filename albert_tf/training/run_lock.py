@@ -19,8 +19,8 @@ _HOLDER_FILE = ".lock.json"  # the process that holds the lock
 def locked_folder(folder: Path) -> Iterator[None]:
     """Keeps other processes out of a run's folder, which is created if need be.
 
-    The operating system ends the lock with the process, however that ends. On file systems that pass locks on,
-    such as NFS, it also keeps other machines out.
+    The operating system releases the lock when the process ends, for whatever reason. On file systems that share
+    locks between machines, such as NFS, it also keeps other machines out.
 
     Raises:
       InputError: another process holds the lock, or the folder is a file or cannot be written.

@@ -78,18 +78,21 @@ class TrainingProgress:
         """Moves the bar."""
         self._bar.update(self._task, completed=step)
 
-    def update(self, step: int, values: dict[str, float], seconds_left: float | None) -> None:
-        """Shows the figures of a logged step; the time left is None while it cannot be known."""
+    def update(self, step: int, values: dict[str, float], seconds_left: float) -> None:
+        """Shows the figures of a logged step and the time left."""
         figures = self._figures(values)
         self._bar.update(self._task, completed=step, figures=figures)
         if not self._console.is_terminal:
-            left = "" if seconds_left is None else f"  {_clock(seconds_left)} left"
-            self.say(f"step {step:>{len(str(self._total))}}/{self._total}  {figures}{left}")
+            number = f"{step:>{len(str(self._total))}}/{self._total}"
+            self.say(f"step {number}  {figures}  {_clock(seconds_left)} left")
 
     def _figures(self, values: dict[str, float]) -> str:
+        speed = f"{values['tokens_per_second']:,.0f} tokens/s"
+        if "loss" not in values:
+            return f"all {values['skipped_steps']} steps skipped: the loss or gradient is not finite  {speed}"
         return (
             f"loss {values['loss']:.3f}  MLM {values['masked_lm_accuracy']:.3f}  "
-            f"SOP {values['sentence_order_accuracy']:.3f}  {values['tokens_per_second']:,.0f} tokens/s"
+            f"SOP {values['sentence_order_accuracy']:.3f}  {speed}"
         )
 
     def say_evaluation(self, step: int, metrics: dict[str, float]) -> None:
@@ -104,7 +107,7 @@ class TrainingProgress:
 
     def say(self, line: str) -> None:
         """Prints a line above the bar."""
-        self._console.print(line, highlight=False, soft_wrap=True)
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _clock(seconds: float) -> str:
@@ -129,7 +132,7 @@ class RunSession:
     progress: TrainingProgress
     preemption: Preemption
 
-    def record_step(self, step: int, values: dict[str, float], seconds_left: float | None) -> None:
+    def record_step(self, step: int, values: dict[str, float], seconds_left: float) -> None:
         """Logs and shows the figures of a training step."""
         self.log.write(step, values)
         self.progress.update(step, values, seconds_left)

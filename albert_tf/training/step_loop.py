@@ -46,7 +46,8 @@ class StepLoop:
         self._step, self._batches, self._figures = step, batches, figures
         self._schedule, self._session = schedule, session
         self._adapts, self._per_call = steps_per_call is None, steps_per_call or 1
-        # Builds the graph without taking a step, so that no speed includes it.
+        # Builds the graph without taking a step, so that the first speed does not include tracing. It still
+        # includes XLA's compilation, which the first step starts.
         step(batches, tf.constant(0), step.zero_sums())
 
     def run(self, start: int, target: int) -> tuple[int, dict[str, float], bool]:

@@ -241,7 +241,7 @@ def sum_of_parts(function: Callable, batch: dict, parts: int):
 
     A batch that does not divide evenly is computed whole.
     """
-    if (batch["input_ids"].shape[0] or 1) % parts:
+    if (batch["input_ids"].shape[0] or 1) % parts:  # an unknown size does not divide
         return function(batch, 0)
     cut = {name: tf.split(values, parts) for name, values in batch.items()}
     results = [function({name: cut[name][number] for name in cut}, number) for number in range(parts)]

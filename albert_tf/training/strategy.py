@@ -7,7 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from albert_tf.training.cluster import needed_cluster, read_cluster
-from albert_tf.training.device_settings import DeviceSettings, other_than_one_machine
+from albert_tf.training.device_settings import DeviceSettings, num_devices_conflict
 from data_prep.errors import InputError, first_line
 
 # What TensorFlow raises in a worker when another one has stopped.
@@ -33,7 +33,7 @@ def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
         kind = "multi_worker"
     if kind == "multi_worker":
         if settings.num_devices:
-            raise other_than_one_machine(settings.num_devices, "--strategy=multi_worker")
+            raise num_devices_conflict(settings.num_devices, "--strategy=multi_worker")
         return _multi_worker_strategy()
     if kind == "one":
         return tf.distribute.get_strategy()

@@ -32,7 +32,7 @@ def find_checkpoint(path: str | Path) -> str:
       InputError: there is none, or `path` is damaged.
     """
     path = Path(path)
-    if path.with_name(path.name + ".index").exists():
+    if path.name and path.with_name(path.name + ".index").exists():  # "." has no name
         reason = damage(path) if checksums_of(path).exists() else None  # TensorFlow's own have no checksums
         if reason:
             raise InputError(f"The checkpoint {path} is damaged: {reason}. Use another one.")
@@ -107,7 +107,7 @@ def load_weights(
 def check_finite(weights: Mapping[str, np.ndarray], where: str | Path) -> None:
     """Raises InputError if an array holds NaN or infinity, as after a training that diverged."""
     if faulty := sorted(name for name, array in weights.items() if not np.isfinite(array).all()):
-        raise InputError(f"Weights must be finite numbers. In {where}, {_list(faulty)} hold NaN or infinity.")
+        raise InputError(f"Weights must be finite numbers. {where} holds NaN or infinity in {_list(faulty)}.")
 
 
 def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:

@@ -130,6 +130,7 @@ def test_inert_key_with_a_meaning_is_refused():
             "`hidden_act` must be one of gelu, gelu_erf, relu, tanh, linear. Received 'swish'.",
         ),
         ({"hidden_dropout_prob": 1.0}, "`hidden_dropout_prob` must be at least 0 and below 1. Received 1.0."),
+        ({"hidden_dropout_prob": 10**5000}, "below 1. Received an integer of 16,610 bits."),
         (
             {"hidden_dropout_prob": None},
             "`hidden_dropout_prob` must be at least 0 and below 1. Received None.",

@@ -118,6 +118,7 @@ def test_peaks():
     assert gpu_peak("NVIDIA L4") == 121e12
     assert gpu_peak("NVIDIA H100 NVL") == 835e12
     assert gpu_peak("NVIDIA H200") == 989e12
+    assert gpu_peak("NVIDIA H200 NVL") == 835e12
     assert gpu_peak("NVIDIA B200") == 2250e12
     assert gpu_peak("Tesla V100-SXM2-16GB") == 125e12
     assert gpu_peak("GeForce 6800") is None

@@ -76,3 +76,6 @@ def test_misuse():
         encoder.enable_lora(0)
     encoder.enable_lora(1)
     assert (encoder.lora_rank, encoder.lora_alpha) == (1, 1)
+    with pytest.raises(ValueError, match="LoRA is enabled already, with rank 1"):
+        encoder.enable_lora(2)
+    assert len(encoder.trainable_variables) == 4, "a and b of queries and of values"

@@ -16,7 +16,7 @@ from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDeca
 from albert_tf.model import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
 from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.pretraining.steps import EvalStep, TrainStep, zero_sums
+from albert_tf.pretraining.steps import EvalStep, TrainStep
 from albert_tf.training.strategy import make_strategy
 
 CONFIG = AlbertConfig(
@@ -97,7 +97,7 @@ def train(
     iterator = iter(strategy.distribute_datasets_from_function(batches))
     train_steps = TrainStep(model, optimizer, strategy, parallel_parts=parallel_parts, **step)
     with mock.patch.object(formulas, "LARGE", large):
-        sums = [train_steps(iterator, tf.constant(1), zero_sums()) for _ in range(steps)]
+        sums = [train_steps(iterator, tf.constant(1), train_steps.zero_sums()) for _ in range(steps)]
     dataset = strategy.distribute_datasets_from_function(
         lambda context: batches(context).take(N // B * replicas // context.num_input_pipelines)
     )

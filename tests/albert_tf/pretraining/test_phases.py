@@ -46,13 +46,20 @@ def test_parsing():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("input_files=a num_train_steps=3", "'input_files=a' is none; did you mean input_file=a?"),
-        ("input_file=a num_train_steps", "'num_train_steps' is none; did you mean num_train_steps=...?"),
+        (
+            "input_files=a num_train_steps=3",
+            "'input_files=a' is not one of these; did you mean input_file=a?",
+        ),
+        ("input_file=a num_train_steps", "not one of these; did you mean num_train_steps=...?"),
         ("input_file=a", "num_train_steps is missing."),
         ("num_train_steps=3", "input_file is missing."),
         ("input_file= num_train_steps=3", "input_file is missing."),
         ("", "input_file is missing."),
-        ("input_file=a num_train_steps=0", "num_train_steps must be a whole number of at least 1."),
+        ("input_file=a num_train_steps=0", "num_train_steps must be a whole number of at least 1, with at"),
+        (
+            "input_file=a num_train_steps=" + "9" * 5000,
+            "a whole number of at least 1, with at most 18 digits.",
+        ),
         ("input_file=a num_train_steps=3 train_batch_size=4.5", "train_batch_size must be a whole number"),
         ("input_file=a input_file=b num_train_steps=3", "input_file is there twice."),
         ("input_file='a num_train_steps=3", "No closing quotation."),
@@ -283,6 +290,8 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     phases = [f"input_file={output} num_train_steps=3", second]
     error = refused(capfd, flags(tmp_path / "run", phases))
     assert "All phases must have one vocabulary." in error
+    error = refused(capfd, flags(tmp_path / "run", [" ".join([*kept, f"eval_file={output}"]), second]))
+    assert "Training and evaluation files must have one vocabulary." in error
 
     vocabulary = str(pretraining_files.spm_model_file)
     settings = PrepareSettings(text, output, vocabulary, max_seq_length=SHORT, overwrite=True)
@@ -296,7 +305,7 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     assert "keep_accents=true, remove_space=true, " in error
     evaluated = " ".join([*kept, f"eval_file={output}"])
     error = refused(capfd, flags(tmp_path / "run", [evaluated, second]))
-    assert "must be prepared with the same normalization of text." in error
+    assert "Training and evaluation files must have one normalization of text." in error
     assert not (tmp_path / "run").exists()
 
 
@@ -311,3 +320,29 @@ def test_a_folder_with_other_phases(finished, flags, capfd):
     )
     changed = flags(finished, init_checkpoint=finished)
     assert "holds a run with --init_checkpoint=None" in refused(capfd, changed)
+
+
+def test_a_folder_with_another_single_phase(flags, tmp_path, capfd):
+    _, second = flags.phases
+    run = tmp_path / "run"
+    assert cli.main(flags(run, [second.replace("num_train_steps=6", "num_train_steps=1")])) == 0
+    batch = f"{second} train_batch_size=2"
+    assert "train_batch_size of phase 1 is 4 there, received 2" in refused(capfd, flags(run, [batch]))
+
+
+def test_evaluation_alone_keeps_the_best_checkpoint(finished, pretraining_files, tmp_path):
+    """It has no phases, but the losses of a run's first phase are still those of another length."""
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lowest = [
+        line | {"eval_loss": 0.01} if line["step"] <= ENDS[0] and "eval_loss" in line else line
+        for line in lines
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lowest))
+    best = (run / "best.json").read_bytes()
+    assert (
+        cli.main(["pretrain", "--do_eval", f"--eval_file={pretraining_files.heldout}", f"--output_dir={run}"])
+        == 0
+    )
+    assert (run / "best.json").read_bytes() == best

@@ -374,6 +374,7 @@ def refused(capfd, arguments) -> str:
         ({"init_optimizer": True}, "--init_optimizer needs --init_checkpoint"),
         ({"init_optimizer": True, "init_from_group0": True}, "exclude each other"),
         ({"spike_factor": 1}, "--spike_factor must be above 1. Received 1.0."),
+        ({"seed": 10**20}, "--seed must fit into 64 bits. Received an integer of 67 bits."),
         ({"early_stopping_patience": 2, "eval_file": None}, "needs evaluations of the last phase: --do_eval"),
         ({"early_stopping_patience": 0}, "--early_stopping_patience must be at least 1. Received 0."),
         ({"max_rollbacks": -1}, "--max_rollbacks must be at least 0. Received -1."),

@@ -9,8 +9,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertPretrainer, Lamb, WarmupPolynomialDecay
+from albert_tf.model.pretrainer import SUMS
 from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.pretraining.steps import TrainStep, step_metrics, zero_sums
+from albert_tf.pretraining.steps import TrainStep, step_metrics
+from albert_tf.training.steps import STEP_SUMS
 from albert_tf.training.strategy import make_strategy
 from tests.albert_tf.pretraining.same_steps import CONFIG, B, examples
 from tests.processes import run_python
@@ -34,7 +36,7 @@ def train(strategy, poison: float = np.inf, **options) -> dict:
     iterator = iter(strategy.distribute_datasets_from_function(batches))
     step = TrainStep(model, optimizer, strategy, **options)
     variables = [v for v in (*model.trainable_variables, *optimizer.variables) if "iteration" not in v.path]
-    states, iterations, sums = [], [], zero_sums()
+    states, iterations, sums = [], [], step.zero_sums()
     for _ in range(6):
         sums = step(iterator, tf.constant(1), sums)
         states.append(np.concatenate([v.numpy().ravel() for v in variables]).tolist())
@@ -91,7 +93,7 @@ def test_only_one_of_two_devices_has_the_bad_example(options):
 
 
 def test_all_steps_skipped():
-    zeros = dict.fromkeys(zero_sums(), 0.0)
+    zeros = dict.fromkeys((*SUMS, *STEP_SUMS), 0.0)
     assert step_metrics({**zeros, "skipped_steps": 7.0}) == {"skipped_steps": 7}
 
 

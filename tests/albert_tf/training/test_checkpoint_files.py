@@ -105,6 +105,18 @@ def test_prune_keeps_the_needed_checkpoint(folder):
     assert {path.name.split(".")[0] for path in folder.iterdir()} == {"ckpt-1", "ckpt-3"}
 
 
+def test_copies_with_other_names_are_not_removed(folder):
+    shutil.copyfile(folder / "ckpt-3.index", folder / "ckpt-best.index")
+    (folder / "ckpt-old").mkdir()
+    (folder / "ckpt-4.json").touch()
+    (folder / "ckpt-².index").touch()
+    remove_unfinished(folder)
+    assert steps_in(folder) == [3, 2, 1]
+    assert (folder / "ckpt-best.index").exists()
+    assert (folder / "ckpt-old").is_dir()
+    assert not (folder / "ckpt-4.json").exists()
+
+
 def test_what_a_kill_leaves_is_removed(tmp_path, monkeypatch):
     """Whatever is in the folder at any rename, `remove_unfinished` leaves whole checkpoints alone."""
     replace, moments = Path.replace, itertools.count()

@@ -81,6 +81,11 @@ def test_tf_config(monkeypatch):
         ({"cluster": TWO, "task": {"type": "worker", "index": "0"}}, "index '0' is not one of the 2"),
         ({"cluster": {**TWO, "ps": ["a:1"]}, "task": {"type": "worker", "index": 0}}, "it has a 'ps'"),
         ({"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}, "'a' is not HOST:PORT"),
+        (
+            {"cluster": {"worker": ["2222"]}, "task": {"type": "worker", "index": 0}},
+            "'2222' is not HOST:PORT",
+        ),
+        ({"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}, "is there twice"),
         ({"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}, "a part of it has the wrong type"),
     ],
 )

@@ -46,8 +46,14 @@ def test_weights_that_are_not_finite_are_refused(tiny_config, tmp_path):
     model, optimizer = made(tiny_config, 1)
     model.trainable_variables[3].assign(np.full(model.trainable_variables[3].shape, np.nan))
     RunCheckpoints(tmp_path, model, optimizer).save()
-    with pytest.raises(InputError, match=r"must be finite numbers. In .*ckpt-0, .* hold NaN or infinity"):
+    with pytest.raises(InputError, match=r"must be finite numbers. .*ckpt-0 holds NaN or infinity in "):
         load_weights(made(tiny_config, 2)[0], tmp_path)
+
+
+def test_a_run_is_the_current_folder(tiny_config, tmp_path, monkeypatch):
+    saved(tmp_path, tiny_config)
+    monkeypatch.chdir(tmp_path)
+    assert find_checkpoint(".") == f"checkpoints/ckpt-{STEPS}"
 
 
 @pytest.mark.parametrize(
