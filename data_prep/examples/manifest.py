@@ -20,6 +20,7 @@ from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
 MANIFEST = "manifest.json"
+_KEPT_BY_EARLIER_VERSIONS = f".{MANIFEST}"  # after the name of a shard
 _BLOCK = 1 << 20  # bytes
 
 
@@ -202,11 +203,11 @@ class Manifest:
         return cls(stored.counts, stored.settings, facts, stored.inputs, stored.shards, stored.versions, path)
 
     def write(self, folder: Path) -> None:
-        """Writes FOLDER/manifest.json; one that describes other files there is kept as NAME.manifest.json."""
+        """Writes FOLDER/manifest.json; one that describes other files there is kept as manifest.NAME.json."""
         path = folder / MANIFEST
         earlier = Manifest.read(path) if path.is_file() else None
         if earlier and earlier.shards and not earlier.files & self.files:
-            path.replace(folder / f"{earlier.shards[0].file}.{MANIFEST}")
+            path.replace(folder / earlier.name_when_earlier)
         write_text(path, self.to_json())
 
     def to_json(self) -> str:
@@ -233,19 +234,24 @@ class Manifest:
         return by_name or next((shard for shard in self.shards if _has_content(path, shard)), None)
 
     @property
+    def name_when_earlier(self) -> str:
+        """The name of its file once the folder has a newer one; a glob for the shards, NAME*, does not match it."""
+        return f"manifest.{self.shards[0].file}.json"
+
+    @property
     def files(self) -> set[str]:
         """The names of the shards."""
         return {shard.file for shard in self.shards}
 
 
 def manifests_in(folder: Path) -> list[Manifest]:
-    """The manifests of a folder, the newest first.
+    """The manifests of a folder: manifest.json, which is the newest, then earlier ones by name.
 
     Raises:
       InputError: one of them is damaged.
     """
-    paths = (folder / MANIFEST, *sorted(folder.glob(f"*.{MANIFEST}")))
-    return [Manifest.read(path) for path in paths if path.is_file()]
+    earlier = {*folder.glob("manifest.*.json"), *folder.glob(f"*{_KEPT_BY_EARLIER_VERSIONS}")}
+    return [Manifest.read(path) for path in (folder / MANIFEST, *sorted(earlier)) if path.is_file()]
 
 
 def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
@@ -260,8 +266,14 @@ def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
     for file in files:
         for manifest in folders[file.parent]:
             if manifest.shard(file):
-                found.setdefault(file, manifest)
+                found[file] = manifest
+                break
     return found
+
+
+def without_manifests(files: Iterable[Path]) -> list[Path]:
+    """Leaves out NAME.manifest.json, which earlier versions kept and the glob NAME* matches."""
+    return [file for file in files if not file.name.endswith(_KEPT_BY_EARLIER_VERSIONS)]
 
 
 def without_empty_shards(files: Iterable[Path], manifests: Mapping[Path, Manifest]) -> list[Path]:

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from data_prep.console import working
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards
+from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards, without_manifests
 from data_prep.inspection.example_batches import read_batches
 from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
@@ -43,7 +43,7 @@ def inspect(
     Raises:
       InputError: a file cannot be read or holds wrong values; with `verify`, after all files were checked.
     """
-    paths = list(dict.fromkeys(path for pattern in files for path in expand_files(pattern)))
+    paths = without_manifests(dict.fromkeys(path for pattern in files for path in expand_files(pattern)))
     if not paths:
         raise InputError("At least one TFRecord file must be named. Received none.")
     if num_examples is None:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards
+from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards, without_manifests
 from data_prep.reading.dynamic_masking import DynamicMasking
 from data_prep.tfrecord.records import count_examples, read_records
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
@@ -158,9 +158,9 @@ class ExampleFiles:
             a feature that is missing or has another type or length; an id or a position out of range; unmasked
             examples without a manifest.
         """
-        if not paths:
+        given = without_manifests(map(Path, paths))
+        if not given:
             raise InputError("Pretraining needs at least one TFRecord file. Received none.")
-        given = [Path(path) for path in paths]
         manifests = manifests_of(given)
         paths = without_empty_shards(given, manifests) or given
         counts = count_examples(list(paths))  # reads every header, so a file cut off is found now

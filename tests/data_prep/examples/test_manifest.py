@@ -93,14 +93,15 @@ def test_manifests_of_other_versions(tmp_path):
     assert Manifest.read(tmp_path).shards == [Shard("train.tfrecord", 3, 100)]
 
 
-def test_the_manifest_of_a_file_lists_it(tmp_path):
+@pytest.mark.parametrize("of_an_earlier_version", [False, True])
+def test_the_manifest_of_a_file_lists_it(tmp_path, of_an_earlier_version):
     for files in (("a-0", "a-1"), ("b",), ("c",)):
         make(*files).write(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "a-0.manifest.json",
-        "b.manifest.json",
-        "manifest.json",
-    ]
+    kept = ["manifest.a-0.json", "manifest.b.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*kept, "manifest.json"]
+    if of_an_earlier_version:
+        for name, old in zip(kept, ("a-0.manifest.json", "b.manifest.json"), strict=True):
+            (tmp_path / name).rename(tmp_path / old)
     found = manifests_of([tmp_path / name for name in ("a-0", "a-1", "b", "c", "d")])
     assert {file.name: manifest.shards[0].file for file, manifest in found.items()} == {
         "a-0": "a-0",
