@@ -30,7 +30,15 @@ finally:
 
 from data_prep.examples.manifest import MANIFEST, Manifest, SourceFile
 from data_prep.examples.settings import PrepareSettings, check_settings
-from data_prep.prepare.beam_files import expand_names, local_file, open_file, output_names, size_of
+from data_prep.prepare.beam_files import (
+    existing_names,
+    expand_names,
+    local_file,
+    manifests_at,
+    open_file,
+    output_names,
+    size_of,
+)
 from data_prep.prepare.beam_steps import (
     ERRORS_FILE,
     MakeExamples,
@@ -68,8 +76,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
     vocabulary.tokenizer()  # a damaged file is an error now, not in the job
     folder = outputs[0].rpartition("/")[0]
-    if not is_remote(folder):
-        check_replaced(settings, Path(folder), [PurePosixPath(name).name for name in outputs])
+    check_replaced(settings, folder, existing_names(outputs), manifests_at(folder))
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
     options = _options(settings)
     with (

@@ -10,6 +10,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
+from data_prep.examples.manifest import MANIFEST, Manifest, manifests_in
 from data_prep.examples.settings import shard_names
 from data_prep.prepare.outputs import is_remote
 from data_prep.text.sources import STANDARD_INPUT, expand_files
@@ -62,14 +63,22 @@ def local_file(name: str) -> Iterator[Path]:
     if not is_remote(name):
         yield Path(name)
         return
+    with _copies([name]) as folder:
+        yield folder / PurePosixPath(name).name
+
+
+@contextlib.contextmanager
+def _copies(names: list[str]) -> Iterator[Path]:
+    """A local folder with copies of remote files of one folder, for the duration of the `with` block."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / PurePosixPath(name).name  # the suffix names the format
-        with _as_input_errors(name), open_file(name) as source, copy.open("wb") as target:
-            shutil.copyfileobj(source, target)
+        for name in names:
+            copy = Path(folder) / PurePosixPath(name).name  # the suffix names the format
+            with _as_input_errors(name), open_file(name) as source, copy.open("wb") as target:
+                shutil.copyfileobj(source, target)
         try:
-            yield copy
+            yield Path(folder)
         except InputError as error:
-            raise InputError(str(error).replace(str(copy), name)) from None
+            raise InputError(str(error).replace(folder, names[0].rpartition("/")[0])) from None
 
 
 def open_file(name: str, mode: str = "r"):
@@ -86,6 +95,34 @@ def output_names(output_file: str, num_shards: int) -> list[str]:
         raise InputError(f"--output_file must be one name on a cluster. Received {output_file!r}.")
     scheme, path = output_file.split("://", 1)
     return [f"{scheme}://{name}" for name in shard_names(path, num_shards)]
+
+
+def existing_names(outputs: list[str]) -> set[str]:
+    """The names, without the folder, of the outputs that exist."""
+    with _as_input_errors(outputs[0]):
+        return {PurePosixPath(name).name for name in outputs if FileSystems.exists(name)}
+
+
+def manifests_at(folder: str) -> list[Manifest]:
+    """Like `manifest.manifests_in`, for URLs too."""
+    if not is_remote(folder):
+        return manifests_in(Path(folder))
+    # First, since some file systems cannot list a folder that does not exist.
+    if not FileSystems.exists(f"{folder}/{MANIFEST}"):
+        return []
+    with _copies(_matches(f"{folder}/manifest*.json")) as copies:
+        return manifests_in(copies)
+
+
+def set_manifests_aside(folder: str, outputs: set[str]) -> None:
+    """Makes room for a manifest in a remote folder; those that list its files are deleted."""
+    for manifest in manifests_at(folder):
+        assert manifest.path
+        name = f"{folder}/{manifest.path.name}"
+        if manifest.files & outputs:
+            FileSystems.delete([name])
+        elif manifest.path.name == MANIFEST and manifest.shards:
+            replace_all([name], [f"{folder}/{manifest.name_when_earlier}"])
 
 
 def replace_all(sources: Iterable[str], targets: Iterable[str]) -> None:

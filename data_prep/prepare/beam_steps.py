@@ -18,7 +18,7 @@ from data_prep.examples.document_examples import document_examples, serialize_ba
 from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard, remove_manifests
 from data_prep.examples.partners import PartnerPool, PartnerSample
 from data_prep.examples.settings import PrepareSettings
-from data_prep.prepare.beam_files import local_file, open_file, replace_all
+from data_prep.prepare.beam_files import local_file, open_file, replace_all, set_manifests_aside
 from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples, prose_refused
 from data_prep.text.documents import Document, cut_documents, read_documents
 from data_prep.tfrecord.records import framed
@@ -165,7 +165,9 @@ def finish(
         skeleton, counts=ExampleCounts.of(counts), shards=[shard for *_, shard in shards]
     )
     folder = outputs[0].rpartition("/")[0]
-    if not is_remote(folder):
+    if is_remote(folder):
+        set_manifests_aside(folder, manifest.files)
+    else:
         remove_manifests(Path(folder), manifest.files)
     replace_all((name for _, name, _ in shards), outputs)
     if is_remote(folder):

@@ -28,6 +28,7 @@ from data_prep.examples.manifest import (
     Manifest,
     Shard,
     SourceFile,
+    manifests_in,
     package_versions,
     remove_manifests,
 )
@@ -87,7 +88,8 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     outputs = shard_names(settings.output_file, settings.num_shards)
     check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
     if not _work_folder(settings.output_file).exists():  # an interrupted run may have written some
-        check_replaced(settings, outputs[0].parent, [path.name for path in outputs])
+        existing = {path.name for path in outputs if path.exists()}
+        check_replaced(settings, outputs[0].parent, existing, manifests_in(outputs[0].parent))
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
     with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, inputs, outputs, folder, tokenizer, show_progress)

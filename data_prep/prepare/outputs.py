@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import ExampleCounts, Shard, manifests_in
+from data_prep.examples.manifest import ExampleCounts, Manifest, Shard
 from data_prep.examples.settings import PrepareSettings
 
 RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
@@ -78,35 +78,37 @@ def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file
         raise InputError(f"--output_file must lie in a folder. {blocker} is a file.")
 
 
-def check_replaced(settings: PrepareSettings, folder: Path, outputs: Iterable[str]) -> None:
+def check_replaced(
+    settings: PrepareSettings, folder: str | Path, existing: set[str], manifests: Iterable[Manifest]
+) -> None:
     """Checks that without --overwrite only files with the same settings are replaced.
 
     Args:
       settings: of the files that are about to be written.
-      folder: theirs.
-      outputs: their names in the folder.
+      folder: theirs, for the message.
+      existing: the names of those that are in the folder already.
+      manifests: those in the folder.
 
     Raises:
-      InputError: a file exists that was written with other settings or by another program.
+      InputError: one was written with other settings or by another program.
     """
-    existing = {name for name in outputs if (folder / name).exists()}
-    if settings.overwrite or not existing:
+    if settings.overwrite:
         return
     new = settings.output_settings
-    for manifest in manifests_in(folder):
+    for manifest in manifests:
         old, theirs = manifest.settings.output_settings, manifest.files & existing
         changed = [f"--{name}={old[name]}, not {new[name]}" for name in new if old[name] != new[name]]
         if theirs and changed:
             raise InputError(
                 "Files with other settings are only replaced with --overwrite. Received "
-                f"{folder / min(theirs)}, written with {'; '.join(changed)}. Add --overwrite, or name another "
+                f"{folder}/{min(theirs)}, written with {'; '.join(changed)}. Add --overwrite, or name another "
                 "--output_file."
             )
-        existing -= theirs
+        existing = existing - theirs
     if existing:
         raise InputError(
             "Files that no manifest lists are only replaced with --overwrite. Received "
-            f"{folder / min(existing)}. Add --overwrite, or name another --output_file."
+            f"{folder}/{min(existing)}. Add --overwrite, or name another --output_file."
         )
 
 

@@ -268,6 +268,25 @@ def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
             assert bucket[f"bucket://out/{name}"] == (tmp_path / name).read_bytes()
 
 
+def test_a_second_data_set_in_a_remote_folder(texts, model_file, tmp_path, bucket):
+    settings = settings_for(texts, model_file, tmp_path, output_file="bucket://out/a", num_shards=1)
+    first = on_beam(settings)
+    second = on_beam(dataclasses.replace(settings, output_file="bucket://out/b"))
+    assert bucket["bucket://out/manifest.a.json"].decode() == first.to_json()
+    changed = dataclasses.replace(settings, ngram=2)
+    with pytest.raises(InputError, match="bucket://out/a, written with --ngram=3, not 2. Add --overwrite"):
+        on_beam(changed)
+    third = on_beam(dataclasses.replace(changed, overwrite=True))
+    manifests = {name: content.decode() for name, content in bucket.items() if name.endswith(".json")}
+    assert manifests == {
+        "bucket://out/manifest.json": third.to_json(),
+        "bucket://out/manifest.b.json": second.to_json(),
+    }
+    bucket["bucket://out/manifest.b.json"] = b"{}"
+    with pytest.raises(InputError, match="^bucket://out/manifest.b.json is not a manifest"):
+        on_beam(settings)
+
+
 def test_errors_name_the_remote_file(texts, model_file, tmp_path, bucket):
     bucket["bucket://texts/text1.txt"] = b"Caf\xe9.\n"
     settings = settings_for(texts, model_file, tmp_path / "out", input_file="bucket://texts/*.txt")
