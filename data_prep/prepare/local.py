@@ -45,7 +45,7 @@ from data_prep.prepare.outputs import (
 )
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
-from data_prep.prepare.unfinished import unfinished_folder
+from data_prep.prepare.unfinished import finished_work, unfinished_folder
 from data_prep.prepare.workers import Workers, available_cores
 from data_prep.text.documents import (
     MAX_DOCUMENT_CHARACTERS,
@@ -87,7 +87,8 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     inputs = expand_files(settings.input_file)
     outputs = shard_names(settings.output_file, settings.num_shards)
     check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
-    if not _work_folder(settings.output_file).exists():  # an interrupted run may have written some
+    # A run with finished work was allowed to replace files, and may have replaced some.
+    if not finished_work(_work_folder(settings.output_file)):
         existing = {path.name for path in outputs if path.exists()}
         check_replaced(settings, outputs[0].parent, existing, manifests_in(outputs[0].parent))
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()

@@ -33,7 +33,7 @@ def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
         try:
             yield folder
         except InputError as error:
-            if not _finished_work(folder):
+            if not finished_work(folder):
                 shutil.rmtree(folder)
                 raise
             raise InputError(
@@ -42,14 +42,14 @@ def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def _finished_work(folder: Path) -> bool:
+def finished_work(folder: Path) -> bool:
     """Whether there is anything to resume: only complete results have a .json beside the plan."""
     return any(path.name != _PLAN for path in folder.glob("*.json"))
 
 
 def _check_plan(folder: Path, plan: dict) -> None:
     earlier = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
-    if not _finished_work(folder):
+    if not finished_work(folder):
         write_text(folder / _PLAN, json.dumps(plan, indent=2))
         return
     for name in {**earlier, **plan}:

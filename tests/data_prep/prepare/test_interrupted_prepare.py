@@ -191,9 +191,24 @@ def test_other_text_is_refused(settings, small_parts, monkeypatch, change):
     prepare(settings, show_progress=False)
 
 
-def leave_unfinished(settings, monkeypatch):
+def test_an_interrupted_run_allows_no_other_to_replace_files(settings, small_parts, monkeypatch):
+    prepare(settings, show_progress=False)
+    before = contents(folder(settings))
+    replacing, other = (dataclasses.replace(settings, ngram=n, overwrite=n == 1) for n in (1, 2))
+    leave_unfinished(replacing, monkeypatch, at="_documents")  # before there is any work to resume
+    with pytest.raises(InputError, match="written with --ngram=3, not 2. Add --overwrite"):
+        prepare(other, show_progress=False)
+    assert contents(folder(settings)) == before
+    leave_unfinished(replacing, monkeypatch)
+    with pytest.raises(InputError, match="holds unfinished work with ngram=1. Received 2"):
+        prepare(other, show_progress=False)
+    # What was begun with --overwrite resumes without it, too.
+    assert prepare(dataclasses.replace(replacing, overwrite=False), show_progress=False).settings.ngram == 1
+
+
+def leave_unfinished(settings, monkeypatch, at="_write_shards"):
     with monkeypatch.context() as patch:
-        patch.setattr(local, "_write_shards", interrupt)
+        patch.setattr(local, at, interrupt)
         with pytest.raises(KeyboardInterrupt):
             prepare(settings, show_progress=False)
 
