@@ -36,9 +36,7 @@ def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
             if not finished_work(folder):
                 shutil.rmtree(folder)
                 raise
-            raise InputError(
-                f"{error} Finished work is kept in {folder}; the same command resumes it."
-            ) from None
+            raise InputError(f"{error} Finished work is kept in {folder}.") from None
         shutil.rmtree(folder)
 
 
