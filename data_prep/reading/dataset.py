@@ -123,9 +123,11 @@ def _share_of(files: ExampleFiles, context: tf.distribute.InputContext) -> _Host
     takes_turns = len(files.paths) < num_hosts
     own = slice(None) if takes_turns else slice(host, None, num_hosts)
     num_examples = sum(files.counts[own])
-    if num_examples < (num_hosts if takes_turns else 1):
+    needed = num_hosts if takes_turns else 1
+    if num_examples < needed:
         raise InputError(
-            f"Every host needs at least one example. Received none for host {host} of {num_hosts}."
+            f"There must be an example for every host. Received {num_examples} for "
+            f"{'one host' if needed == 1 else f'{needed} hosts'}."
         )
     return _HostShare(files.paths[own], num_examples, num_hosts, host, takes_turns)
 

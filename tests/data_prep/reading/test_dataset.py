@@ -175,7 +175,7 @@ def test_hosts_resume(files):
 
 def test_a_host_without_examples(tmp_path):
     write(tmp_path / "one", [record(10)])
-    with pytest.raises(InputError, match="none for host 1 of 2"):
+    with pytest.raises(InputError, match="Received 1 for 2 hosts"):
         stream([tmp_path / "one"], input_context=context(2, 1))
     with pytest.raises(InputError, match="at least one TFRecord file"):
         stream([])
