@@ -51,8 +51,8 @@ def read_table(
         unquoted; in GLUE's files quotes are part of the text.)
 
     Raises:
-      InputError: the file is missing or not UTF-8, its first row lacks a needed column, or a quote in it is
-        never closed.
+      InputError: the file is missing or not UTF-8, its first row lacks a needed column or repeats a name, or a
+        quote in it is never closed.
     """
     text = read_unpacked(path)
     suffix = table_suffix(path)
@@ -171,7 +171,7 @@ def _csv_rows(text: str, path: Path, problems: Problems) -> Iterator[tuple[int, 
                     ) from None
                 problems.add("line that is not CSV", f"{path}:{begin}", str(error))
                 continue
-            if any(fields):
+            if fields:  # a blank line has none
                 yield begin, fields
     finally:
         csv.field_size_limit(limit)
@@ -186,6 +186,7 @@ def _with_names(
 ) -> Iterator[TableRow]:
     header = next(rows, (1, []))
     names = [name.strip() for name in header[1]]
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
     if not set(needed) <= set(names):
         if columns is None or set(columns) & set(names):
             missing = ", ".join(name for name in needed if name not in names)
@@ -195,6 +196,11 @@ def _with_names(
             )
         names = list(columns)
         rows = itertools.chain([header], rows)
+    elif repeated:
+        raise InputError(
+            f"The columns of a table must have different names. {path} has more than one "
+            f"{', '.join(map(shown, repeated))}; rename or remove the others."
+        )
     at_least = 1 + max((names.index(name) for name in needed), default=len(names) - 1)
     for number, fields in rows:
         source = f"{path}:{number}"

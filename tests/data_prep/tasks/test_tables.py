@@ -38,6 +38,13 @@ def test_csv_with_a_line_feed_in_a_field(tmp_path):
     assert (lines, problems) == (["2", "4"], [])
 
 
+def test_csv_with_empty_fields(tmp_path):
+    """Only a blank line is no row; in a test set, every row needs a prediction."""
+    values, lines, problems = rows_of(tmp_path / "a.csv", "text,label\n,\n\nfine,1\n")
+    assert values == [{"text": "", "label": ""}, {"text": "fine", "label": "1"}]
+    assert (lines, problems) == (["2", "4"], [])
+
+
 def test_a_line_that_is_not_csv(tmp_path):
     values, lines, problems = rows_of(tmp_path / "a.csv", 'text,label\n"a"b,1\nc,0\n')
     assert (values, lines) == ([{"text": "c", "label": "0"}], ["3"])
@@ -87,6 +94,13 @@ def test_a_file_without_a_header(tmp_path):
 def test_missing_columns(tmp_path):
     with pytest.raises(InputError, match="has no sentence, only: 'text', 'label'"):
         rows_of(tmp_path / "a.tsv", "text\tlabel\nx\t1\n", needed=["sentence"])
+
+
+def test_two_columns_of_one_name(tmp_path):
+    with pytest.raises(InputError, match="must have different names. .*a.csv has more than one 'label';"):
+        rows_of(tmp_path / "a.csv", "text,label,label\nx,1,2\n")
+    values, _, _ = rows_of(tmp_path / "b.csv", "text,,\nx,,\n")  # columns without a name are not read
+    assert [row["text"] for row in values] == ["x"]
 
 
 def test_compressed_files(tmp_path):
