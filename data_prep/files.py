@@ -7,6 +7,8 @@ import json
 import os
 import re
 import stat
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,6 +21,8 @@ T = TypeVar("T")
 # Numbers that can be computed with; in JSON an integer may have thousands of digits, and a float be infinite.
 Integer = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Number = Integer | Annotated[float, msgspec.Meta(ge=-1e39, le=1e39)]
+# What np.load and the arrays of an .npz file raise if it is damaged.
+NPZ_ERRORS = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _MOST_BYTES = 1 << 30  # of a file that is read at once; a vocabulary has 2 MB, SQuAD 42 MB
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _DEEPEST = 100  # levels of JSON values; no file of ours or of Hugging Face has more than 10

@@ -5,14 +5,13 @@ key --SHA-256--> NAME-HASH.npz, without pickled objects
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from data_prep.files import written_aside
+from data_prep.files import NPZ_ERRORS, written_aside
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.features import Features
 from data_prep.tasks.windows import Window, question_windows
@@ -147,5 +146,5 @@ def _load(file: Path) -> list[Features] | None:
         # Opened here, since np.load leaves a damaged file open.
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
             return _unpacked({name: stored[name] for name in stored.files})
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except NPZ_ERRORS:
         return None

@@ -9,7 +9,6 @@ counted over the whole batch, from which follow the begin of its first and the e
                                 offsets          [0,1)   [3,7)    [9,10)  [10,11)
 """
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from data_prep.errors import InputError
+from data_prep.files import NPZ_ERRORS
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
 from data_prep.tokenizers.normalization import (
     WHITE_SPACE,
@@ -83,10 +83,11 @@ class OffsetTables:
           InputError: the file is damaged.
         """
         try:
-            with np.load(path) as arrays:
+            # Opened here, since np.load leaves a damaged file open.
+            with path.open("rb") as opened, np.load(opened) as arrays:
                 folding = FoldingTable(arrays["rows"], arrays["splits"], arrays["values"])
                 return cls(folding, arrays["visible"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except NPZ_ERRORS as error:
             raise InputError(f"{path} must hold the tables of a tokenizer. It does not: {error}.") from None
 
 

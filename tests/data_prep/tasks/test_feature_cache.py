@@ -59,8 +59,14 @@ def test_an_empty_list_is_cached(tmp_path):
     assert cached_features(tmp_path, "train", {}, never) == []
 
 
+def unknown_compression(data):
+    place = data.index(b"PK\x01\x02") + 10  # the method of the first array, in the directory at the end
+    return data[:place] + b"\x63" + data[place + 1 :]
+
+
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"x" * 99]
+    "damage",
+    [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"x" * 99, unknown_compression],
 )
 def test_a_damaged_file_is_replaced(tmp_path, damage):
     cached_features(tmp_path, "train", {}, features)

@@ -1,0 +1,23 @@
+"""The stored tables of offsets. What they compute: test_albert_tokenizer.py."""
+
+import numpy as np
+import pytest
+
+from data_prep.errors import InputError
+from data_prep.tokenizers.normalization import FoldingTable
+from data_prep.tokenizers.offsets import OffsetTables
+
+
+@pytest.mark.parametrize("flipped", range(8))
+def test_damaged_tables(tmp_path, flipped):
+    """A flipped bit is an InputError, unless it is in a date or in the like."""
+    numbers = np.arange(9, dtype=np.int32)
+    path = tmp_path / "tables.npz"
+    OffsetTables(FoldingTable(numbers, numbers, numbers), np.ones(9, bool)).write(path)
+    good = path.read_bytes()
+    for place in range(len(good)):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1 << flipped]) + good[place + 1 :])
+        try:
+            np.testing.assert_array_equal(OffsetTables.read(path).folding.values, numbers)
+        except InputError as error:
+            assert "must hold the tables of a tokenizer" in str(error)
