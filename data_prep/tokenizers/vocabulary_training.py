@@ -15,7 +15,7 @@ import numpy as np
 import sentencepiece
 
 from data_prep.errors import InputError
-from data_prep.files import new_folder, read_json_object, write_json, written_aside
+from data_prep.files import as_record, new_folder, read_json_object, write_json, written_aside
 from data_prep.signals import signal_handler
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files
@@ -77,8 +77,13 @@ def report_file(model_file: Path) -> Path:
 
 
 def read_report(model_file: Path) -> VocabularyReport:
-    """Reads the report of a vocabulary."""
-    return VocabularyReport(**read_json_object(report_file(model_file)))
+    """Reads the report of a vocabulary.
+
+    Raises:
+      InputError: there is none, or it is damaged.
+    """
+    path = report_file(model_file)
+    return as_record(VocabularyReport, read_json_object(path), path)
 
 
 class Reservoir:
@@ -109,7 +114,7 @@ class Reservoir:
 
 def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
     """The sentences for training and for measuring, and a description of the latter."""
-    rng = np.random.default_rng(settings.random_seed)
+    rng = np.random.default_rng(settings.random_seed % 2**64)
     training = Reservoir(settings.max_sentences, rng)
     evaluation = Reservoir(settings.max_eval_sentences, rng)
     for sentence in _sentences(settings.input_file, settings):
@@ -222,7 +227,9 @@ def _check_replaced(settings: VocabularySettings) -> None:
     model_file = Path(f"{settings.output_prefix}.model")
     if settings.overwrite or not model_file.exists():
         return
-    old = read_report(model_file).settings if report_file(model_file).exists() else {}
+    report = report_file(model_file)
+    stored = read_json_object(report).get("settings", {}) if report.exists() else {}
+    old = as_record(dict[str, Any], stored, report)
     changed = [
         f"--{name}={old.get(name, 'unknown')}, not {value}"
         for name, value in _trained_with(settings).items()

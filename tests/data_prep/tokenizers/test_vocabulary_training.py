@@ -230,6 +230,21 @@ def test_other_settings_replace_a_vocabulary_on_request_only(story, tmp_path):
     assert train_vocabulary(dataclasses.replace(smaller, overwrite=True)).read_bytes() != first
 
 
+@pytest.mark.parametrize("content", ["{}", '{"settings": {"vocab_size": 90}, "more": 1}'])
+def test_the_report_of_another_version(story, tmp_path, content):
+    (tmp_path / "v.model").touch()
+    (tmp_path / "v.report.json").write_text(content)
+    with pytest.raises(InputError, match="v.model, trained with .*--vocab_size=.*, not 100"):
+        train_vocabulary(VocabularySettings(str(story), str(tmp_path / "v"), vocab_size=100))
+    with pytest.raises(InputError, match="v.report.json: Object missing required field `measured_on`"):
+        read_report(tmp_path / "v.model")
+
+
+def test_a_negative_seed(story, tmp_path):
+    settings = VocabularySettings(str(story), str(tmp_path / "v"), 100, max_sentences=50, random_seed=-1)
+    assert read_report(train_vocabulary(settings)).trained_sentences == 50
+
+
 def test_a_full_disk_leaves_nothing(story, tmp_path, monkeypatch):
     def write_json(path, value):
         path.touch()
