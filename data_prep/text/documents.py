@@ -29,7 +29,7 @@ from data_prep.text.sources import InputFile, InputFormat
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
 _MAX_PARAGRAPH = 1_000_000  # characters; a longer paragraph is cut at the end of a line
-_HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)[\s#]*$")
+_HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 # Where a sentence ends and another one begins, in scripts with and without spaces.
 _BOUNDARY = re.compile(r"[.!?…]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z]|[。！？][^」』”’）]")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")

@@ -66,6 +66,11 @@ def test_headings_need_a_space():
     assert list(split_paragraphs(["#hashtag", "and more", "", "# ", "", "***"])) == ["#hashtag and more"]
 
 
+def test_only_a_number_sign_after_a_space_closes_a_heading():
+    lines = ["# C#", "## F# and C# ##", "# Emma #  "]
+    assert list(split_paragraphs(lines)) == ["C#", "F# and C#", "Emma"]
+
+
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
@@ -124,10 +129,12 @@ def test_expand_files(tmp_path):
     assert names(f"{tmp_path}/c.md, {tmp_path}/?.txt,{tmp_path}/a.txt,") == ["c.md", "a.txt", "b.txt"]
     assert names(f"{tmp_path}/d,e.txt") == ["d,e.txt"]
     assert names(f"{tmp_path}/[f].txt") == ["[f].txt"]
+    assert names(",".join([f"{tmp_path}/a.txt"] * 500)) == ["a.txt"]  # together too long for the name of a file
     for patterns, message in [
         (f"{tmp_path}/a.txt,{tmp_path}/*.csv", r"No file matches '.*\*.csv'"),
         (f"{tmp_path}/none", "no input file .*none"),
         (f"{tmp_path}", "is a folder"),
+        ("x" * 300, "no input file xxx"),
         (" ,", "at least one|At least one"),
     ]:
         with pytest.raises(InputError, match=message):
