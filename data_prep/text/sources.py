@@ -8,6 +8,7 @@ import glob
 import gzip
 import io
 import lzma
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -41,8 +42,10 @@ def expand_files(patterns: str) -> list[Path]:
     >>> expand_files("books/*.txt")
     [PosixPath('books/emma.txt'), PosixPath('books/ulysses.txt')]
     """
-    # The name of a file may contain commas and brackets.
-    parts = [patterns] if Path(patterns).is_file() else [part.strip() for part in patterns.split(",")]
+    # The name of a file may contain commas and brackets. (Path.is_file raises an error for a list that is longer
+    # than a name may be; likewise `exists` and `is_dir` below.)
+    is_file = os.path.isfile(patterns)  # noqa: PTH113
+    parts = [patterns] if is_file else [part.strip() for part in patterns.split(",")]
     files: dict[Path, None] = {}
     for part in filter(None, parts):
         files.update(dict.fromkeys(_matches(part)))
@@ -104,8 +107,8 @@ class InputFile:
 
     @property
     def position(self) -> int:
-        """Bytes of the file, compressed if it is, read so far."""
-        return self._raw.tell() if self._suffix else self.offset
+        """Bytes of the file, compressed if it is, read so far; decompressed ones if it is a pipe."""
+        return self._raw.tell() if self._suffix and self._raw.seekable() else self.offset
 
     def _taken(self, read, *arguments) -> bytes:
         try:
@@ -175,7 +178,8 @@ def _matches(pattern: str) -> list[Path]:
         return [Path(pattern)]
     check_local(pattern)
     # A path that exists is not a pattern. (Path.glob accepts no absolute patterns.)
-    found = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
+    exists = os.path.exists(pattern)  # noqa: PTH110
+    found = [pattern] if exists else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     matches = [Path(name) for name in found if not Path(name).is_dir()]
     if not matches:
         raise InputError(_no_match(pattern))
@@ -183,7 +187,7 @@ def _matches(pattern: str) -> list[Path]:
 
 
 def _no_match(pattern: str) -> str:
-    if Path(pattern).is_dir():
+    if os.path.isdir(pattern):  # noqa: PTH112
         return (
             f"Input files must be files. {pattern} is a folder; write {pattern.rstrip('/')}/* for its files."
         )

@@ -130,11 +130,12 @@ def test_standard_input(standard_input):
         list(read_documents(paths))
 
 
-def test_pipes(tmp_path):
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_pipes(tmp_path, suffix):
     """As from a shell's <(zcat ...)."""
-    pipe = tmp_path / "pipe"
+    pipe = tmp_path / f"pipe{suffix}"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(b"One.\nTwo.\n"))
+    writer = threading.Thread(target=lambda: pipe.write_bytes(packed(suffix, b"One.\nTwo.\n")))
     writer.start()
     assert [document.sentences for document in read_documents(expand_files(str(pipe)))] == [("One.", "Two.")]
     writer.join()
