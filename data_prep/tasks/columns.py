@@ -72,12 +72,12 @@ class Columns:
         pairs = [pair.partition("=") for pair in column_names.split(",") if pair]
         known = list(_USUAL)
         for name, _, value in pairs:
-            if name.strip() not in known or not value:
+            if name.strip() not in known or not value.strip():
                 raise InputError(
                     f"--column_names must be a list of COLUMN=NAME, where COLUMN is one of {', '.join(known)}. "
                     f"Received {column_names!r}."
                 )
-        named = {name.strip(): value for name, _, value in pairs}
+        named = {name.strip(): value.strip() for name, _, value in pairs}
         return cls(**named, label_separator=label_separator, label_order=label_order)
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:

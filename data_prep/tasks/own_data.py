@@ -145,7 +145,7 @@ def _right_option(value: Any, options: list[str]) -> int | None:
     texts = [option.strip() for option in options]
     if texts.count(label) == 1:
         return texts.index(label)
-    if label.isdecimal():
+    if label.isdecimal() and len(label) < 10:  # Python refuses to convert thousands of digits
         return int(label) if int(label) < len(options) else None
     letter = string.ascii_uppercase.find(label.upper()) if len(label) == 1 else -1
     return letter if 0 <= letter < len(options) else None

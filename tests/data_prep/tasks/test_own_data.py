@@ -42,8 +42,11 @@ def test_pairs_of_texts(tmp_path, suffix, names):
 
 def test_named_columns(tmp_path):
     path = write(tmp_path / "train.csv", [{"review": "Good", "text": "no", "stars": "4.5"}])
-    examples, _ = read("regression", path, columns=Columns(text_a="review", label="stars"))
-    assert examples == [TextExample("0", "Good", None, 4.5)]
+    for columns in (Columns(text_a="review", label="stars"), Columns.named("text_a = review, label = stars")):
+        examples, _ = read("regression", path, columns=columns)
+        assert examples == [TextExample("0", "Good", None, 4.5)]
+    with pytest.raises(InputError, match="must be a list of COLUMN=NAME"):
+        Columns.named("text_a= ")
     with pytest.raises(
         InputError, match="`label` must be in the file. .* has no 'star', only: review, text, stars"
     ):
@@ -60,6 +63,19 @@ def test_labels_of_any_type_become_names(tmp_path):
     assert [example.label for example in examples] == ["10", "9", "9", "true", "0"]
     assert labels_of(examples[:3]) == ("9", "10")
     assert labels_of(examples) == ("0", "10", "9", "true")
+
+
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("regression", {"text": "a", "label": 10**400}),
+        ("multiple-choice", {"question": "Q?", "options": ["1", "0"], "label": "9" * 5000}),
+    ],
+)
+def test_labels_that_are_huge_numbers(tmp_path, task, row):
+    path = write(tmp_path / "train.jsonl", [{**row, "label": "1"}, row])
+    examples, problems = read(task, path)
+    assert (len(examples), problems.counts.total()) == (1, 1)
 
 
 def test_several_labels_of_a_text(tmp_path):
