@@ -19,7 +19,7 @@ from data_prep.tasks.examples import (
 )
 from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
-from data_prep.tasks.text_rows import TextColumns, as_label, as_list, as_number, text_examples
+from data_prep.tasks.text_rows import TextColumns, as_label, as_list, as_number, text_examples, with_ids
 
 
 def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
@@ -83,14 +83,16 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
     passage = columns.find("passage", names, source)
     question = columns.need("question", names, source)
     label = (columns.find if is_test else columns.need)("label", names, source)
-    identity = columns.find("id", names, source)
     option_columns = _option_columns(columns, first)
     expected: int | None = None
-    for number, row in enumerate(rows):
+    for identity, row in with_ids(rows, columns.find("id", names, source), split):
         options = _options(row, option_columns)
         if options is None or (expected not in (None, len(options))):
             rule = f"{expected} of them" if expected else "a list of at least two texts"
             problems.add("options missing", row.source, f"received {shown(options)}, not {rule}")
+            continue
+        if len(options) > len(string.ascii_uppercase):  # predictions are letters
+            problems.add("more than 26 options", row.source, f"received {len(options)}")
             continue
         texts = [str(row.values.get(name) or "") for name in (passage, question) if name]
         if not texts[-1].strip() or not all(option.strip() for option in options):
@@ -106,9 +108,8 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
             )
             if not is_test:
                 continue
-        given = _value(row, identity)
         yield ChoiceExample(
-            str(number if given is None else given),
+            identity,
             texts[0] if passage else "",
             texts[-1],
             tuple(options),
@@ -157,16 +158,14 @@ def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Itera
     question = columns.need("question", names, source)
     answer = (columns.find if split.is_test else columns.need)("answer", names, source)
     start = columns.find("answer_start", names, source)
-    identity = columns.find("id", names, source)
-    for number, row in enumerate(rows):
-        given = _value(row, identity)
+    for identity, row in with_ids(rows, columns.find("id", names, source), split):
         try:
             answers, starts = _answers(_value(row, answer), _value(row, start))
         except (TypeError, ValueError, KeyError, OverflowError) as error:
             split.problems.add("answer that is neither a text nor a list of texts", row.source, str(error))
             continue
         example = QuestionExample(
-            id=str(number if given is None else given),
+            id=identity,
             question=str(row.values.get(question) or ""),
             context=str(row.values.get(context) or ""),
             answers=answers,

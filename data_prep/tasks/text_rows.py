@@ -1,7 +1,7 @@
 """Rows with one or two texts and a label, as examples."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
@@ -22,7 +22,8 @@ class TextColumns(NamedTuple):
 
 
 def text_examples(rows: Iterable[TableRow], columns: TextColumns, split: Split) -> list[TextExample]:
-    """The examples of rows. Those without a text or label, or with a label outside the set, are problems.
+    """The examples of rows. Those without a text or label, with a label outside the set, or with the id of another
+    are problems.
 
     Args:
       rows: from any file.
@@ -30,7 +31,7 @@ def text_examples(rows: Iterable[TableRow], columns: TextColumns, split: Split) 
       split: whose task's kind "regression" converts labels to numbers.
     """
     examples = []
-    for number, row in enumerate(rows):
+    for identity, row in with_ids(rows, columns.id, split):
         text_a, text_b = (_text(row, name, split) for name in (columns.text_a, columns.text_b))
         if text_a is None or (text_b is None and columns.text_b):
             continue
@@ -43,9 +44,25 @@ def text_examples(rows: Iterable[TableRow], columns: TextColumns, split: Split) 
         elif not split.is_test:
             split.problems.add("no label", row.source, f"received {shown(value)} in {columns.label!r}")
             continue
-        identity = row.values.get(columns.id)
-        examples.append(TextExample(str(number if identity is None else identity), text_a, text_b, label))
+        examples.append(TextExample(identity, text_a, text_b, label))
     return examples
+
+
+def with_ids(rows: Iterable[TableRow], column: str | None, split: Split) -> Iterator[tuple[str, TableRow]]:
+    """Each row and its id, else its number from 0; a row whose id an earlier one has is a problem.
+
+    Predictions are told apart by ids, and in training the windows of questions; other rows may then share one.
+    """
+    may_repeat = split.is_training and split.task.kind != "question_answering"
+    seen: set[str] = set()
+    for number, row in enumerate(rows):
+        given = None if column is None else row.values.get(column)
+        identity = str(number if given in (None, "") else given)
+        if identity in seen and not may_repeat:
+            split.problems.add("id that another row has", row.source, f"received {shown(identity)}")
+            continue
+        seen.add(identity)
+        yield identity, row
 
 
 def _text(row: TableRow, column: str | None, split: Split) -> str | None:

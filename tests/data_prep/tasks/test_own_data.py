@@ -134,6 +134,7 @@ def test_multiple_choice(tmp_path, row, suffix):
 def test_unusable_choices(tmp_path):
     good = {"question": "Q?", "options": ["1", "0"], "label": "1"}
     rows = [
+        {**good, "options": [str(number) for number in range(27)]},
         good,
         {**good, "options": ["1", "0", "2"]},
         {**good, "options": "red"},
@@ -144,8 +145,9 @@ def test_unusable_choices(tmp_path):
     ]
     path = write(tmp_path / "train.jsonl", rows)
     examples, problems = read("multiple-choice", path)
-    assert [(example.id, example.label) for example in examples] == [("0", 0), ("6", 1)]
+    assert [(example.id, example.label) for example in examples] == [("1", 0), ("7", 1)]
     assert dict(problems.counts) == {
+        "more than 26 options, left out": 1,
         "options missing, left out": 2,
         "empty text, left out": 1,
         "label that is not one of the options, left out": 2,
@@ -193,6 +195,27 @@ def test_unusable_questions(tmp_path):
     }
     examples, _ = read("squad2.0", path)
     assert [(example.id, example.is_impossible) for example in examples] == [("0", False), ("3", True)]
+
+
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("classification", {"text": "a", "label": "x"}),
+        ("multiple-choice", {"question": "Q?", "options": ["1", "0"], "label": "1"}),
+        ("question-answering", {"context": "Ann.", "question": "Who?", "answer": "Ann"}),
+    ],
+)
+def test_ids_that_repeat(tmp_path, task, row):
+    path = write(tmp_path / "a.jsonl", [{**row, "id": number} for number in (1, "1", 2, "", "")])
+    for split in ("train", "dev", "test"):
+        examples, problems = read(task, path, split)
+        if split == "train" and task != "question-answering":  # nothing tells these apart by their ids
+            assert (len(examples), problems.lines()) == (5, [])
+        else:
+            assert [example.id for example in examples] == ["1", "2", "3", "4"]
+            assert problems.lines() == [
+                f"1 row: id that another row has, left out ({path}:2: received '1')"
+            ]
 
 
 def test_words(tmp_path):
