@@ -25,9 +25,13 @@ _SPLIT_NAMES = {
     "dev": ("dev", "valid", "validation", "val"),
     "test": ("test",),
 }
-_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".conll", ".txt")
+_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".conll", ".txt", ".conllu", ".bio", ".iob")
 _TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson")
 _CONLL_SUFFIXES = ("", ".conll", ".conllu", ".txt", ".bio", ".iob", ".tsv")
+_OTHER_FORMATS = {
+    "question_answering": ", or SQuAD's .json",
+    "token_classification": ", or CoNLL's .conll, .conllu, .bio, .iob or .txt",
+}
 # The suffixes of own tables that stand in for a file of the download. (GLUE's own files are .tsv.)
 _OWN_SUFFIXES = {"glue": (".csv", ".jsonl", ".ndjson"), "squad": _TABLE_SUFFIXES, "race": _TABLE_SUFFIXES}
 
@@ -91,7 +95,8 @@ def _read_files(path: Path, split: Split) -> list[Example]:
     if task.kind == "token_classification" and suffix in _CONLL_SUFFIXES:
         return list(read_conll(file, split.problems, labels=split.labels, is_test=split.is_test))
     if suffix not in _TABLE_SUFFIXES:
-        raise InputError(f"Own data must be a .csv, .tsv or .jsonl file. Received {file}.")
+        others = _OTHER_FORMATS.get(task.kind, "")
+        raise InputError(f"Own data must be a .csv, .tsv or .jsonl file{others}. Received {file}.")
     return examples_of_rows(read_table(file, split.problems, quoted=True), split)
 
 

@@ -33,6 +33,14 @@ def test_the_first_column_is_the_word_and_the_last_its_label(tmp_path):
     assert read(tmp_path / "train.conll", CONLL_2003.replace(" ", "\t"))[0] == examples
 
 
+@pytest.mark.parametrize("suffix", [".conll", ".conllu", ".bio", ".iob", ".txt", ".tsv"])
+def test_a_folder(tmp_path, suffix):
+    examples, _ = read(tmp_path / f"dev{suffix}", CONLL_2003)
+    assert read_examples(find_task("token-classification"), tmp_path, "dev", Problems()) == examples
+    with pytest.raises(InputError, match=r"\.jsonl file, or CoNLL's \.conll, .*Received .*a\.xml"):
+        read(tmp_path / "a.xml", "<a>")
+
+
 def test_words_with_spaces_and_hashes(tmp_path):
     text = "# sent_id = 1\n# text = a b\nNew York\tB-LOC\n#\tO\n\n# O\n\n\n"
     examples, _ = read(tmp_path / "a.tsv", text)

@@ -213,9 +213,7 @@ def test_ids_that_repeat(tmp_path, task, row):
             assert (len(examples), problems.lines()) == (5, [])
         else:
             assert [example.id for example in examples] == ["1", "2", "3", "4"]
-            assert problems.lines() == [
-                f"1 row: id that another row has, left out ({path}:2: received '1')"
-            ]
+            assert problems.lines() == [f"1 row: id that another row has, left out ({path}:2: received '1')"]
 
 
 def test_words(tmp_path):
