@@ -56,6 +56,8 @@ def inspect(
     if num_examples or stats or spm_model_file or vocab_file:
         tokenizer = _tokenizer(paths[0], manifest, spm_model_file, vocab_file)
     with_examples = without_empty_shards(paths, manifests)
+    if not with_examples:
+        console.print("The files hold no examples.")
     if tokenizer and num_examples:
         show_examples(with_examples, tokenizer, num_examples, console)
     counted = ExampleStats(tokenizer.mask_id, tokenizer.starts_word) if tokenizer and stats else None
@@ -68,7 +70,7 @@ def inspect(
                 for batch in read_batches(path):
                     check_values(batch, tokenizer.vocab_size, path)
                     counted.add(batch.values)
-    if counted:
+    if counted and counted.examples:
         console.print(stats_table(counted))
 
 
