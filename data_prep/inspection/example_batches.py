@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from data_prep.reading.example_files import ExampleLayout, check_feature, parse_record
-from data_prep.tfrecord.records import is_gzip
+from data_prep.tfrecord.records import check_not_empty, is_gzip
 from data_prep.tfrecord.schema import Feature, pretraining_features
 
 _BATCH = 512  # examples
@@ -44,10 +44,7 @@ def read_batches(path: Path) -> Iterator[ExampleBatch]:
     >>> next(read_batches(Path("train.tfrecord"))).values["input_ids"].shape
     (512, 128)
     """
-    if not path.is_file():
-        raise InputError(f"There is no TFRecord file {path}.")
-    if path.stat().st_size == 0:
-        raise InputError(f"A TFRecord file must hold examples. {path} is empty.")
+    check_not_empty(path)
     dataset = tf.data.TFRecordDataset(str(path), "GZIP" if is_gzip(path) else "", buffer_size=1 << 20)
     batches = dataset.batch(_BATCH).as_numpy_iterator()
     layout = None

@@ -60,15 +60,14 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
     mask = values["input_mask"]
     length = mask.sum(axis=1, keepdims=True)
     limit = vocab_size or np.iinfo(np.int64).max
+    id_rule = "must not be negative"
+    if vocab_size:
+        id_rule = f"must be at least 0 and below {vocab_size}, the size of the vocabulary"
     padding = np.arange(mask.shape[1]) >= length
     rules = [
         ("input_mask", (mask != 0) & (mask != 1), "must be 0 or 1"),
         ("input_mask", mask != ~padding, "must be 1 for the tokens and then 0"),
-        (
-            "input_ids",
-            (values["input_ids"] < 0) | (values["input_ids"] >= limit),
-            f"must be below {limit}, the vocabulary",
-        ),
+        ("input_ids", (values["input_ids"] < 0) | (values["input_ids"] >= limit), id_rule),
     ]
     if "sentence_starts" in values:
         starts = values["sentence_starts"]
@@ -89,7 +88,7 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
                 used & ((positions < 0) | (positions >= length)),
                 "must be the position of a token",
             ),
-            ("masked_lm_ids", (ids < 0) | (ids >= limit), f"must be below {limit}, the vocabulary"),
+            ("masked_lm_ids", (ids < 0) | (ids >= limit), id_rule),
         ]
     for name, wrong, rule in rules:
         if wrong.any():

@@ -73,9 +73,11 @@ class ExampleLayout:
             names = _MASKED if masked or "token_boundary" not in found else _UNMASKED
         lengths = []
         for name in ("input_ids", "masked_lm_positions"):
+            if name in names and names[name] not in found:
+                raise _missing(names[name], found, path)
             _, values = found.get(names.get(name, ""), ("", []))
             if name in names and not values:
-                raise _missing(names[name], found, path)
+                raise _without_values(names[name], path)
             lengths.append(len(values))
         return cls(names, *lengths)
 
@@ -164,7 +166,9 @@ class ExampleFiles:
         manifests = manifests_of(given)
         paths = without_empty_shards(given, manifests) or given
         counts = count_examples(list(paths))  # reads every header, so a file cut off is found now
-        layout = ExampleLayout.of(next(read_records(paths[0])), paths[0])
+        layouts = {path: ExampleLayout.of(next(read_records(path)), path) for path in paths}
+        _check_same_layout(layouts)
+        layout = layouts[paths[0]]
         T, P = (
             max_seq_length or layout.max_seq_length,
             max_predictions_per_seq or layout.max_predictions_per_seq,
@@ -177,8 +181,9 @@ class ExampleFiles:
             for path in paths:
                 _check_lengths(_manifest_for_masking(path, manifests), T, P, path)
         layout = ExampleLayout(layout.names, T, P if layout.is_masked else 0)
+        flags = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
         for path in paths:
-            _check_first_records(path, layout, vocab_size, paths[0])
+            _check_first_records(path, layout, vocab_size, {name for name, value in flags.items() if value})
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
 
 
@@ -214,16 +219,31 @@ def _check_lengths(manifest: Manifest, max_seq_length: int, max_predictions_per_
             )
 
 
-def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | None, first: Path) -> None:
-    for number, record in enumerate(islice(read_records(path), _CHECKED_RECORDS)):
-        if number == 0 and ExampleLayout.of(record, path).names is not layout.names:
+def _check_same_layout(layouts: Mapping[Path, ExampleLayout]) -> None:
+    (first, expected), *others = layouts.items()
+    for path, layout in others:
+        if layout.names is not expected.names:
             raise InputError(
                 "All files of a run must have the same features (masked, unmasked or chunks). Received "
                 f"{first} and {path}, which differ."
             )
+        for name, length, other in (
+            ("input_ids", expected.max_seq_length, layout.max_seq_length),
+            ("masked_lm_positions", expected.max_predictions_per_seq, layout.max_predictions_per_seq),
+        ):
+            if length != other:
+                raise InputError(
+                    f"All files of a run must have the same lengths. {first} has {length} values of "
+                    f"`{expected.names[name]}`, {path} has {other}."
+                )
+
+
+def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | None, flags: set[str]) -> None:
+    """Checks the first records of a file against a layout whose lengths were given by these flags, if any."""
+    for record in islice(read_records(path), _CHECKED_RECORDS):
         found = parse_record(record, path)
         for name, feature in layout.features.items():
-            check_feature(name, feature, found, path, by_flag=True)
+            check_feature(name, feature, found, path, by_flag=feature.flag in flags)
         limits = {layout.names["input_ids"]: ("vocab_size", vocab_size)}
         if layout.is_masked:
             limits["masked_lm_ids"] = ("vocab_size", vocab_size)
@@ -253,12 +273,13 @@ def check_feature(
             f"The feature `{name}` must be of type {_LISTS[feature.dtype]}. {place} has {kind or 'none'}."
         )
     if feature.length is None and not values:
-        raise InputError(f"The feature `{name}` must have values. {place} has none.")
+        raise _without_values(name, place)
     if feature.length is not None and len(values) != feature.length:
-        reason, advice = ", as the first example of the file", ""
+        reason = ", as the first example of the file" if feature.flag else ""
+        advice = ""
         if by_flag:
-            reason = f" (--{feature.flag})" if feature.flag else ""
-            advice = f" Set --{feature.flag}={len(values)} or prepare the data again." if feature.flag else ""
+            reason = f" (--{feature.flag})"
+            advice = f" Set --{feature.flag}={len(values)} or prepare the data again."
         raise InputError(
             f"The feature `{name}` must have {feature.length} values{reason}. {place} has {len(values)}.{advice}"
         )
@@ -269,10 +290,14 @@ def _missing(name: str, found: RawFeatures, place: Path | str) -> InputError:
     return InputError(f"Pretraining examples must have the feature `{name}`. {place} has only {names}.")
 
 
+def _without_values(name: str, place: Path | str) -> InputError:
+    return InputError(f"The feature `{name}` must have values. {place} has none.")
+
+
 def _check_range(name: str, values: Sequence[int], limit: int, flag: str, path: Path) -> None:
     worst = max(values, key=lambda value: value if value >= 0 else limit - value)
     if not 0 <= worst < limit:
         raise InputError(
-            f"The values of `{name}` must be below `{flag}`. {path} has {worst} where `{flag}` is {limit}; "
+            f"The values of `{name}` must be at least 0 and below `{flag}`. {path} has {worst} where `{flag}` is {limit}; "
             "train with the configuration and vocabulary that the data was prepared for."
         )

@@ -41,7 +41,7 @@ def read_records(path: Path) -> Iterator[bytes]:
     Raises:
       InputError: as in `count_examples`, when reading reaches that place.
     """
-    _check_not_empty(path)
+    check_not_empty(path)
     with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
         yield from read_payloads(lambda size: _read(file, size, path), str(path))
 
@@ -99,7 +99,7 @@ def _count(path: Path) -> int:
 @contextlib.contextmanager
 def _content(path: Path) -> Iterator[bytes | mmap.mmap]:
     """The bytes of a file: mapped, or decompressed if it is GZIP."""
-    _check_not_empty(path)
+    check_not_empty(path)
     if is_gzip(path):
         with gzip.open(path) as compressed:
             content = _read(compressed, -1, path)
@@ -111,7 +111,8 @@ def _content(path: Path) -> Iterator[bytes | mmap.mmap]:
         yield mapped
 
 
-def _check_not_empty(path: Path) -> None:
+def check_not_empty(path: Path) -> None:
+    """Raises InputError if there is no such file, or nothing in it."""
     if not path.is_file():
         raise InputError(f"There is no TFRecord file {path}.")
     if path.stat().st_size == 0:
@@ -122,7 +123,7 @@ def _read(file: gzip.GzipFile | IO[bytes], size: int, path: Path) -> bytes:
     try:
         return file.read(size)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is a damaged GZIP file: {error} Copy it again or recreate it.") from None
+        raise InputError(f"{path} is a damaged GZIP file: {error}. Copy it again or recreate it.") from None
 
 
 def _payload_length(header: bytes, name: str, position: int) -> int:

@@ -201,7 +201,7 @@ def test_chunks_are_shown_with_their_sentences(chunks, tokenizer):
 @pytest.mark.parametrize(
     ("feature", "values", "message"),
     [
-        ("input_ids", [5, 6, 100, 7], "`input_ids` must be below 100, .* record 1 has 100 at place 2"),
+        ("input_ids", [5, 6, 100, 7], "at least 0 and below 100, the size .* record 1 has 100 at place 2"),
         ("sentence_starts", [], "`sentence_starts` must ascend|must have values"),
         ("sentence_starts", [0], "`sentence_starts` must ascend, .* record 1 has 0 at place 0"),
         ("sentence_starts", [2, 2], "`sentence_starts` must ascend, .* record 1 has 2 at place 1"),
@@ -225,9 +225,15 @@ def test_wrong_chunks_are_found(chunks, model_file, tmp_path, feature, values, m
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_ids": [(3, 100)]}, "`input_ids` must be below 100, .* record 1 has 100 at place 3"),
-        ({"input_ids": [(0, -1)]}, "`input_ids` must be below 100"),
-        ({"masked_lm_ids": [(0, 7000)]}, "`masked_lm_ids` must be below 100.* record 1 has 7000"),
+        (
+            {"input_ids": [(3, 100)]},
+            "`input_ids` must be at least 0 and below 100, .* record 1 has 100 at place 3",
+        ),
+        ({"input_ids": [(0, -1)]}, "`input_ids` must be at least 0 and below 100, .* has -1"),
+        (
+            {"masked_lm_ids": [(0, 7000)]},
+            "`masked_lm_ids` must be at least 0 and below 100.* record 1 has 7000",
+        ),
         (
             {"masked_lm_positions": [(0, 48)]},
             "`masked_lm_positions` must be the position of a token.* has 48",
@@ -252,6 +258,14 @@ def test_wrong_values_are_found(folder, changes, message):
         inspected(path, spm_model_file=model, verify=True)
 
 
+def test_negative_ids_without_a_vocabulary(folder, capsys):
+    path = folder / "train.tfrecord-00000-of-00002"
+    write(path, [changed(records(path)[0], input_ids=[(0, -5)])])
+    (folder / "manifest.json").unlink()
+    assert main(["inspect", str(path), "--verify"]) == 2
+    assert "`input_ids` must not be negative." in capsys.readouterr().out
+
+
 def test_an_empty_shard_is_right_if_its_manifest_counts_none(story, model_file, tmp_path):
     settings = PrepareSettings(
         str(story),
@@ -266,6 +280,8 @@ def test_an_empty_shard_is_right_if_its_manifest_counts_none(story, model_file, 
     assert 0 < len(empty) < 60
     output = inspected(tmp_path / "train*", verify=True, stats=True, num_examples=1)
     assert output.count("ok     ") == 60
+    for flags in ({}, {"stats": True}):
+        assert inspected(tmp_path / empty[0], **flags) == "The files hold no examples.\n"
     files = sorted(tmp_path.glob("train*"))
     assert ExampleFiles.read(files).num_examples == manifest.counts.examples
     (tmp_path / next(shard.file for shard in manifest.shards if shard.examples)).write_bytes(b"")

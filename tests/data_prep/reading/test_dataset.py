@@ -224,7 +224,10 @@ def test_features_that_fit(files):
             "`input_ids` must have 12 values .--max_seq_length.*has 10. Set --max_seq_length=10",
         ),
         ((T, 20, V), "`masked_lm_positions` must have 20 values.*has 3. Set --max_predictions_per_seq=3"),
-        ((T, P, 10), "`input_ids` must be below `vocab_size`.*has 10 where `vocab_size` is 10"),
+        (
+            (T, P, 10),
+            "`input_ids` must be at least 0 and below `vocab_size`.*has 10 where `vocab_size` is 10",
+        ),
     ],
 )
 def test_features_that_do_not_fit_the_flags(files, flags, message):
@@ -237,7 +240,7 @@ def changed(**features):
     for name, values in features.items():
         del example.features.feature[name]
         if values is not None:
-            kind = "float_list" if isinstance(values[0], float) else "int64_list"
+            kind = "float_list" if isinstance(sum(values), float) else "int64_list"
             getattr(example.features.feature[name], kind).value.extend(values)
     return example.SerializeToString()
 
@@ -249,10 +252,11 @@ def changed(**features):
         (changed(masked_lm_weights=[1, 0, 0]), "`masked_lm_weights` must be of type float_list"),
         (
             changed(masked_lm_positions=[10, 0, 0]),
-            "`masked_lm_positions` must be below `max_seq_length`.*has 10",
+            "`masked_lm_positions` must be at least 0 and below `max_seq_length`.*has 10",
         ),
         (changed(masked_lm_ids=[-1, 0, 0]), "has -1"),
-        (changed(next_sentence_labels=[1, 0]), "must have 1 values.*has 2"),
+        (changed(next_sentence_labels=[1, 0]), r"must have 1 values\. .*has 2"),
+        (changed(input_ids=[]), "The feature `input_ids` must have values. .*other has none"),
         (b"\xff\xff not protobuf", "must hold tf.train.Examples"),
         (b"", "must hold tf.train.Examples"),
     ],
@@ -261,6 +265,26 @@ def test_other_features(tmp_path, raw, message):
     path = write(tmp_path / "other", [raw])
     with pytest.raises(InputError, match=message):
         read(path, T, P, V)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ((16, P), "a has 10 values of `input_ids`, .*b has 16."),
+        ((T, 5), "a has 3 values of `masked_lm_positions`, .*b has 5."),
+    ],
+)
+@pytest.mark.parametrize("flag", [None, 16])
+def test_files_of_different_lengths(tmp_path, lengths, message, flag):
+    """No value of a flag would do."""
+    files = [write(tmp_path / "a", [record(10)]), write(tmp_path / "b", [record(10, *lengths)])]
+    with pytest.raises(InputError, match=f"All files of a run must have the same lengths. .*{message}"):
+        ExampleFiles.read(files, max_seq_length=flag)
+    for path in files:
+        path.unlink()
+    one_file = [write(tmp_path / "c", [record(10), record(10, *lengths)])]
+    with pytest.raises(InputError, match="as the first example of the file"):
+        ExampleFiles.read(one_file)
 
 
 def test_a_file_cut_off(files, tmp_path):

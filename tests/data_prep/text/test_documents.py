@@ -129,7 +129,9 @@ def test_expand_files(tmp_path):
     assert names(f"{tmp_path}/c.md, {tmp_path}/?.txt,{tmp_path}/a.txt,") == ["c.md", "a.txt", "b.txt"]
     assert names(f"{tmp_path}/d,e.txt") == ["d,e.txt"]
     assert names(f"{tmp_path}/[f].txt") == ["[f].txt"]
-    assert names(",".join([f"{tmp_path}/a.txt"] * 500)) == ["a.txt"]  # together too long for the name of a file
+    assert names(",".join([f"{tmp_path}/a.txt"] * 500)) == [
+        "a.txt"
+    ]  # together too long for the name of a file
     for patterns, message in [
         (f"{tmp_path}/a.txt,{tmp_path}/*.csv", r"No file matches '.*\*.csv'"),
         (f"{tmp_path}/none", "no input file .*none"),

@@ -62,7 +62,7 @@ def test_other_files(tmp_path):
         (b"One sentence. Another sentence.\n" * 9, "no record at byte 0"),
         (b"short", "byte 0"),
         (gzip.compress(b""), "is empty"),
-        (gzip.compress(b"text" * 99)[:-9], "damaged GZIP"),
+        (gzip.compress(b"text" * 99)[:-9], "damaged GZIP file: .* was reached. Copy it again"),
         (b"\x1f\x8bnonsense", "damaged GZIP"),
     ]:
         path.write_bytes(raw)
