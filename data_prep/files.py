@@ -24,7 +24,8 @@ Number = Integer | Annotated[float, msgspec.Meta(ge=-1e39, le=1e39)]
 # What np.load and the arrays of an .npz file raise if it is damaged.
 NPZ_ERRORS = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _MOST_BYTES = 1 << 30  # of a file that is read at once; a vocabulary has 2 MB, SQuAD 42 MB
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST = 100  # levels of JSON values; no file of ours or of Hugging Face has more than 10
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not C:/, a drive
@@ -106,7 +107,7 @@ def decode_json(text: str, where: str | os.PathLike) -> Any:
         raise InputError(f"{where} must be JSON. It is not: it is nested too deeply.") from None
     except ValueError as error:
         raise InputError(f"{where} must be JSON. It is not: {error}.") from None
-    if _ESCAPED_SURROGATE.search(text):
+    if ESCAPED_SURROGATE.search(text):
         _check_encodable(value, where)
     level, depth = [value], 0
     while level:
@@ -121,6 +122,11 @@ def _check_encodable(value: Any, where: str | os.PathLike) -> None:
         json.dumps(value, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):
         raise InputError(f"{where} must hold valid Unicode. It has half of a surrogate pair.") from None
+
+
+def encodable(text: str) -> str:
+    """Replaces lone surrogates (broken JSON escapes), which UTF-8 cannot encode, by U+FFFD."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def _parts(value: Any) -> Iterable[Any]:

@@ -9,8 +9,8 @@ import numpy as np
 from albert_tf.portable.engines import Arrays
 from albert_tf.portable.task_answers import task_preprocessor
 from albert_tf.portable.text_model import Field, TextAnswer, TextModel
+from data_prep.files import encodable
 from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined
-from data_prep.tokenizers.normalization import encodable
 
 
 class PortableTokenClassification(TextModel):

@@ -7,17 +7,14 @@ import csv
 import io
 import itertools
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
+from data_prep.files import ESCAPED_SURROGATE, encodable
 from data_prep.tasks.examples import Problems, shown
 from data_prep.text.sources import COMPRESSIONS, InputFile
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class TableRow(NamedTuple):
@@ -92,14 +89,14 @@ def parse_json(text: str) -> Any:
     """
     try:
         value = json.loads(text)
-        return _without_surrogates(value) if _ESCAPED_SURROGATE.search(text) else value
+        return _without_surrogates(value) if ESCAPED_SURROGATE.search(text) else value
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
 def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
+        return encodable(value)
     if isinstance(value, list):
         return [_without_surrogates(part) for part in value]
     if isinstance(value, dict):

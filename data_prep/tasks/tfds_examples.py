@@ -1,6 +1,5 @@
 """Tasks from tensorflow-datasets instead of a folder: tfds:glue, tfds:squad/v1.1, tfds:race."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +13,8 @@ from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, text_examples
-from data_prep.text.tfds_rows import open_tfds, tfds_examples
+from data_prep.text.tfds_rows import dataset_and_split, open_tfds, tfds_examples
 
-# The version in NAME/CONFIG:1.0.0 begins with a digit; no split does.
-_NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?)(:(?P<split>[^\d:].*))?")
 _TEXTS = {
     "cola": ("sentence", None),
     "sst-2": ("sentence", None),
@@ -40,36 +37,36 @@ def read_tfds_examples(name: str, split: Split) -> list[Example]:
     Raises:
       InputError: the dataset, configuration or split does not exist, or a feature is missing.
     """
-    matched = _NAME.fullmatch(name)
-    if not matched:
+    named, given_split = dataset_and_split(name)
+    if not named:
         raise InputError(
             f'A dataset must be written "tfds:NAME/CONFIG", for example "tfds:glue". Received {name!r}.'
         )
     task = split.task
-    datasets: tuple[str, ...] = (matched["dataset"],)
-    if task.tfds and matched["dataset"] == task.tfds[0].split("/")[0]:
+    datasets: tuple[str, ...] = (named,)
+    if task.tfds and named == task.tfds[0].split("/")[0]:
         datasets = task.tfds
     examples: list[Example] = []
     for dataset in datasets:
-        rows = _rows(dataset, matched["split"], split.name, task)
+        rows = _rows(dataset, given_split, split.name, task)
         examples += _examples(dataset, rows, split)
     return examples
 
 
-def _rows(dataset: str, given: str | None, split: str, task: Task) -> Iterator[TableRow]:
+def _rows(dataset: str, given_split: str | None, split: str, task: Task) -> Iterator[TableRow]:
     tfds, builder = open_tfds(dataset)
-    names = given or _split_of(builder, split)
+    read_split = given_split or _split_of(builder, split)
     classes = {
         key: _classes(feature)
         for key, feature in builder.info.features.items()
         if hasattr(getattr(feature, "feature", feature), "int2str")
     }
-    for number, example in enumerate(tfds_examples(tfds, builder, names)):
+    for number, example in enumerate(tfds_examples(tfds, builder, read_split)):
         values = {
             key: _class_names(value, classes[key], task) if key in classes else _plain(value)
             for key, value in example.items()
         }
-        yield TableRow(values, f"tfds:{dataset}:{names}, example {number}")
+        yield TableRow(values, f"tfds:{dataset}:{read_split}, example {number}")
 
 
 def _split_of(builder: Any, split: str) -> str:

@@ -11,12 +11,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError, first_line, needs_extra
+from data_prep.files import encodable
 from data_prep.text.sources import COMPRESSIONS, InputFile, check_input
 from data_prep.text.tfds_rows import is_tfds, read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
 from data_prep.tfrecord.serialization import parse_example
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Row(NamedTuple):
@@ -148,7 +147,7 @@ def _as_text(value: Any, text_field: str, source: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"`{text_field}` must be text. In {source} it is a {type(value).__name__}.")
     # Half of an escaped pair such as "\\ud83d" is legal JSON but not text; editors show U+FFFD for it.
-    return _SURROGATE.sub("\ufffd", value)
+    return encodable(value)
 
 
 def _missing_field(text_field: str, source: str, names) -> InputError:

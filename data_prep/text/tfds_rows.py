@@ -11,12 +11,22 @@ from typing import Any
 from data_prep.errors import InputError, first_line, needs_extra
 
 # The version in NAME/CONFIG:1.0.0 begins with a digit, and no split does.
-_NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?):(?P<split>[^\d:].*)")
+_NAME = re.compile(r"tfds:(?P<dataset>[\w./-]+(:\d[\w.*]*)?)(:(?P<split>[^\d:].*))?")
 
 
 def is_tfds(name: str | Path) -> bool:
     """Whether a name refers to a dataset and not to a file."""
     return str(name).startswith("tfds:")
+
+
+def dataset_and_split(name: str | Path) -> tuple[str, str | None]:
+    """The parts of a name; None for a split that is left out, and no dataset if the name is written otherwise.
+
+    >>> dataset_and_split("tfds:glue/sst2:train[:10%]")
+    ('glue/sst2', 'train[:10%]')
+    """
+    matched = _NAME.fullmatch(str(name))
+    return (matched["dataset"], matched["split"]) if matched else ("", None)
 
 
 def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
@@ -39,17 +49,17 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
     >>> list(read_tfds("tfds:glue/sst2:validation[:1]", "sentence"))
     [b"it 's a charming and often affecting journey . "]
     """
-    matched = _NAME.fullmatch(str(name))
-    if not matched:
+    dataset, split = dataset_and_split(name)
+    if not split:
         raise InputError(
             f'A dataset must be written "tfds:NAME/CONFIG:SPLIT", for example "tfds:imdb_reviews:train". '
             f"Received {str(name)!r}."
         )
-    tfds, builder = open_tfds(matched["dataset"])
+    tfds, builder = open_tfds(dataset)
     _check_text(tfds, builder, text_field, name)
     # Decodes nothing but the text, such as images.
     decoders = tfds.decode.PartialDecoding({text_field: True})
-    for example in tfds_examples(tfds, builder, matched["split"], decoders):
+    for example in tfds_examples(tfds, builder, split, decoders):
         yield example[text_field]
 
 
@@ -83,7 +93,7 @@ def tfds_examples(tfds: Any, builder: Any, split: str, decoders: Any = None) -> 
     except ValueError as error:
         raise InputError(
             f"The split must be one of {', '.join(builder.info.splits)}, or a slice of one. "
-            f"Received {split!r} ({first_line(error).rstrip('.:')})."
+            f"Received {split!r} ({_reason(error)})."
         ) from None
     yield from tfds.as_numpy(dataset)
 
@@ -97,9 +107,7 @@ def _builder(tfds: Any, dataset: str) -> Any:
             "Check the name and TFDS_DATA_DIR."
         ) from None
     except (ValueError, AssertionError, KeyError) as error:
-        raise InputError(
-            f"tensorflow-datasets cannot load {dataset!r}: {first_line(error).rstrip('.:')}"
-        ) from None
+        raise InputError(f"tensorflow-datasets cannot load {dataset!r}: {_reason(error)}") from None
     if builder.info.splits:
         return builder
     try:
@@ -107,7 +115,7 @@ def _builder(tfds: Any, dataset: str) -> Any:
     except Exception as error:
         # The dataset's own code and servers may raise anything.
         raise InputError(
-            f"tensorflow-datasets could not download or prepare {dataset!r}: {first_line(error).rstrip('.:')}"
+            f"tensorflow-datasets could not download or prepare {dataset!r}: {_reason(error)}"
         ) from None
     return builder
 

@@ -15,13 +15,12 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
-from data_prep.files import read_bytes
+from data_prep.files import encodable, read_bytes
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
 from data_prep.tokenizers.normalization import (
     RELEASED,
     FoldingTable,
     Normalization,
-    encodable,
     folding_table,
     normalize,
 )

@@ -18,7 +18,6 @@ from data_prep.errors import InputError
 
 SIGMA = "Σ"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 WHITE_SPACE = np.array([chr(i).isspace() for i in range(0x3002)])  # str.split's; U+3000 is the last
 _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
 
@@ -70,11 +69,6 @@ def normalize(text: str, normalization: Normalization = RELEASED) -> str:
     if not normalization.keep_accents and not text.isascii():
         text = _NOT_ASCII.sub(_fold, text)  # ASCII is its own decomposition
     return text.lower() if normalization.do_lower_case else text
-
-
-def encodable(text: str) -> str:
-    """Replaces lone surrogates (broken JSON escapes), which UTF-8 cannot encode, by U+FFFD."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 @dataclass(frozen=True)

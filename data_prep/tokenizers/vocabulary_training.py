@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 from data_prep.files import as_record, new_folder, read_json_object, write_json, written_aside
 from data_prep.signals import signal_handler
 from data_prep.text.documents import read_documents
@@ -209,9 +209,7 @@ def _check(settings: VocabularySettings) -> None:
         raise InputError(
             f"`character_coverage` must lie between 0.98 and 1. Received {settings.character_coverage}."
         )
-    for name in ("max_sentences", "max_eval_sentences"):
-        if getattr(settings, name) < 1:
-            raise InputError(f"`{name}` must be at least 1. Received {getattr(settings, name)}.")
+    check_at_least(1, settings, "max_sentences", "max_eval_sentences")
     _check_output(settings.output_prefix)
     _check_replaced(settings)
 

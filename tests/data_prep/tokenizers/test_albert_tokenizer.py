@@ -13,13 +13,13 @@ from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
 from data_prep.examples.masking import MaskingVocabulary
+from data_prep.files import encodable
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
 from data_prep.tokenizers.digit_comma import DigitCommaTable
 from data_prep.tokenizers.normalization import (
     Normalization,
     case_kinds,
     code_points,
-    encodable,
     folding_table,
 )
 from tests.data_prep.nasty import BROKEN, texts
