@@ -78,6 +78,7 @@ class PlacedExample(NamedTuple):
 def document_examples(
     document: Document,
     tokenizer: Tokenizer,
+    vocabulary: MaskingVocabulary,
     settings: PrepareSettings,
     counts: Counter,
     partners: PartnerPool | None = None,
@@ -87,12 +88,12 @@ def document_examples(
     Args:
       document: its sentences.
       tokenizer: encodes them.
+      vocabulary: the tokenizer's.
       settings: lengths, probabilities, seed.
       counts: the numbers of documents, sentences, tokens, examples, ... are added to it.
       partners: other documents, for `sentence_objective="nsp"`.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
-    vocabulary = MaskingVocabulary.of(tokenizer)
     next_segment = partners.chooser(document) if partners else None
     counts["documents"] += 1
     if settings.input_format == "lines":

@@ -5,6 +5,7 @@ documents --the N smallest hashes--> PartnerPool --chooser(document)--> rng -> s
 
 import hashlib
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -58,16 +59,19 @@ class PartnerPool:
 
     def chooser(self, document: Document) -> NextSegment:
         """Returns a function rng -> sentences of a random other document, from a random sentence on."""
-        own = document_key(document, self.seed)
-        others = [sentences for key, sentences in zip(self.keys, self.documents, strict=True) if key != own]
-        if not others:
+        key = document_key(document, self.seed)
+        own = bisect_left(self.keys, key)
+        holds_own = self.keys[own : own + 1] == [key]
+        num_others = len(self.keys) - holds_own
+        if not num_others:
             raise InputError(
                 "--sentence_objective=nsp needs at least two different documents to draw from. Received one; "
                 "separate documents by blank lines, or use --sentence_objective=sop."
             )
 
         def next_segment(rng: np.random.Generator) -> list[np.ndarray]:
-            sentences = others[rng.integers(len(others))]
+            number = int(rng.integers(num_others))
+            sentences = self.documents[number + (holds_own and number >= own)]
             return sentences[rng.integers(len(sentences)) :]
 
         return next_segment

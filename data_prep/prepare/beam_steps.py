@@ -16,6 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from data_prep.errors import InputError
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard, remove_manifests
+from data_prep.examples.masking import MaskingVocabulary
 from data_prep.examples.partners import PartnerPool, PartnerSample
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.beam_files import local_file, open_file, replace_all, set_manifests_aside
@@ -52,12 +53,15 @@ class MakeExamples(beam.DoFn):
 
     def setup(self):
         self._tokenizer = self._vocabulary.tokenizer()
+        self._masking = MaskingVocabulary.of(self._tokenizer)
 
     def process(self, document: Document, partners: PartnerPool | None = None):
         settings = self._settings
         counts: Counter = Counter()
         try:
-            for placed in document_examples(document, self._tokenizer, settings, counts, partners):
+            for placed in document_examples(
+                document, self._tokenizer, self._masking, settings, counts, partners
+            ):
                 key, example, *numbers = placed
                 (record,) = serialize_batch([example], settings.features)
                 place = (key % self._num_shards, key * self._num_slices >> 64)

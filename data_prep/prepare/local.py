@@ -32,6 +32,7 @@ from data_prep.examples.manifest import (
     package_versions,
     remove_manifests,
 )
+from data_prep.examples.masking import MaskingVocabulary
 from data_prep.examples.partners import PartnerPool, partner_pool
 from data_prep.examples.settings import PrepareSettings, check_settings, shard_names
 from data_prep.files import file_sha256, new_folder, write_text
@@ -220,15 +221,15 @@ def _make_part(job: _PartJob) -> Counter:
     if earlier:
         return Counter(earlier["counts"])
     settings = job.settings
-    tokenizer = _tokenizer(settings.vocabulary_file, settings.do_lower_case, job.vocabulary)
-    partners = PartnerPool.load(job.partners) if job.partners else None
+    tokenizer, masking = _tokenizer(settings.vocabulary_file, settings.do_lower_case, job.vocabulary)
+    partners = _partners(job.partners, job.partners.stat().st_mtime_ns) if job.partners else None
     counts: Counter = Counter()
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []
     examples = (
         one
         for document in job.documents
-        for one in document_examples(document, tokenizer, settings, counts, partners)
+        for one in document_examples(document, tokenizer, masking, settings, counts, partners)
     )
     while batch := list(itertools.islice(examples, _SERIALIZED_TOGETHER)):
         serialized = serialize_batch([placed.example for placed in batch], settings.features)
@@ -241,9 +242,18 @@ def _make_part(job: _PartJob) -> Counter:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(vocabulary_file: str, do_lower_case: bool | None, sha256: str) -> Tokenizer:
+def _tokenizer(
+    vocabulary_file: str, do_lower_case: bool | None, sha256: str
+) -> tuple[Tokenizer, MaskingVocabulary]:
     """Loaded once per process; `sha256` distinguishes files that had the same name one after the other."""
-    return Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
+    tokenizer = Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
+    return tokenizer, MaskingVocabulary.of(tokenizer)
+
+
+@functools.lru_cache(maxsize=1)
+def _partners(file: Path, modified: int) -> PartnerPool:
+    """Loaded once per process; the time at which it was `modified` distinguishes files of the same name."""
+    return PartnerPool.load(file)
 
 
 def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[Shard]:
