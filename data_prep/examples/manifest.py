@@ -235,7 +235,7 @@ class Manifest:
 
     @property
     def name_when_earlier(self) -> str:
-        """The name of its file once the folder has a newer one; a glob for the shards, NAME*, does not match it."""
+        """The name of its file once the folder has a newer one; no glob for the shards, as NAME*, matches it."""
         return f"manifest.{self.shards[0].file}.json"
 
     @property

@@ -18,7 +18,7 @@ from data_prep.text.tfds_rows import is_tfds
 
 
 def expand_names(patterns: str) -> list[str]:
-    """Like `documents.expand_files`, for remote files and globs too.
+    """Like `sources.expand_files`, for remote files and globs too.
 
     Returns:
       Names that mean the same on every machine: absolute paths, URLs, tfds:NAME:SPLIT.

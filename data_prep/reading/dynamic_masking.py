@@ -3,7 +3,7 @@
 The rules are those of `masking.py`. There, words are tried one after the other in random order; here each step of
 the same loop tries one word of every example.
 
-batch --_words--> starts, room --_choose--> covered words --_predictions--> positions, ids
+batch --_words--> starts, eligible --_choose--> covered words --_predictions--> positions, ids
 """
 
 from dataclasses import dataclass
@@ -46,13 +46,13 @@ class DynamicMasking:
         )
 
 
-def mask_batch(batch: dict[str, tf.Tensor], masking: DynamicMasking, key) -> dict[str, tf.Tensor]:
+def mask_batch(batch: dict[str, tf.Tensor], masking: DynamicMasking, keys) -> dict[str, tf.Tensor]:
     """Masks a batch; the result depends only on the examples and their keys.
 
     Args:
       batch: input_ids, input_mask, token_boundary, int32 [B, T].
       masking: symbols and settings; P is settings.max_predictions_per_seq.
-      key: uint64 [B], one for each example and epoch (`example_keys`).
+      keys: uint64 [B], one for each example and epoch (`example_keys`).
 
     Returns:
       input_ids int32 [B, T] with [MASK] and replacements in place; masked_lm_positions (ascending),
@@ -63,8 +63,8 @@ def mask_batch(batch: dict[str, tf.Tensor], masking: DynamicMasking, key) -> dic
     boundary = real & (whole if masking.settings.do_whole_word_mask else tf.ones_like(whole))
     symbol = (ids == masking.cls_id) | (ids == masking.sep_id)
 
-    order_key, length_key = uniform_pairs(key, tf.shape(ids)[1], stream=0)
-    kind, replacement = uniform_pairs(key, tf.shape(ids)[1], stream=1)
+    order_key, length_key = uniform_pairs(keys, tf.shape(ids)[1], stream=0)
+    kind, replacement = uniform_pairs(keys, tf.shape(ids)[1], stream=1)
     starts, eligible = _words(boundary, symbol, real, masking.settings.ngram)
     length = _span_lengths(eligible, length_key, masking.settings)
     covered = _choose(starts, eligible[:, : tf.shape(ids)[1]], length, order_key, _budget(real, masking))

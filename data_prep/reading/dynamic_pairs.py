@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from data_prep.reading.dynamic_masking import DynamicMasking
-from data_prep.reading.random_draws import fair_binomial, subkey, uniform_pairs
+from data_prep.reading.random_draws import fair_binomial, subkeys, uniform_pairs
 
 
 class _Segment(NamedTuple):
@@ -22,7 +22,7 @@ class _Segment(NamedTuple):
 
 
 def pair_batch(
-    chunks: dict[str, tf.RaggedTensor], max_seq_length: int, masking: DynamicMasking, key: tf.Tensor
+    chunks: dict[str, tf.RaggedTensor], max_seq_length: int, masking: DynamicMasking, keys: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Cuts, swaps and truncates a batch; the result depends only on the chunks and their keys.
 
@@ -30,20 +30,20 @@ def pair_batch(
       chunks: the features of `chunk_features`, int64 [B, any number], row splits int32.
       max_seq_length: T.
       masking: ids of the symbols.
-      key: uint64 [B], one for each example and epoch (`example_keys`).
+      keys: uint64 [B], one for each example and epoch (`example_keys`).
 
     Returns:
       input_ids, input_mask, token_type_ids, token_boundary int32 [B, T]; sentence_order int32 [B], 1 = swapped.
     """
-    swapped, a, b = _cut(chunks, subkey(key, 1))
-    a, b = _truncate(a, b, max_seq_length - 3, key)
+    swapped, a, b = _cut(chunks, subkeys(keys, 1))
+    a, b = _truncate(a, b, max_seq_length - 3, keys)
     return {**_joined(chunks, a, b, max_seq_length, masking), "sentence_order": tf.cast(swapped, tf.int32)}
 
 
-def _cut(chunks: dict[str, tf.RaggedTensor], key: tf.Tensor) -> tuple[tf.Tensor, _Segment, _Segment]:
+def _cut(chunks: dict[str, tf.RaggedTensor], keys: tf.Tensor) -> tuple[tf.Tensor, _Segment, _Segment]:
     """Draws whether the segments are swapped, bool [B], and the segments in the order of the example."""
     ids, starts = chunks["input_ids"], chunks["sentence_starts"]
-    place, coin = (numbers[:, 0] for numbers in uniform_pairs(key, 1, stream=0))
+    place, coin = (numbers[:, 0] for numbers in uniform_pairs(keys, 1, stream=0))
     number = tf.cast(place * tf.cast(starts.row_lengths(), tf.float32), tf.int32)
     number = tf.minimum(number, starts.row_lengths() - 1)  # float32 may round up
     cut = tf.cast(tf.gather(starts.flat_values, starts.row_starts() + number), tf.int32)
@@ -54,17 +54,17 @@ def _cut(chunks: dict[str, tf.RaggedTensor], key: tf.Tensor) -> tuple[tf.Tensor,
     return swapped, a, b
 
 
-def _truncate(a: _Segment, b: _Segment, max_tokens: int, key: tf.Tensor) -> tuple[_Segment, _Segment]:
+def _truncate(a: _Segment, b: _Segment, max_tokens: int, keys: tf.Tensor) -> tuple[_Segment, _Segment]:
     """`truncate_pair` of every example."""
     excess = tf.maximum(a.length + b.length - max_tokens, 0)
     difference = a.length - b.length
     alone = tf.minimum(excess, tf.abs(difference))
     from_a = (excess - alone) // 2 + tf.where(difference > 0, alone, 0)
-    return _shorten(a, from_a, subkey(key, 2)), _shorten(b, excess - from_a, subkey(key, 3))
+    return _shorten(a, from_a, subkeys(keys, 2)), _shorten(b, excess - from_a, subkeys(keys, 3))
 
 
-def _shorten(segment: _Segment, count: tf.Tensor, key: tf.Tensor) -> _Segment:
-    return _Segment(segment.begin + fair_binomial(key, count), segment.length - count)
+def _shorten(segment: _Segment, count: tf.Tensor, keys: tf.Tensor) -> _Segment:
+    return _Segment(segment.begin + fair_binomial(keys, count), segment.length - count)
 
 
 def _joined(

@@ -298,6 +298,6 @@ def _check_range(name: str, values: Sequence[int], limit: int, flag: str, path: 
     worst = max(values, key=lambda value: value if value >= 0 else limit - value)
     if not 0 <= worst < limit:
         raise InputError(
-            f"The values of `{name}` must be at least 0 and below `{flag}`. {path} has {worst} where `{flag}` is {limit}; "
-            "train with the configuration and vocabulary that the data was prepared for."
+            f"The values of `{name}` must be at least 0 and below `{flag}`. {path} has {worst} where `{flag}` is "
+            f"{limit}; train with the configuration and vocabulary that the data was prepared for."
         )

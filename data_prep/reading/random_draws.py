@@ -23,44 +23,44 @@ def example_keys(seed: int, positions: tf.Tensor) -> tf.Tensor:
     return _mix(base + tf.cast(positions, tf.uint64))
 
 
-def subkey(key: tf.Tensor, purpose: int) -> tf.Tensor:
+def subkeys(keys: tf.Tensor, purpose: int) -> tf.Tensor:
     """Keys for independent draws, another for each purpose; uint64 [B]."""
-    return _mix(tf.bitwise.bitwise_xor(key, tf.constant(purpose * _GAMMA % 2**64, tf.uint64)))
+    return _mix(tf.bitwise.bitwise_xor(keys, tf.constant(purpose * _GAMMA % 2**64, tf.uint64)))
 
 
-def uniform_pairs(key: tf.Tensor, count, stream: int) -> tuple[tf.Tensor, tf.Tensor]:
+def uniform_pairs(keys: tf.Tensor, count, stream: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Two float32 [B, count] in [0, 1).
 
     Args:
-      key: uint64 [B].
+      keys: uint64 [B].
       count: of numbers for each example.
       stream: 0 or 1, for two independent draws.
     """
-    bits = _numbers(key, tf.range(count) * 2 + stream + 1)
+    bits = _numbers(keys, tf.range(count) * 2 + stream + 1)
     high = tf.bitwise.right_shift(bits, tf.constant(40, tf.uint64))
     low = tf.bitwise.bitwise_and(bits, tf.constant(0xFFFFFF, tf.uint64))
     return tf.cast(high, tf.float32) / 2**24, tf.cast(low, tf.float32) / 2**24
 
 
-def fair_binomial(key: tf.Tensor, trials: tf.Tensor) -> tf.Tensor:
+def fair_binomial(keys: tf.Tensor, trials: tf.Tensor) -> tf.Tensor:
     """How many of `trials` fair coins show heads: the ones among so many random bits; exact, int32 [B].
 
     Args:
-      key: uint64 [B].
+      keys: uint64 [B].
       trials: int32 [B], at least 0.
     """
     words = tf.range((tf.reduce_max(trials) + _WORD - 1) // _WORD)
     used = tf.clip_by_value(trials[:, tf.newaxis] - words * _WORD, 0, _WORD)
     one = tf.constant(1, tf.uint64)
     mask = tf.bitwise.left_shift(one, tf.cast(used, tf.uint64)) - one
-    bits = tf.bitwise.bitwise_and(_numbers(key, words + 1), mask)
+    bits = tf.bitwise.bitwise_and(_numbers(keys, words + 1), mask)
     return tf.reduce_sum(tf.cast(tf.raw_ops.PopulationCount(x=bits), tf.int32), axis=1)
 
 
-def _numbers(key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
+def _numbers(keys: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
     """One 64-bit number for each key and counter; uint64 [B, counters]."""
     return _mix(
-        tf.cast(key, tf.uint64)[:, tf.newaxis] + tf.cast(counter, tf.uint64) * tf.constant(_GAMMA, tf.uint64)
+        tf.cast(keys, tf.uint64)[:, tf.newaxis] + tf.cast(counter, tf.uint64) * tf.constant(_GAMMA, tf.uint64)
     )
 
 

@@ -14,7 +14,7 @@ from data_prep.examples.masking import MaskingSettings, prediction_budget
 from data_prep.examples.segments import Chunk, sentence_chunks, sentence_order_pair
 from data_prep.reading.dynamic_masking import DynamicMasking, mask_batch
 from data_prep.reading.dynamic_pairs import pair_batch
-from data_prep.reading.random_draws import example_keys, fair_binomial, subkey
+from data_prep.reading.random_draws import example_keys, fair_binomial, subkeys
 from tests.reference import masking as reference
 
 CLS, SEP, MASK, FIRST = 2, 3, 4, 5  # FIRST: the id of a chunk's first token
@@ -194,7 +194,7 @@ def test_fair_binomial_of_each_example():
 
 def test_subkeys_are_independent():
     keys = example_keys(0, tf.range(2000, dtype=tf.int64))
-    bits = [subkey(keys, purpose).numpy() & np.uint64(1) for purpose in (1, 2, 3)]
+    bits = [subkeys(keys, purpose).numpy() & np.uint64(1) for purpose in (1, 2, 3)]
     for one, two in ((0, 1), (0, 2), (1, 2)):
         assert np.mean(bits[one] == bits[two]) == pytest.approx(0.5, abs=0.05)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from data_prep.reading.random_draws import example_keys, fair_binomial, subkey, uniform_pairs
+from data_prep.reading.random_draws import example_keys, fair_binomial, subkeys, uniform_pairs
 
 GAMMA, WORD = 0x9E3779B97F4A7C15, 2**64
 
@@ -59,4 +59,4 @@ def test_keys():
         base = mix(mix(seed % 2**63))
         expected = [mix((base + position) % WORD) for position in (0, 1, 10**12)]
         assert example_keys(seed, positions).numpy().tolist() == expected
-    assert subkey(keys_of(5), 3).numpy().tolist() == [mix(5 ^ (3 * GAMMA % WORD))]
+    assert subkeys(keys_of(5), 3).numpy().tolist() == [mix(5 ^ (3 * GAMMA % WORD))]
