@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-# The environment variable with which a program that runs commands keeps them from suggesting the next one.
+# A program that runs commands sets this environment variable so that they do not suggest the next command.
 NO_SUGGESTIONS = "ALBERT_TF_NO_SUGGESTIONS"
 
 
@@ -45,9 +45,9 @@ def silenced_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def working(task: str) -> Iterator[None]:
-    """Shows what the block does and for how long, on standard error if that is a terminal; then nothing is left.
+    """Shows what the block does and for how long, if standard error is a terminal, and erases the line at the end.
 
-    Rich hides the cursor, which would stay hidden where Ctrl-C ends the process inside C++ code.
+    Not drawn by Rich, which hides the cursor: it would stay hidden if Ctrl-C ended the process inside C++ code.
     """
     if not sys.stderr.isatty():
         yield
@@ -82,7 +82,7 @@ class _Clock(threading.Thread):
         super().__init__(daemon=True)
         self.is_hidden = False
         self._task, self._began, self._ended = task, time.monotonic(), threading.Event()
-        # A descriptor of its own: the first one is elsewhere while TensorFlow's messages are silenced.
+        # A copy, since `silenced_stderr` points descriptor 2 at /dev/null.
         self._terminal = os.dup(sys.stderr.fileno())
 
     def run(self) -> None:

@@ -200,7 +200,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 
 def visible_files(folder: Path) -> list[Path]:
-    """The files of a folder and its subfolders, sorted; those of a clone's .git, above all, are left out."""
+    """The files of a folder and its subfolders, sorted, without hidden ones such as those in a clone's .git."""
     return sorted(
         path
         for path in folder.rglob("*")

@@ -11,7 +11,10 @@ from typing import Any
 
 @contextlib.contextmanager
 def signal_handler(handler: Callable[..., Any] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
-    """Within this context `handler` handles the signals, except outside the main thread, which alone may do so."""
+    """Within this context `handler` handles the signals.
+
+    In other threads than the main one nothing changes, since only the main thread may set handlers.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -30,8 +30,8 @@ class ExampleCounts:
 
     Attributes:
       documents, sentences, tokens: in the text, each counted once.
-      examples, example_tokens, masked_tokens, swapped_examples: in the output. What training draws is 0 here and
-        not in the file.
+      examples, example_tokens, masked_tokens, swapped_examples: in the output. Counts of what training draws are
+        0 here and left out of the file.
       dropped_sentences: single sentences left over at the ends of documents, over all duplicates.
       documents_of_one_line, lines_of_prose: signs of prose in text with one sentence per line: documents that make
         no pair, and lines that hold several sentences.
@@ -277,7 +277,10 @@ def without_manifests(files: Iterable[Path]) -> list[Path]:
 
 
 def without_empty_shards(files: Iterable[Path], manifests: Mapping[Path, Manifest]) -> list[Path]:
-    """Leaves out files that are empty and must be, as shards of a small text can be."""
+    """Leaves out empty files that hold no examples according to their manifest.
+
+    A small text may not fill every shard.
+    """
     return [
         file
         for file in files

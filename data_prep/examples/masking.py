@@ -81,7 +81,8 @@ class MaskingSettings:
         )
 
     def __post_init__(self):
-        if not 1 <= self.ngram <= _LONGEST_SPAN:  # of a manifest: the table would use up all memory
+        # A manifest may hold any number, and the table of a large one would not fit into memory.
+        if not 1 <= self.ngram <= _LONGEST_SPAN:
             raise InputError(f"--ngram must be from 1 to {_LONGEST_SPAN}. Received {self.ngram}.")
         table = _cumulative_ngram_probabilities(self.ngram, self.favor_shorter_ngram)
         object.__setattr__(self, "cumulative", table)

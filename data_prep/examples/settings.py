@@ -130,7 +130,7 @@ class PrepareSettings:
         return {name: value for name, value in values.items() if name not in _NOT_IN_THE_OUTPUT}
 
 
-# Who does the work; and the vocabulary's facts hold the normalization.
+# Flags that do not change the output, and do_lower_case, which `VocabularyFacts` records.
 _NOT_IN_THE_OUTPUT = ("overwrite", "strict", "workers", "runner", "pipeline_options", "do_lower_case")
 
 

@@ -1,4 +1,4 @@
-"""Random numbers of which each example has its own: TensorFlow's stateless generators take one seed per call.
+"""Random numbers from a key for each example, since TensorFlow's stateless generators take one seed per call.
 
 (seed, place in the endless stream) --example_keys--> key --> uniform, binomial, ... numbers, by a counter
 """

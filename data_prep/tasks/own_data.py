@@ -27,7 +27,7 @@ def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
 
     Args:
       rows: from a file or a dataset; the first row determines the columns.
-      split: the rest that reading them depends on.
+      split: the task, the name of the split, and the columns and labels.
 
     Raises:
       InputError: a needed column is missing, or there are no rows.

@@ -28,7 +28,7 @@ def text_examples(rows: Iterable[TableRow], columns: TextColumns, split: Split) 
     Args:
       rows: from any file.
       columns: the names of their columns.
-      split: whose task's kind "regression" converts labels to numbers.
+      split: its task decides what a label is: a class, several classes or a number.
     """
     examples = []
     for identity, row in with_ids(rows, columns.id, split):

@@ -84,7 +84,7 @@ def question_windows(
       tokenizer: encodes the texts.
       max_seq_length: the maximum length of a window.
       max_query_length: longer questions are truncated at the end.
-      doc_stride: the number of tokens by which each window is later than the previous one.
+      doc_stride: the number of tokens between the starts of two consecutive windows.
 
     Returns:
       At least one window for each question.

@@ -57,7 +57,7 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
         )
     tfds, builder = open_tfds(dataset)
     _check_text(tfds, builder, text_field, name)
-    # Decodes nothing but the text, such as images.
+    # Decodes only the text, and not, for example, images.
     decoders = tfds.decode.PartialDecoding({text_field: True})
     for example in tfds_examples(tfds, builder, split, decoders):
         yield example[text_field]

@@ -38,7 +38,7 @@ class Normalization:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str) -> "Normalization":
-        """Takes the fields from an object with other names as well; a missing one has its default.
+        """Reads the fields from a mapping, which may hold other names, too; a missing field gets its default.
 
         Raises:
           InputError: a value is not true or false; the message names `source`.

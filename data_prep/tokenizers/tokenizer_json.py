@@ -49,11 +49,12 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
 
 
 def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
-    """Writes a SentencePiece vocabulary as a tokenizer.json, by which transformers has our ids.
+    """Writes a SentencePiece vocabulary as a tokenizer.json.
 
+    From it, transformers computes the same ids as this library, unless two segmentations have equal scores.
     transformers' own conversion of spiece.model makes "-", "." and other symbols added tokens, which end a word
-    and swallow the space before them; here they are pieces as all others. A piece such as "300,", which ALBERT
-    always splits, gets a name that no text has. Two segmentations of equal score may still differ.
+    and swallow the space before them; here they are pieces like all others. A piece such as "300,", which ALBERT
+    always splits, gets a name that no text has.
 
     Returns:
       Whether it was written: a model whose rules for white space are not ALBERT's has no such file.
