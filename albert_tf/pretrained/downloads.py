@@ -21,7 +21,7 @@ from data_prep.console import no_clock, open_console
 from data_prep.errors import InputError, first_line, needs_extra
 
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
-_HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*"]
+_HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
 _HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]
 _OLD_HUB_WEIGHTS = ["pytorch_model*.bin"]
 _MOST_BYTES = 8 << 30  # no archive of an ALBERT is larger

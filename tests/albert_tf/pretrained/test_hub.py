@@ -7,8 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 
+from albert_tf.pretrained import downloads
 from albert_tf.pretrained.huggingface import write_huggingface
+from albert_tf.pretrained.kerashub import write_kerashub
+from data_prep.files import visible_files
 from tests.albert_tf.pretrained.processes import run_python, serving
 from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random_stored
 
@@ -95,6 +99,15 @@ def read_in_process(hub: Hub, address: str) -> dict:
     environment = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(folder / "home")}
     environment |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "NO_PROXY": "127.0.0.1", "HF_HUB_DISABLE_XET": "1"}
     return json.loads(run_python(READ, Path.cwd(), address, **environment).splitlines()[-1])
+
+
+@pytest.mark.parametrize("write", [write_huggingface, write_kerashub])
+def test_every_file_of_a_format_is_downloaded(write, tmp_path):
+    """Of KerasHub, those of the task model too."""
+    write(random_stored(CONFIGS["one group"]), tmp_path)
+    files = [str(path.relative_to(tmp_path)) for path in visible_files(tmp_path)]
+    patterns = downloads._HUB_FILES + downloads._HUB_WEIGHTS
+    assert list(filter_repo_objects(files, allow_patterns=patterns)) == files
 
 
 @pytest.mark.slow
