@@ -26,12 +26,12 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         aside.mkdir()
         yield aside
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists():
-            folder.rename(before)
         try:
+            if folder.exists():
+                folder.rename(before)
             aside.rename(folder)
-        except OSError:
-            if before.exists():
+        except BaseException:  # Ctrl-C too
+            if before.exists() and not folder.exists():
                 before.rename(folder)
             raise
     except Exception as error:
