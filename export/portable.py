@@ -82,10 +82,11 @@ class Portable:
     def section(self) -> str:
         """A section of README.md on the inputs and outputs."""
         inputs = f"`input_word_ids`, `input_mask`, `input_type_ids` int32 ({self.dimensions})"
-        if MASKED_POSITIONS in self.sample and "mlm_logits" in self.outputs:
-            inputs += f"; for `mlm_logits` also `{MASKED_POSITIONS}` int32 (B, P)"
+        if MASKED_POSITIONS in self.sample:
+            needed = "for `mlm_logits` also" if "mlm_logits" in self.outputs else "and"
+            inputs += f"; {needed} `{MASKED_POSITIONS}` int32 (B, P)"
         rows = [
-            (f"`{name}`", f"{'int32' if name.endswith('_index') else 'float32'} ({shape})")
+            (f"`{name}`", f"{'int32' if name == 'ids' or name.endswith('_index') else 'float32'} ({shape})")
             for name, shape in self.outputs.items()
         ]
         return f"## Inputs and outputs\n\nInputs: {inputs}.\n\n{markdown_table(('output', 'type'), rows)}"

@@ -22,6 +22,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
+from export.portable_kinds import portable_encoder, portable_fill_mask
 from export.run import export_for_runtime, export_model
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
@@ -230,6 +231,15 @@ def test_measures_what_quantization_costs(runtime, pretraining_files, tmp_path):
     assert abs(results["int8"][0] - results["int8"][1]) < 0.1
     result = export_for_runtime(tmp_path / "source", tmp_path / "saved", runtime, "int8")
     assert any("--eval_file was not given" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("build", [portable_encoder, portable_fill_mask])
+def test_inputs_and_outputs_in_the_card(build, source):
+    portable = build(load_pretrained(source))
+    for name in portable.sample:
+        assert f"`{name}`" in portable.section
+    for name, array in portable(portable.sample).items():
+        assert f"| `{name}` | {array.dtype} (" in portable.section
 
 
 @FORMATS
