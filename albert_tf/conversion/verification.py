@@ -17,7 +17,7 @@ from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_H
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 
-TOLERANCE = 1e-4  # of the largest output, or of 1; float32 in another order of summation stays far below
+TOLERANCE = 1e-4  # of an output's largest number, or of 1; float32 in another order of summation stays far below
 _OF_HEAD = "head_"  # begins the names of the outputs of a fine-tuned model's head
 _BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4
 # The parts that a file must hold for each output to mean anything.
@@ -36,12 +36,14 @@ class OutputComparison:
     Attributes:
       difference: the largest absolute difference, over all outputs.
       scale: the largest absolute output of the source.
+      is_equal: whether each output differs by rounding only, integers not at all; NaN is a difference.
       outputs: the names of the outputs that were compared.
       source_run_by, result_run_by: the packages that computed them.
     """
 
     difference: float
     scale: float
+    is_equal: bool
     outputs: tuple[str, ...]
     source_run_by: str
     result_run_by: str
@@ -53,11 +55,6 @@ class OutputComparison:
             f"{', '.join(self.outputs)} (source run by {self.source_run_by}, result by {self.result_run_by})"
         )
 
-    @property
-    def is_equal(self) -> bool:
-        """Whether the outputs differ by rounding only; NaN is a difference."""
-        return self.difference <= TOLERANCE * max(1.0, self.scale)
-
 
 def compare_outputs(
     source: Mapping[str, Any], result: Mapping[str, Any], source_run_by: str, result_run_by: str
@@ -66,10 +63,17 @@ def compare_outputs(
     common = tuple(name for name in source if name in result)
     assert common
     pairs = [(np.asarray(source[name]), np.asarray(result[name])) for name in common]
+    differences = [float(np.abs(theirs - ours).max()) for ours, theirs in pairs]
+    scales = [float(np.abs(ours).max()) for ours, _ in pairs]
+    # Each by itself: the tolerance of large ids would accept any probabilities.
+    tolerances = [
+        0.0 if ours.dtype.kind in "iu" else TOLERANCE * max(1.0, scale)
+        for (ours, _), scale in zip(pairs, scales, strict=True)
+    ]
+    is_equal = all(one <= most for one, most in zip(differences, tolerances, strict=True))
     # np.max, since max() may ignore a NaN
-    difference = float(np.max([np.abs(theirs - ours).max() for ours, theirs in pairs]))
-    scale = float(np.max([np.abs(ours).max() for ours, _ in pairs]))
-    return OutputComparison(difference, scale, common, source_run_by, result_run_by)
+    difference, scale = float(np.max(differences)), float(np.max(scales))
+    return OutputComparison(difference, scale, is_equal, common, source_run_by, result_run_by)
 
 
 def compare_models(source: StoredModel, result: StoredModel, seed: int = 0) -> OutputComparison:

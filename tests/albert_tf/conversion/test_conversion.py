@@ -10,7 +10,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
-from albert_tf.conversion.verification import check_equal, compare_models, random_inputs
+from albert_tf.conversion.verification import check_equal, compare_models, compare_outputs, random_inputs
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import names
 from albert_tf.pretrained.recognition import read
@@ -117,6 +117,23 @@ def test_swapped_query_and_key_in_the_weights_are_caught(source):
     comparison = compare_models(stored, dataclasses.replace(stored, weights=weights))
     with pytest.raises(InputError, match="must compute the same as the source"):
         check_equal(comparison)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "ids", "is_equal"),
+    [
+        ([0.5, 0.25], [29000, 2], True),
+        ([0.50001, 0.25], [29000, 2], True),
+        ([0.5, 0.251], [29000, 2], False),
+        ([0.5, np.nan], [29000, 2], False),
+        ([0.5, 0.25], [29000, 3], False),
+    ],
+)
+def test_each_output_is_compared_by_itself(probabilities, ids, is_equal):
+    """Large ids allow no larger difference of probabilities, and integers must be equal."""
+    source = {"probabilities": np.array([0.5, 0.25], "float32"), "ids": [29000, 2]}
+    comparison = compare_outputs(source, {"probabilities": probabilities, "ids": ids}, "one", "other")
+    assert comparison.is_equal == is_equal
 
 
 def test_nan_is_a_difference(source):
