@@ -331,22 +331,20 @@ def _dtype_policy(name: str) -> Iterator[None]:
 
 def _check_output(folder: Path, source: str | Path) -> None:
     """Raises InputError unless `folder` is free, empty or an earlier export, and not the source or around it."""
-    if folder.is_file():
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"--output must be a folder. Received {folder}, which is a file.")
+    if folder.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
+        raise InputError(
+            f"--output must not be the model itself, or a folder around it. Received {folder} for both."
+        )
     if folder.exists() and any(folder.iterdir()) and not _is_export(folder):
         raise InputError(
             f"--output must be a new or empty folder, or an earlier export. Received {folder}, which holds other "
             "files."
         )
-    if folder.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
-        raise InputError(
-            f"--output must not be the model itself, or a folder around it. Received {folder} for both."
-        )
 
 
 def _is_export(folder: Path) -> bool:
-    """A SavedModel, or a file for another runtime with our README.md: other programs write model.onnx too."""
+    """Whether our README.md is in the folder: other programs write saved_model.pb and model.onnx too."""
     card = folder / CARD_FILE
-    return (folder / "saved_model.pb").exists() or (
-        card.is_file() and written_by(_COMMAND) in card.read_text(encoding="utf-8", errors="replace")
-    )
+    return card.is_file() and written_by(_COMMAND) in card.read_text(encoding="utf-8", errors="replace")

@@ -1,5 +1,6 @@
 import contextlib
 import io
+import os
 import re
 
 import keras
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.conversion.convert import convert
+from albert_tf.pretrained.card import written_by
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -113,13 +115,18 @@ def test_an_earlier_export_survives_a_failure(source, tmp_path):
     assert (tmp_path / "saved" / "README.md").read_text() != before
 
 
-def test_other_files_survive(source, tmp_path):
+@pytest.mark.parametrize("beside", ["notes.txt", "saved_model.pb"])
+def test_other_files_survive(beside, source, tmp_path):
+    """A SavedModel of another program too."""
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / beside).touch()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="--output must be a new or empty folder"):
         export_model(source, tmp_path / "mine")
-    with pytest.raises(InputError, match="--output must be a folder"):
-        export_model(source, tmp_path / "mine" / "thesis.tex")
+    for file in (tmp_path / "mine" / "thesis.tex", tmp_path / "pipe"):
+        with pytest.raises(InputError, match="--output must be a folder"):
+            export_model(source, file)
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
 
 
@@ -169,13 +176,13 @@ def test_command_line(source, tmp_path, capsys):
 
 
 def test_the_source_is_never_replaced(source, tmp_path):
-    """Google's TF-Hub modules are SavedModels too, so that they look like an earlier export."""
-    hub = write_source(tmp_path / "hub")
-    (hub / "saved_model.pb").touch()
-    for path in (hub, hub / "model.ckpt-best"):
+    """An export of an encoder is a model too, and an earlier export."""
+    folder = write_source(tmp_path / "model")
+    (folder / "README.md").write_text(written_by("albert export"))
+    for path in (folder, folder / "model.ckpt-best"):
         with pytest.raises(InputError, match="--output must not be the model itself"):
-            export_model(path, hub)
-    assert (hub / "model.ckpt-best.index").exists()
+            export_model(path, folder)
+    assert (folder / "model.ckpt-best.index").exists()
 
 
 @pytest.mark.slow
