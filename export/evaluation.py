@@ -58,10 +58,10 @@ class Evaluation:
             f"{self.metric} on {self.file}: {before:.4f} before, {after:.4f} in the file (quantize={quantize}), "
             f"a change of {after - before:+.4f}; {self.counted}"
         )
-        if max_loss is not None and before - after > max_loss * abs(before):
+        if max_loss is not None and not before - after <= max_loss * abs(before):  # NaN is refused too
             raise InputError(
-                f"A file may lose at most {max_loss:g} of its metric. Received {sentence}. Use --quantize=int8 or "
-                "float16, or raise --max_loss."
+                f"A file may lose at most {max_loss:g} of its metric. Received {sentence}. Use a --quantize that "
+                "loses less (int8, float16, none), or raise --max_loss."
             )
         return sentence
 
@@ -104,7 +104,8 @@ def masked_lm_evaluation(eval_file: str, pretrained: Pretrained) -> Evaluation:
     """
     if "masked_lm" in pretrained.missing:
         raise InputError(
-            "--eval_file measures masked-LM accuracy, and --model_dir holds no masked-LM head. Leave the flag out."
+            "--eval_file measures masked-LM accuracy, and --model_dir holds no masked-LM head. Leave the flag out; "
+            "--quantize=int8-static, which needs the flag, is then not possible."
         )
     batches = _pretraining_batches(eval_file, pretrained)
     count = sum(int(np.sum(batch["masked_lm_weights"] > 0)) for batch in batches)

@@ -425,7 +425,12 @@ def test_int8_static_of_a_pretrained_model(kind, pretraining_files, tmp_path):
 
 def test_too_large_a_loss_is_refused():
     evaluation = Evaluation(lambda run: run({})["metric"], "accuracy", "dev.tsv", "9 examples")
-    for limit, after, is_refused in ((0.01, 0.79, True), (0.01, 0.795, False), (None, 0.1, False)):
+    for limit, after, is_refused in (
+        (0.01, 0.79, True),
+        (0.01, 0.795, False),
+        (0.01, float("nan"), True),
+        (None, 0.1, False),
+    ):
         with (
             pytest.raises(InputError, match="at most 0.01 of its metric")
             if is_refused
