@@ -1,7 +1,6 @@
 """OpenVINO and ONNX Runtime behind one interface: arrays in, arrays out, several batches at a time."""
 
 import contextlib
-import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +12,7 @@ import numpy as np
 
 from albert_tf.portable.openvino_graph import round_before_products
 from albert_tf.portable.settings import EngineSettings
+from data_prep.cores import available_cores
 from data_prep.errors import InputError, first_line
 
 Arrays = dict[str, np.ndarray]
@@ -117,7 +117,7 @@ class _OnnxRuntime(Engine):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = max(1, len(os.sched_getaffinity(0)) // settings.requests)
+        options.intra_op_num_threads = max(1, available_cores() // settings.requests)
         self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         self.name = "onnxruntime"
         self.inputs = tuple(value.name for value in self._session.get_inputs())

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from data_prep.cores import available_cores
 from data_prep.errors import InputError, disk_full
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import (
@@ -47,7 +48,7 @@ from data_prep.prepare.outputs import (
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import finished_work, unfinished_folder
-from data_prep.prepare.workers import Workers, available_cores
+from data_prep.prepare.workers import Workers
 from data_prep.text.documents import (
     MAX_DOCUMENT_CHARACTERS,
     Document,

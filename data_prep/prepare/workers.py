@@ -76,11 +76,6 @@ class Workers:
             ) from None
 
 
-def available_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _start_pool(number: int) -> ProcessPoolExecutor:
     # Forked processes would inherit locks held by threads of TensorFlow or of the progress bar.
     context = multiprocessing.get_context("spawn")

@@ -184,6 +184,12 @@ class _KServe(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def test_onnx_runtime_loads_where_a_process_may_use_all_cores(folders, monkeypatch):
+    """As on macOS and Windows, where Python has no sched_getaffinity."""
+    monkeypatch.delattr("os.sched_getaffinity")
+    assert load_portable(folders[1], engine="onnxruntime")(["a"])["label"].shape == (1,)
+
+
 def test_a_server_may_run_the_model(folders):
     """The client in examples/serve answers from text, over the REST form of KServe."""
     folder = PortableFolder(folders[1])
