@@ -55,6 +55,8 @@ def open_engine(file: Path, settings: EngineSettings, quantize: str = "none") ->
     package = settings.package(quantize)
     try:
         return _ENGINES[package](file, settings)
+    except (AttributeError, NameError, TypeError):  # a defect of this library
+        raise
     except Exception as error:  # the engines' errors have no common class
         raise InputError(f"{package} cannot load {file}: {first_line(error)}.") from None
 

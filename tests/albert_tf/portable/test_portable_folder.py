@@ -13,6 +13,7 @@ import pytest
 
 from albert_cli import cli
 from albert_tf import load_portable
+from albert_tf.portable import engines
 from albert_tf.portable.engines import Engine, open_engine
 from albert_tf.portable.folder import ONNX_FILE, PortableFolder
 from albert_tf.portable.loading import MODELS
@@ -182,6 +183,16 @@ class _KServe(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+@pytest.mark.parametrize(("error", "raised"), [(NameError, NameError), (RuntimeError, InputError)])
+def test_only_an_engines_own_errors_are_the_users(error, raised, monkeypatch, tmp_path):
+    def broken(file, settings):
+        raise error
+
+    monkeypatch.setitem(engines._ENGINES, "onnxruntime", broken)
+    with pytest.raises(raised):
+        open_engine(tmp_path, EngineSettings("onnxruntime"))
 
 
 def test_onnx_runtime_loads_where_a_process_may_use_all_cores(folders, monkeypatch):
