@@ -58,6 +58,10 @@ class Head:
                 f"A head must have one threshold for each class. Received {len(self.thresholds)} thresholds and "
                 f"{self.size.outputs} outputs."
             )
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise InputError(
+                f"The dropout rate of a head must be at least 0 and below 1. Received {self.dropout}."
+            )
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from albert_tf.pretrained.names import (
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line, needs_extra
-from data_prep.files import check_file, read_json_object, write_json
+from data_prep.files import Number, as_record, check_file, read_json_object, write_json
 from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json, write_tokenizer_json
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 
@@ -109,9 +110,18 @@ def read_huggingface(folder: Path) -> StoredModel:
         notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
     if size and kind:
         labels = _labels(values, size.outputs, folder) if kind.endswith("classification") else ()
-        dropout = values.get(_DROPOUT, _DEFAULT_DROPOUT)
-        head = Head(size, (kind,), head_weights, labels, dropout, _thresholds(values, folder))
+        fields = as_record(_HeadFields, values, folder / _CONFIG_FILE)
+        dropout, thresholds = fields.classifier_dropout_prob, fields.label_thresholds
+        head = Head(size, (kind,), head_weights, labels, dropout, thresholds)
     return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head)
+
+
+@dataclass(frozen=True)
+class _HeadFields:
+    """What config.json says of a head, beside its kind and labels."""
+
+    classifier_dropout_prob: Number | None = _DEFAULT_DROPOUT
+    label_thresholds: tuple[Number, ...] = ()
 
 
 def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "float32") -> list[str]:
@@ -210,15 +220,6 @@ def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ..
             f"{names}."
         )
     return tuple(str(names[str(number)]) for number in range(outputs))
-
-
-def _thresholds(values: dict[str, Any], folder: Path) -> tuple[float, ...]:
-    thresholds = values.get(_THRESHOLDS, [])
-    if not isinstance(thresholds, list) or not all(isinstance(value, int | float) for value in thresholds):
-        raise InputError(
-            f"`{_THRESHOLDS}` in {folder / _CONFIG_FILE} must be a list of numbers. Received {thresholds}."
-        )
-    return tuple(thresholds)
 
 
 def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None:

@@ -209,9 +209,28 @@ def test_labels_and_outputs_must_fit(tmp_path):
     write_hugging_face(tmp_path / "two", "multi_label_classification", label_thresholds=[0.5, 0.5])
     with pytest.raises(InputError, match="one threshold for each class. Received 2 thresholds and 3 outputs"):
         read(tmp_path / "two")
-    write_hugging_face(tmp_path / "words", "multi_label_classification", label_thresholds=["half"] * 3)
-    with pytest.raises(InputError, match=r"must be a list of numbers. Received \['half', 'half', 'half'\]"):
-        read(tmp_path / "words")
+
+
+@pytest.mark.parametrize("threshold", ["half", True, float("nan")])
+def test_thresholds_must_be_numbers(threshold, tmp_path):
+    write_hugging_face(tmp_path / "hf", "multi_label_classification", label_thresholds=[threshold] * 3)
+    with pytest.raises(InputError, match=r"config.json: Expected .* at `\$.label_thresholds"):
+        read(tmp_path / "hf")
+
+
+@pytest.mark.parametrize(
+    ("dropout", "message"),
+    [
+        ("abc", r"config.json: Expected .* at `\$.classifier_dropout_prob"),
+        (True, r"config.json: Expected .* at `\$.classifier_dropout_prob"),
+        (float("nan"), r"config.json: Expected .* at `\$.classifier_dropout_prob"),
+        (1.5, "must be at least 0 and below 1. Received 1.5"),
+    ],
+)
+def test_dropout_must_be_a_rate(dropout, message, tmp_path):
+    write_hugging_face(tmp_path / "hf", "classification", classifier_dropout_prob=dropout)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "hf")
 
 
 def test_what_a_format_has_no_head_for_is_refused(tmp_path):
