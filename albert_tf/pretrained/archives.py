@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, disk_full
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar")
 # Weights hardly compress; an archive that grows more than this was made to fill a disk.
@@ -37,8 +37,8 @@ def unpack(archive: Path, folder: Path) -> Path:
       The folder of the files: archives hold one folder, or the files themselves.
 
     Raises:
-      InputError: the archive is damaged, holds links, devices or paths that lead out of the folder, or grows
-        out of proportion; then nothing has been unpacked.
+      InputError: the archive is damaged or the disk is full; or, and then nothing has been unpacked, the archive
+        holds links, devices or paths that lead out of the folder, or grows out of proportion.
     """
     most = most_bytes(archive)
     try:
@@ -61,7 +61,11 @@ def unpack(archive: Path, folder: Path) -> Path:
                         "Nothing was unpacked."
                     )
             tar.extractall(folder, members, filter="data")
-    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
+    except InputError:
+        raise
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
+        if words := disk_full(error):
+            raise InputError(f"{archive} cannot be unpacked: {words}.") from None
         raise InputError(f"{archive} is not a complete tar archive: {error}.") from None
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder

@@ -1,3 +1,4 @@
+import errno
 import gzip
 import io
 import tarfile
@@ -65,6 +66,24 @@ def test_damaged_archives(tmp_path):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"model.tar.gz is not a complete tar archive"):
             read(path)
+
+
+@pytest.mark.parametrize("headers", [{"GNU.sparse.size": "abc"}, {"GNU.sparse.map": "a,b"}])
+def test_damaged_headers(headers, tmp_path):
+    path = tmp_path / "model.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(member("sparse", pax_headers=headers))
+    with pytest.raises(InputError, match="model.tar is not a complete tar archive"):
+        read(path)
+
+
+def test_a_full_disk_is_no_damaged_archive(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", full)
+    with pytest.raises(InputError, match=r"model.tar.gz cannot be unpacked: No space left on device\."):
+        read(archive(tmp_path))
 
 
 def test_messages_name_the_archive(tmp_path):
