@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import albert_tf
+from albert_tf.pretrained import archives
 from albert_tf.pretrained.stored import Format, StoredModel, read_optional_json
 from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE, RESULTS_FILE, SETTINGS_FILE
 from data_prep.files import file_sha256, visible_files
@@ -179,14 +180,16 @@ def _revision(stored: StoredModel) -> str:
 
 
 def _source_files(source: str | Path, stored: StoredModel) -> list[tuple[str, str, str]]:
-    """Name, size and hash of each source file: of the archive, or of the weights and the files beside them."""
-    if Path(source).is_file():
+    """Name, size and hash of each source file: the archive, the files of the folder, or those of the weights."""
+    if str(source).endswith(archives.SUFFIXES) and Path(source).is_file():
         files = [Path(source)]
     elif stored.path.is_dir():
         files = visible_files(stored.path)
-    else:
+    elif stored.path.is_file():
+        files = [stored.path]
+    else:  # the prefix of a checkpoint
         folder = stored.path.parent
-        files = list(folder.glob(f"{stored.path.name}*"))
+        files = [path for path in folder.iterdir() if path.name.startswith(f"{stored.path.name}.")]
         if folder.name == CHECKPOINTS:
             files += folder.parent.glob(MANIFEST_FILE)
     return [(path.name, f"{path.stat().st_size:,}", file_sha256(path)) for path in sorted(files)]

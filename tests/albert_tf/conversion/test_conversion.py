@@ -192,6 +192,17 @@ def test_card_describes_model_source_and_check(source, tmp_path):
     assert weights in again
 
 
+@pytest.mark.parametrize("name", ["model.ckpt-1", "model.ckpt-1.index"])
+def test_card_lists_the_files_of_one_checkpoint(name, source, tmp_path):
+    for suffix in (".index", ".data-00000-of-00001"):
+        file = source / f"model.ckpt-best{suffix}"
+        shutil.copy(file, source / f"model.ckpt-10{suffix}")
+        file.rename(source / f"model.ckpt-1{suffix}")
+    convert(source / name, tmp_path / "keras", "keras", verify=False)
+    files = re.findall(r"\| (model\.ckpt\S+) \|", (tmp_path / "keras" / "README.md").read_text())
+    assert files == ["model.ckpt-1.data-00000-of-00001", "model.ckpt-1.index"]
+
+
 @pytest.mark.parametrize(
     "to",
     [
