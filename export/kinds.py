@@ -72,12 +72,15 @@ KINDS: dict[KindName, ExportKind] = {
     ),
 }
 
-TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")  # of pretrained models that need a vocabulary
+# Portable kinds of pretrained models that answer from text.
+TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")
 
 
 def check_options(kind: KindName, options: dict) -> None:
-    """Raises InputError if an option belongs to another kind."""
+    """Raises InputError if an option belongs to another kind, and TypeError if it belongs to none."""
     for name in options:
         if name != KINDS[kind].option:
-            owner = next(other for other, entry in KINDS.items() if entry.option == name)
+            owner = next((other for other, entry in KINDS.items() if entry.option == name), None)
+            if owner is None:
+                raise TypeError(f"`{name}` is not an option of any kind of export.")
             raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")

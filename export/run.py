@@ -37,7 +37,14 @@ from export.litert import LITERT
 from export.onnx import ONNX
 from export.portable import Portable
 from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
-from export.settings import ExportSettings, KindName, Precision, Quantization, RuntimeName
+from export.settings import (
+    ExportSettings,
+    KindName,
+    Precision,
+    Quantization,
+    RuntimeName,
+    check_calibration,
+)
 
 _COMMAND = "albert export"
 _RUNTIMES = {"onnx": ONNX, "litert": LITERT}
@@ -183,14 +190,16 @@ def export_for_runtime(
       Notes on what the source lacks and what is lost, and the comparison of the file's outputs with the model's.
 
     Raises:
-      InputError: the kind has no such file, `source` or `eval_file` cannot be read or do not fit each other, a
-        package is missing, `output` holds something other than an export, or the source itself, or the file does
-        not compute what the model does; nothing is written then.
+      InputError: the format has no such kind or quantization, `source` or `eval_file` cannot be read or do not
+        fit each other, a package is missing, `output` holds something other than an export, or the source itself,
+        or the file does not compute what the model does; nothing is written then.
 
     >>> export_for_runtime("runs/base", "onnx", "onnx").notes  # doctest: +SKIP
     ()
     """
     check_options(kind, options)
+    file = EvalFile(eval_file) if isinstance(eval_file, str) else eval_file
+    check_calibration(quantize, format, file.path if file else None)
     runtime, build = _RUNTIMES[format], _portable_builder(kind, format)
     runtime.check_installed(quantize)
     output = Path(output)
@@ -201,7 +210,6 @@ def export_for_runtime(
     stored, model = found.stored, found.build_model()
     _encoder(model).unpad = format == "onnx"  # LiteRT's converter needs static shapes
     portable = build(model, **options)
-    file = EvalFile(eval_file) if isinstance(eval_file, str) else eval_file
     evaluation = _evaluation(file.path, portable, model, found) if file else None
     batches: list[dict[str, np.ndarray]] = []
     before = evaluation.measure(recorded(portable, batches)) if evaluation else 0.0

@@ -74,11 +74,7 @@ class ExportSettings:
                 f"--max_loss must be from 0 to 1 and needs --eval_file. Received {self.max_loss}, and "
                 f"{self.eval_file or 'no --eval_file'}."
             )
-        if self.quantize == "int8-static" and (self.format != "onnx" or not self.eval_file):
-            raise InputError(
-                "--quantize=int8-static needs --format=onnx and --eval_file, on which it is calibrated. Received "
-                f"--format={self.format} and {self.eval_file or 'no --eval_file'}."
-            )
+        check_calibration(self.quantize, self.format, self.eval_file)
         if self.format == "savedmodel":
             if self.quantize != "none" or self.eval_file:
                 raise InputError("--quantize and --eval_file belong to --format=onnx and --format=litert.")
@@ -93,3 +89,12 @@ class ExportSettings:
         """The given flags that belong to single kinds."""
         names = ("seq_length", "top_k", "pooling", "max_answer_length")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+def check_calibration(quantize: Quantization, format_name: str, eval_file: str | None) -> None:
+    """Raises InputError if a quantization that is calibrated has no data, or its format cannot hold it."""
+    if quantize == "int8-static" and (format_name != "onnx" or not eval_file):
+        raise InputError(
+            "--quantize=int8-static needs --format=onnx and --eval_file, on which it is calibrated. Received "
+            f"--format={format_name} and {eval_file or 'no --eval_file'}."
+        )

@@ -290,6 +290,19 @@ def test_flags_that_exclude_each_other(source, tmp_path, capsys, pretraining_fil
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("runtime", "eval_file"), [("litert", "dev.tsv"), ("onnx", None)])
+def test_int8_static_needs_onnx_and_data(runtime, eval_file, source, tmp_path):
+    """In Python as on the command line."""
+    with pytest.raises(InputError, match="int8-static needs --format=onnx and --eval_file"):
+        export_for_runtime(source, tmp_path / "saved", runtime, "int8-static", eval_file)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_of_no_kind(source, tmp_path):
+    with pytest.raises(TypeError, match="`topk` is not an option of any kind of export."):
+        export_model(source, tmp_path / "saved", "fill-mask", topk=3)
+
+
 @FORMATS
 @pytest.mark.parametrize("name", ["text", "pair"])
 @pytest.mark.slow
