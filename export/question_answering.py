@@ -102,7 +102,9 @@ def build_question_answering(
         outputs = loaded(tf.constant(questions), tf.constant(contexts))
         found = model.best_answers(questions, contexts, max_answer_length=max_answer_length)
         ours = [answers[0].start_score + answers[0].end_score for answers in found.n_best.values()]
-        checked = {"score": (outputs["score"], np.array(ours))}
+        # Without a span that is an answer our score is 0.
+        theirs = tf.where(outputs["score"] > IMPOSSIBLE, outputs["score"], 0.0)
+        checked = {"score": (theirs, np.array(ours))}
         if found.null_odds:
             checked["null_odds"] = (outputs["null_odds"], np.array(list(found.null_odds.values())))
         return checked

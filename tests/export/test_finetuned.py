@@ -14,6 +14,7 @@ from albert_tf.pretrained.recognition import read
 from data_prep.errors import InputError
 from data_prep.tasks.features import asked as asked_in_python
 from export.multiple_choice import asked
+from export.question_answering import build_question_answering
 from export.run import export_model
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG
 from tests.data_prep.nasty import LINES
@@ -248,6 +249,13 @@ def test_question_answering_equals_the_model(exported, name):
         np.testing.assert_allclose(outputs["null_odds"], list(found.null_odds.values()), atol=1e-4)
     assert len([text for text in texts if text]) > len(texts) / 4
     assert loaded(*[tf.zeros([0], tf.string)] * 2)["answer"].shape == (0,)
+
+
+def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypatch):
+    monkeypatch.setattr("export.question_answering._CONTEXT", " ")
+    export = build_question_answering(CASES["span"].build(model_file), tokenizer)
+    found, expected = export.check(export.signatures["serving_default"])["score"]
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("name", ["span", "span or none"])
