@@ -63,15 +63,24 @@ class TextModel(PortableModel):
 
         Args:
           items: a text each, or a tuple of the texts of the columns.
+
+        Raises:
+          InputError: an item is something else.
         """
         items = iter(items)
         while chunk := list(islice(items, _CHUNK)):
-            columns = [chunk] if len(self.columns) == 1 else list(map(list, zip(*chunk, strict=True)))
+            columns = [chunk] if len(self.columns) == 1 else self._by_column(chunk)
             yield from self.answers(self._checked(columns))
 
     def answers(self, columns: list[list]) -> list[TextAnswer]:
         """The answer to each example, without padding."""
         raise NotImplementedError
+
+    def _by_column(self, items: list) -> list[list]:
+        for item in items:  # a string would be taken apart into characters
+            if not isinstance(item, tuple | list) or len(item) != len(self.columns):
+                raise InputError(f"An item must be a tuple of {' and '.join(self.columns)}. Received {item!r}.")
+        return list(map(list, zip(*items, strict=True)))
 
     def _checked(self, columns: Sequence) -> list[list]:
         if len(columns) != len(self.columns):
@@ -79,8 +88,11 @@ class TextModel(PortableModel):
                 f"This model takes {' and '.join(self.columns)}. Received {len(columns)} columns."
             )
         for name, column in zip(self.columns, columns, strict=True):
-            if isinstance(column, str | bytes) or not isinstance(column, Sequence | np.ndarray):
+            if not _is_list(column):
                 raise InputError(f"`{name}` must be a list of texts. Received {column!r}.")
+            for row in column if name == "options" else ():
+                if not _is_list(row):
+                    raise InputError(f"`options` must hold a list of texts for each question. Received {row!r}.")
         if len({len(column) for column in columns}) > 1:
             names = " and ".join(f"`{name}`" for name in self.columns)
             lengths = ", ".join(str(len(column)) for column in columns)
@@ -89,6 +101,10 @@ class TextModel(PortableModel):
             [as_texts(row) for row in column] if name == "options" else as_texts(column)
             for name, column in zip(self.columns, columns, strict=True)
         ]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
 
 
 def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Arrays:

@@ -2,7 +2,7 @@
 
 python -m examples.serve.kserve_client portable "A quiet neighbour."
 
-Here are only vocabulary and tables; the server gets ids.
+The client reads the whole exported folder, but uses only its vocabulary and tables; the server receives ids.
 """
 
 import argparse
@@ -67,6 +67,8 @@ def main() -> None:
     parser.add_argument("--url", default=URL)
     flags = parser.parse_args()
     folder = PortableFolder(flags.folder)
+    if getattr(MODELS.get(folder.facts.kind), "columns", None) != ("text",):
+        parser.error(f"the folder must hold a model of single texts. Received --kind={folder.facts.kind}.")
     inputs = (*TEXT_INPUTS, MASKED_POSITIONS) if folder.facts.kind == "fill-mask" else TEXT_INPUTS
     model = MODELS[folder.facts.kind](folder, KServeEngine(flags.url, inputs))
     for text, answer in zip(flags.texts, model.stream(flags.texts), strict=True):

@@ -154,7 +154,7 @@ def test_threads_share_a_model(engine, exported):
 
 def test_wrong_inputs_are_refused(exported):
     encoder, classify = load_portable(exported("encoder")[1]), load_portable(exported("text")[1])
-    answer = load_portable(exported("span")[1])
+    answer, choose = load_portable(exported("span")[1]), load_portable(exported("choice")[1])
     ids = np.ones((2, 5), np.int32)
     usual = {"input_word_ids": ids, "input_mask": ids, "input_type_ids": ids * 0}
     for inputs, message in (
@@ -178,6 +178,9 @@ def test_wrong_inputs_are_refused(exported):
         (lambda: classify(["a"], ["b"]), "This model takes text. Received 2 columns."),
         (lambda: answer(["a"]), "This model takes question and context. Received 1 columns."),
         (lambda: answer(["a"], ["b", "c"]), "must have the same number of rows. Received 1, 2."),
+        (lambda: list(answer.stream(["ab"])), "must be a tuple of question and context. Received 'ab'."),
+        (lambda: list(answer.stream([("a", "b"), ("c",)])), "question and context. Received ('c',)."),
+        (lambda: choose(["a"], ["b"], ["captain"]), "a list of texts for each question. Received 'captain'."),
     ):
         with pytest.raises(InputError) as error:
             call()

@@ -19,6 +19,7 @@ from albert_tf.portable.folder import ONNX_FILE, PortableFolder
 from albert_tf.portable.loading import MODELS
 from albert_tf.portable.settings import EngineSettings
 from data_prep.errors import InputError
+from examples.serve import kserve_client
 from examples.serve.kserve_client import KServeEngine
 from export.run import export_for_runtime
 from tests.albert_tf.finetuning.task_models import CASES
@@ -212,3 +213,13 @@ def test_a_server_may_run_the_model(folders):
         server.shutdown()
     expected = load_portable(folder.path, engine="onnxruntime")(CASES["text"].x)
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["question-answering", "encoder"])
+def test_the_clients_command_is_for_single_texts(kind, folders, tmp_path, monkeypatch, capsys):
+    shutil.copytree(folders[1], tmp_path / "copy")
+    _rewrite(tmp_path / "copy", kind=kind)
+    monkeypatch.setattr("sys.argv", ["kserve_client", str(tmp_path / "copy"), "ab"])
+    with pytest.raises(SystemExit, match="2"):
+        kserve_client.main()
+    assert f"a model of single texts. Received --kind={kind}." in capsys.readouterr().err
