@@ -68,7 +68,7 @@ def _card(folder: Path, license_name: str, languages: Sequence[str], tags: Seque
     """The folder's README.md with the user's metadata.
 
     Raises:
-      InputError: `albert convert` and `albert export` have not written the folder.
+      InputError: `albert convert` and `albert export` have not written the folder, or the metadata is invalid.
     """
     from huggingface_hub import ModelCard
 
@@ -80,7 +80,13 @@ def _card(folder: Path, license_name: str, languages: Sequence[str], tags: Seque
             f"{CARD_FILE}. Received {folder}; `albert convert {folder} NEW_FOLDER --to=huggingface` writes one "
             "from a model."
         )
-    card = ModelCard(text, ignore_metadata_errors=True)
+    try:
+        card = ModelCard(text, ignore_metadata_errors=True)
+    except Exception as error:  # those of YAML and of huggingface_hub have no common class
+        raise InputError(
+            f"The metadata between the lines --- of {path} must be names and values in YAML. They are not: "
+            f"{getattr(error, 'problem', None) or error}."
+        ) from None
     if license_name:
         card.data["license"] = license_name
     if languages:

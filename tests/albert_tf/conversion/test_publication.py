@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from albert_tf.conversion.convert import convert
+from albert_tf.conversion.publication import publish as publish_folder
 from albert_tf.pretrained.tf1 import write_tf1
+from data_prep.errors import InputError
 from tests.albert_tf.pretrained.processes import run_python, serving
 from tests.albert_tf.pretrained.random_models import CONFIGS, random_stored
 
@@ -201,6 +203,13 @@ def test_publishing(hub, folder, tmp_path):
         metadata.splitlines()
     )
     assert not hub.repositories["me/other"]
+
+
+@pytest.mark.parametrize("metadata", ["tags: [albert", "- albert", "tags: 5"])
+def test_invalid_metadata(metadata, tmp_path):
+    (tmp_path / "README.md").write_text(f"---\n{metadata}\n---\nWritten by `albert convert`.")
+    with pytest.raises(InputError, match="README.md must be names and values in YAML. They are not: "):
+        publish_folder(tmp_path, "hf://me/tiny")
 
 
 @pytest.mark.slow
