@@ -181,7 +181,7 @@ def write_keras(stored: StoredModel, folder: Path) -> list[str]:
 
 
 def write_facts(folder: Path, parts: Sequence[str], vocabulary: Vocabulary | None) -> Path:
-    """Writes what neither configuration nor weights express, for `read_facts`; returns the path."""
+    """Writes what neither configuration nor weights express: the parts, the normalization; returns the path."""
     facts: dict[str, Any] = {"parts": list(parts)}
     if vocabulary:
         facts |= dataclasses.asdict(vocabulary.normalization)
@@ -189,12 +189,16 @@ def write_facts(folder: Path, parts: Sequence[str], vocabulary: Vocabulary | Non
     return folder / _FACTS_FILE
 
 
-def read_facts(folder: Path) -> tuple[Sequence[str], Vocabulary | None]:
-    """The trained parts and the vocabulary of a folder with a file of `write_facts`; all parts without one."""
-    facts = read_optional_json(folder / _FACTS_FILE)
-    normalization = Normalization.from_dict(facts, str(folder / _FACTS_FILE))
-    vocabulary = find_vocabulary(folder, otherwise=normalization)
-    return as_record(_Facts, facts, folder / _FACTS_FILE).parts, vocabulary
+def read_parts(folder: Path) -> Sequence[str]:
+    """The trained parts of the model in a folder, according to its file of `write_facts`; all without one."""
+    path = folder / _FACTS_FILE
+    return as_record(_Facts, read_optional_json(path), path).parts
+
+
+def read_vocabulary(folder: Path) -> Vocabulary | None:
+    """The vocabulary in a folder, with the normalization in its file of `write_facts`, if there is one."""
+    path = folder / _FACTS_FILE
+    return find_vocabulary(folder, otherwise=Normalization.from_dict(read_optional_json(path), str(path)))
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,8 @@ class _Facts:
 def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
     model = _new_model(shape, path)
     _load_weights(model, path)
-    parts, vocabulary = read_facts(path.parent)
-    return StoredModel("keras", path, model.config, _select_parts(model, parts), vocabulary)
+    weights = _select_parts(model, read_parts(path.parent))
+    return StoredModel("keras", path, model.config, weights, read_vocabulary(path.parent))
 
 
 def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) -> StoredModel:
@@ -226,7 +230,7 @@ def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) 
         config.thresholds,
     )
     vocabulary = _vocabulary_in(config.preprocessor.config, path) if config.preprocessor else None
-    has_pooler = "pooler" in read_facts(path.parent)[0]
+    has_pooler = "pooler" in read_parts(path.parent)
     encoder = _select_parts(model, ["pooler"] if has_pooler else [])
     return StoredModel("keras", path, model.config, encoder, vocabulary, head=head)
 
@@ -250,7 +254,7 @@ class _TaskModelEncoder(keras.Model):
         self.built = True
 
     def load_own_variables(self, store):
-        """Leaves the task model's state of dropout."""
+        """Skips the state of the task model's dropout."""
 
 
 def _new_model(shape: dict, path: Path) -> AlbertPretrainer:

@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig, HiddenAct
-from albert_tf.pretrained.own import read_facts
+from albert_tf.pretrained.own import read_vocabulary
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
@@ -69,7 +69,7 @@ def _read_export(folder: Path, keys: dict[str, str]) -> StoredModel:
         raise InputError(f"{folder} is not a complete SavedModel: it lacks {', '.join(lost)}.")
     named = _constants(_parse(folder / "saved_model.pb")) | {name: arrays[key] for name, key in keys.items()}
     weights = to_ours(named, config, "ours", str(folder))
-    _, vocabulary = read_facts(assets)
+    vocabulary = read_vocabulary(assets)
     dtypes = {array.dtype.name for array in named.values()} - {"float32"}
     notes = tuple(f"the weights were rounded to {dtype}" for dtype in sorted(dtypes))
     return StoredModel("export", folder, config, weights, vocabulary, notes)

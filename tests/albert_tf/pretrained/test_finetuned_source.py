@@ -34,6 +34,13 @@ def test_without_a_preprocessor_there_is_no_vocabulary(tmp_path):
     assert load_pretrained(tmp_path / "any.keras").vocabulary is None
 
 
+def test_other_vocabularies_beside_the_file_are_not_its_own(model_file, tmp_path):
+    for name in ("one.model", "other.model"):
+        (tmp_path / name).touch()
+    CASES["text"].build(model_file).save(tmp_path / "any.keras")
+    assert load_pretrained(tmp_path / "any.keras").vocabulary.content == model_file.read_bytes()
+
+
 def test_best_seed_of_a_run_is_read(model_file, tmp_path):
     for seed in (0, 1):
         (tmp_path / f"seed_{seed}").mkdir()
