@@ -128,7 +128,7 @@ def from_task_model(
         found[_ANSWERABLE] = -found[_ANSWERABLE]
     size = HeadSize(part, 0)
     if part in (SEQUENCE_HEAD, TOKEN_HEAD):
-        size = HeadSize(part, next((array.shape[-1] for array in found.values()), 1))
+        size = HeadSize(part, next((array.shape[-1] for array in found.values() if array.ndim), 1))
     return size, rename(found, _rows(config, size), where)
 
 

@@ -305,7 +305,8 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
     except Exception as error:  # PyTorch has no common class for damaged files
         reason = first_line(error)
         raise InputError(f"{path} is not a file of tensors that can be read safely: {reason}") from None
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+    is_named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
+    if not is_named or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise InputError(f"{path} must hold names and tensors, and nothing else.")
     return {name: _to_numpy(tensor, torch) for name, tensor in state.items()}
 

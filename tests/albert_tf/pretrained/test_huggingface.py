@@ -188,9 +188,10 @@ def test_pytorch_model(directory):
     state = {name: torch.from_numpy(array) for name, array in arrays.items()}
     torch.save(state, directory / "pytorch_model.bin")
     assert_same_weights(read(directory).weights, random_weights(CONFIG))
-    torch.save([1, 2], directory / "pytorch_model.bin")
-    with pytest.raises(InputError, match="must hold names and tensors, and nothing else"):
-        read(directory)
+    for other in ([1, 2], {1: torch.zeros(1)}):
+        torch.save(other, directory / "pytorch_model.bin")
+        with pytest.raises(InputError, match="must hold names and tensors, and nothing else"):
+            read(directory)
 
 
 def test_zip_bombs_are_not_read(directory):

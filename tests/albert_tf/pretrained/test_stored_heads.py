@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.heads import Head
+from albert_tf.pretrained.heads import Head, from_task_model
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.names import HEADS, HeadSize, parameters
@@ -231,6 +231,12 @@ def test_dropout_must_be_a_rate(dropout, message, tmp_path):
     write_hugging_face(tmp_path / "hf", "classification", classifier_dropout_prob=dropout)
     with pytest.raises(InputError, match=message):
         read(tmp_path / "hf")
+
+
+def test_a_number_in_place_of_a_heads_matrix(tmp_path):
+    arrays = {"classifier/output_dense/vars/0": np.array(1, "float32")}
+    with pytest.raises(InputError, match=r"x.keras"):
+        from_task_model(arrays, CONFIG, "sequence_head", "x.keras")
 
 
 def test_what_a_format_has_no_head_for_is_refused(tmp_path):
