@@ -104,8 +104,8 @@ def masked_lm_evaluation(eval_file: str, pretrained: Pretrained) -> Evaluation:
     """
     if "masked_lm" in pretrained.missing:
         raise InputError(
-            "--eval_file measures masked-LM accuracy, and --model_dir holds no masked-LM head. Leave the flag out; "
-            "--quantize=int8-static, which needs the flag, is then not possible."
+            "--eval_file measures masked-LM accuracy, and --model_dir holds no masked-LM head. Leave the flag "
+            "out; --quantize=int8-static, which needs the flag, is then not possible."
         )
     batches = _pretraining_batches(eval_file, pretrained)
     count = sum(int(np.sum(batch["masked_lm_weights"] > 0)) for batch in batches)

@@ -23,8 +23,8 @@ class EngineSettings:
         that are installed: ONNX Runtime for --quantize=int8, otherwise OpenVINO.
       precision: precision in which the engine computes; bfloat16 needs OpenVINO and is faster on CPUs with AMX
         or AVX512-BF16.
-      cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster; not
-        used in bfloat16, because OpenVINO would not keep all types.
+      cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster;
+        ignored in bfloat16: OpenVINO's cache does not store which operations may be bfloat16.
       requests: number of batches that the engine computes at the same time, each on its share of the cores. 1
         answers each batch soonest; the number of cores gives the highest throughput.
     """
@@ -61,7 +61,7 @@ class EngineSettings:
             if importlib.util.find_spec(name) is not None:
                 return name
         raise InputError(
-            f"A portable model runs on {' or '.join(wanted)}, which is not installed. Run "
+            f"A portable model needs {' or '.join(wanted)}. Not installed; run "
             f"`pip install 'albert-tf[{_EXTRAS[wanted[0]]}]'`."
         )
 

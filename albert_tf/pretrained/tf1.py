@@ -166,6 +166,7 @@ def _config_beside(folder: Path, prefix: Path, otherwise: AlbertConfig | None) -
     if otherwise is None:
         raise InputError(
             f"A checkpoint of google-research/albert needs its configuration: {CONFIG_FILE} in {folder}, or "
-            f"--albert_config_file (in Python `config`). Received {prefix.name} without one."
+            f"--albert_config_file (in Python `config`). Received {prefix.name} with "
+            f"{' and '.join(path.name for path in files) or 'none'}."
         )
     return otherwise

@@ -141,8 +141,8 @@ def test_flags_that_do_not_fit(folders, monkeypatch, capsys):
         importlib.util, "find_spec", lambda name, *args: None if name == "openvino" else found(name, *args)
     )
     for model, flag, message in (
-        (folder, "--engine=openvino", "not installed. Run `pip install 'albert-tf[openvino]'`."),
-        (folder, "--precision=bfloat16", "runs on openvino, which is not installed"),
+        (folder, "--engine=openvino", "Not installed; run `pip install 'albert-tf[openvino]'`."),
+        (folder, "--precision=bfloat16", "A portable model needs openvino. Not installed"),
         (folder, "--requests=0", "--requests must be at least 1. Received 0."),
         (folder, "--labels=a,b", "--vocab_file and --labels are not for portable models"),
         (folder, "--task=regression", "--task=regression must match the model"),

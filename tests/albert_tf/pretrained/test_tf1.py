@@ -128,7 +128,13 @@ def test_damaged_and_missing_files(google):
     with pytest.raises(InputError, match="model.ckpt-best cannot be read"):
         read(google)
     (google / "albert_config.json").unlink()
-    with pytest.raises(InputError, match="needs its configuration: albert_config.json in"):
+    with pytest.raises(
+        InputError, match="needs its configuration: albert_config.json in .*model.ckpt-best with none"
+    ):
+        read(google)
+    for name in ("bert_config.json", "tokenizer_config.json"):
+        (google / name).write_text("{}")
+    with pytest.raises(InputError, match="model.ckpt-best with bert_config.json and tokenizer_config.json"):
         read(google)
 
 
