@@ -82,7 +82,7 @@ def _in_range(name: str, values: tf.Tensor, end) -> Rule:
     smallest, largest = tf.reduce_min(values), tf.reduce_max(values)
     is_in_range = (smallest >= 0) & (largest < end)
     last = end - 1 if isinstance(end, int) else "T - 1"
-    # Of no values the minimum is the largest integer and the maximum is the smallest, which is in range.
+    # Without values, the minimum is the largest integer and the maximum the smallest one, so the rule holds.
     return f"{name} must be from 0 to {last}.", is_in_range, [smallest, "to", largest]
 
 

@@ -16,14 +16,14 @@ from albert_tf.training.steps import not_inlined
 
 
 def layer_with_constants(layer: Callable, variables: Sequence[keras.Variable]) -> Callable:
-    """For `albert_tf.model.execution.layers_made_by`.
+    """A layer with its weights as constants; the argument of `albert_tf.model.execution.layers_made_by`.
 
     The function is called, not copied into the graph, so that all layers that share their parameters share the
     rearranged matrices, too.
 
     Args:
       layer: function of (x, *values).
-      variables: those that have these values.
+      variables: the variables that hold `values`, in the same order.
     """
 
     @not_inlined

@@ -40,8 +40,8 @@ def build_encoder(pretrained: Pretrained, assets: Path) -> Export:
     `encoder_outputs`, a list of L arrays (B, T, H), and `default`, which is the pooled output. `encoder.mlm`
     also takes `masked_lm_positions` (B, P) and adds `mlm_logits` (B, P, V); `encoder.sop` adds `sop_logits`
     (B, 2). Values out of range and arrays of different shapes raise InvalidArgumentError; a batch may be empty.
-    If the model's encoder removes padding (`unpad`), the outputs there are 0. The signature `tokenization_info`
-    returns the vocabulary's path and its normalization.
+    If the model's encoder removes padding (`unpad`), the outputs of padding are 0. The signature
+    `tokenization_info` returns the vocabulary's path and its normalization.
 
     Outputs of parts that the source does not hold are left out: without a pooler `pooled_output`, `default` and
     everything about the sentence order.

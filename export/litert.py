@@ -29,7 +29,7 @@ def write_litert(portable: Portable, quantize: str, folder: Path, batches: Seque
     """Writes model.tflite, which stores every weight that layers share once.
 
     Its signatures are the functions; their inputs are those of the TF2 hub encoder, int32, and for `mlm` also
-    `masked_lm_positions` (B, P). No way to quantize uses `batches`.
+    `masked_lm_positions` (B, P). `batches` is ignored: no quantization here needs calibration.
     """
     root = tf.Module()
     root.variables_of_the_model = [variable.value for variable in portable.model.variables]

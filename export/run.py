@@ -13,7 +13,6 @@ from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.execution import layers_made_by
 from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
 from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
@@ -208,7 +207,7 @@ def export_for_runtime(
     if kind in TEXT_KINDS:
         _vocabulary(found)
     stored, model = found.stored, found.build_model()
-    _encoder(model).unpad = format == "onnx"  # LiteRT's converter needs static shapes
+    model.encoder.unpad = format == "onnx"  # LiteRT's converter needs static shapes
     portable = build(model, **options)
     evaluation = _evaluation(file.path, portable, model, found) if file else None
     batches: list[dict[str, np.ndarray]] = []
@@ -248,10 +247,6 @@ def _portable_builder(kind: KindName, format: RuntimeName) -> Callable[..., Port
         kinds = ", ".join(f"--kind={name}" for name in supported)
         raise InputError(f"--format={format} supports {kinds}. Received --kind={kind}.")
     return build
-
-
-def _encoder(model: Pretrained | TaskModel) -> AlbertEncoder:
-    return model.model.encoder if isinstance(model, Pretrained) else model.encoder
 
 
 def _write_portable(folder: Path, kind: KindName, quantize: str, portable: Portable, source: _Source) -> None:

@@ -155,14 +155,9 @@ def write_warmup(folder: Path, requests: Sequence[Mapping[str, Sequence]]) -> Pa
     return file
 
 
-def prediction_log(inputs: dict, signature_name: str = "serving_default") -> bytes:
-    """A serialized PredictionLog of one request.
-
-    Args:
-      inputs: name -> TensorProto.
-      signature_name: the signature that is called.
-    """
-    model_spec = _field(3, signature_name.encode())
+def prediction_log(inputs: dict) -> bytes:
+    """A serialized PredictionLog of one request to the default signature; `inputs` are TensorProtos by name."""
+    model_spec = _field(3, b"serving_default")
     entries = [
         _field(1, name.encode()) + _field(2, tensor.SerializeToString()) for name, tensor in inputs.items()
     ]

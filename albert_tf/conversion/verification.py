@@ -17,7 +17,7 @@ from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_H
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 
-TOLERANCE = 1e-4  # of an output's largest number, or of 1; float32 in another order of summation stays far below
+TOLERANCE = 1e-4  # of an output's largest number, or of 1; summation in another order stays far below
 _OF_HEAD = "head_"  # begins the names of the outputs of a fine-tuned model's head
 _BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4
 # The parts that a file must hold for each output to mean anything.
@@ -76,13 +76,13 @@ def compare_outputs(
     return OutputComparison(difference, scale, is_equal, common, source_run_by, result_run_by)
 
 
-def compare_models(source: StoredModel, result: StoredModel, seed: int = 0) -> OutputComparison:
+def compare_models(source: StoredModel, result: StoredModel) -> OutputComparison:
     """Runs both models on the same random input.
 
     If transformers or keras_hub is installed, it runs the files in its own format instead of this library, so
     that a wrong name in the table of parameters shows.
     """
-    batch = random_inputs(source.config, seed)
+    batch = random_inputs(source.config, seed=0)
     ours, source_run_by = _outputs(source, batch)
     theirs, result_run_by = _outputs(result, batch)
     return compare_outputs(ours, theirs, source_run_by, result_run_by)

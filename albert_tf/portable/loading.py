@@ -45,8 +45,8 @@ def load_portable(
         models quantized with int8, otherwise OpenVINO.
       precision: float32, or bfloat16, which needs OpenVINO.
       requests: number of batches that the engine computes at the same time.
-      cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster; not
-        used in bfloat16, because OpenVINO would not keep all types.
+      cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster;
+        ignored in bfloat16: OpenVINO's cache does not store which operations may be bfloat16.
       size: maximum size of the engine's batches.
 
     Returns:

@@ -79,7 +79,9 @@ class TextModel(PortableModel):
     def _by_column(self, items: list) -> list[list]:
         for item in items:  # a string would be taken apart into characters
             if not isinstance(item, tuple | list) or len(item) != len(self.columns):
-                raise InputError(f"An item must be a tuple of {' and '.join(self.columns)}. Received {item!r}.")
+                raise InputError(
+                    f"An item must be a tuple of {' and '.join(self.columns)}. Received {item!r}."
+                )
         return list(map(list, zip(*items, strict=True)))
 
     def _checked(self, columns: Sequence) -> list[list]:
@@ -92,7 +94,9 @@ class TextModel(PortableModel):
                 raise InputError(f"`{name}` must be a list of texts. Received {column!r}.")
             for row in column if name == "options" else ():
                 if not _is_list(row):
-                    raise InputError(f"`options` must hold a list of texts for each question. Received {row!r}.")
+                    raise InputError(
+                        f"`options` must hold a list of texts for each question. Received {row!r}."
+                    )
         if len({len(column) for column in columns}) > 1:
             names = " and ".join(f"`{name}`" for name in self.columns)
             lengths = ", ".join(str(len(column)) for column in columns)
@@ -116,9 +120,10 @@ def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Array
             max(sizes) for sizes in zip(field.least, *(value.shape for value in values), strict=True)
         )
         arrays[name] = np.full((len(answers), *shape), field.fill, field.dtype)
-        for row, value in zip(arrays[name], values, strict=True) if shape else ():
-            row[tuple(map(slice, value.shape))] = value
-        if not shape:
+        if shape:
+            for row, value in zip(arrays[name], values, strict=True):
+                row[tuple(map(slice, value.shape))] = value
+        else:
             arrays[name][:] = values
     return arrays
 

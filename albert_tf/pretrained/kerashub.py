@@ -73,7 +73,8 @@ def read_kerashub(folder: Path) -> StoredModel:
     head = None
     if size:
         dropout = as_record(_Task, task, folder / _TASK_CONFIG_FILE).config.dropout
-        head = Head(size, (_KINDS[size.outputs == 1],), head_weights, dropout=dropout)
+        kind = "regression" if size.outputs == 1 else "classification"
+        head = Head(size, (kind,), head_weights, dropout=dropout)
     if name == _MASKED_LM:
         notes.append(_EPSILON_NOTE)
     vocabulary = find_vocabulary(folder / _TOKENIZER, ["*.spm"], "*vocab*.txt")

@@ -15,7 +15,7 @@ ADDRESS = "localhost:8500"
 
 
 def predict(channel: grpc.Channel, model: str, texts: list[str], timeout: float = 60.0) -> dict:
-    """The outputs of the signature `serving_default` as arrays, the texts in front.
+    """The outputs of the signature `serving_default` as arrays whose first axis is the texts.
 
     Args:
       channel: to Serving.

@@ -20,7 +20,7 @@ _TEXTS = ("The captain [MASK] past the lighthouse.", "A [MASK] letter.", "It was
 
 @dataclass(frozen=True)
 class Load:
-    """What came of a load test.
+    """The result of a load test.
 
     Attributes:
       seconds: from the first request to the last answer.
@@ -32,14 +32,16 @@ class Load:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The result as one sentence."""
         p50, p90, p99 = 1000 * np.percentile(self.latencies, (50, 90, 99))
         rate = len(self.latencies) / self.seconds
         return f"{rate:.1f} requests/s; latency {p50:.0f} ms (median), {p90:.0f} ms (90%), {p99:.0f} ms (99%)"
 
 
 def load(url: str, texts: Sequence[str], clients: int, requests: int) -> Load:
-    """Sends one text a request, from so many clients at once, each as soon as its last was answered.
+    """Sends requests of one text each from `clients` parallel clients.
+
+    Each client sends its next request when its last one is answered.
 
     Raises:
       OSError: a request failed.

@@ -60,9 +60,9 @@ def test_equals_the_class_of_tensorflow_serving():
         "tensorflow_serving.apis.prediction_log_pb2", reason="tensorflow-serving-api is not installed"
     )
     inputs = {"text": tf.make_tensor_proto(["a", "b"]), "k": tf.make_tensor_proto([[5]] * 200)}
-    log = log_pb2.PredictionLog.FromString(prediction_log(inputs, "other"))
+    log = log_pb2.PredictionLog.FromString(prediction_log(inputs))
     assert log.WhichOneof("log_type") == "predict_log"
-    assert log.predict_log.request.model_spec.signature_name == "other"
+    assert log.predict_log.request.model_spec.signature_name == "serving_default"
     assert set(log.predict_log.request.inputs) == {"text", "k"}
     assert texts_of(log.predict_log.request.inputs["text"]) == ["a", "b"]
     assert tf.make_ndarray(log.predict_log.request.inputs["k"]).shape == (200, 1)
