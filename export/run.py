@@ -34,7 +34,7 @@ from export.evaluation import (
 from export.kinds import KINDS, TEXT_KINDS, check_options
 from export.litert import LITERT
 from export.onnx import ONNX
-from export.portable import Portable
+from export.portable import Portable, Runner
 from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.settings import (
     ExportSettings,
@@ -209,9 +209,9 @@ def export_for_runtime(
     stored, model = found.stored, found.build_model()
     model.encoder.unpad = format == "onnx"  # LiteRT's converter needs static shapes
     portable = build(model, **options)
-    evaluation = _evaluation(file.path, portable, model, found) if file else None
     batches: list[dict[str, np.ndarray]] = []
-    before = evaluation.measure(recorded(portable, batches)) if evaluation else 0.0
+    exact = recorded(portable, batches)
+    evaluation, before = _evaluation(file.path, exact, kind, model, found) if file else (None, 0.0)
     with replaced_folder(output) as aside:
         run = runtime.write(portable, quantize, aside, batches)
         comparison = portable.compare(run, runtime.name, rounded=quantize != "none")
@@ -301,14 +301,17 @@ def _vocabulary(source: _Source) -> Vocabulary:
 
 
 def _evaluation(
-    eval_file: str, portable: Portable, model: Pretrained | TaskModel, source: _Source
-) -> Evaluation:
+    eval_file: str, exact: Runner, kind: KindName, model: Pretrained | TaskModel, source: _Source
+) -> tuple[Evaluation, float]:
+    """The evaluation of a file, and the metric of the model itself, which `exact` runs once."""
     if isinstance(model, Pretrained):
-        if "embedding" in portable.outputs:
-            return embedding_evaluation(eval_file, model, portable)
-        return masked_lm_evaluation(eval_file, model)
-    assert source.finetuned, "it is where the model comes from"
-    return task_evaluation(eval_file, model, source.finetuned)
+        if kind == "embedding":
+            return embedding_evaluation(eval_file, model, exact), 1.0  # a vector's cosine with itself
+        evaluation = masked_lm_evaluation(eval_file, model)
+    else:
+        assert source.finetuned, "it is where the model comes from"
+        evaluation = task_evaluation(eval_file, model, source.finetuned)
+    return evaluation, evaluation.measure(exact)
 
 
 def _with_current_dtype(model: TaskModel) -> TaskModel:

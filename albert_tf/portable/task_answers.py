@@ -41,8 +41,11 @@ class PortableClassifier(TextModel):
 
     def pair(self, texts, pairs) -> Arrays:
         """The answers to pairs of texts."""
-        paired = _Pairs(self.folder, self.engine, self._size)
-        return paired(texts, pairs)
+        return self._pairs(texts, pairs)
+
+    @cached_property
+    def _pairs(self) -> "_Pairs":
+        return _Pairs(self.folder, self.engine, self._size)
 
     @cached_property
     def preprocessor(self) -> TextPreprocessor:

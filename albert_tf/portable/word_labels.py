@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.portable.engines import Arrays
-from albert_tf.portable.task_answers import task_preprocessor
 from albert_tf.portable.text_model import Field, TextAnswer, TextModel
 from data_prep.files import encodable
 from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined
@@ -32,10 +31,10 @@ class PortableTokenClassification(TextModel):
 
     def answers(self, columns):
         (texts,) = columns
-        longest = task_preprocessor(self.folder).max_seq_length
         words = [_words(text) for text in texts]
         distinct = list(dict.fromkeys(word.text for of_text in words for word in of_text))
         pieces = dict(zip(distinct, self.tokenizer.encode_batch(distinct), strict=True))
+        longest = self.folder.facts.lengths["max_seq_length"]
         unknown = np.array([self.tokenizer.unk_id], np.int32)
         features: list[Features] = []
         places: list[list[tuple[int, int]]] = []  # of each word, the number of its window and its place there

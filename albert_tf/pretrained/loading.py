@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import keras
@@ -65,7 +66,7 @@ class Pretrained:
         """Which of "pooler", "masked_lm" and "sentence_order" the files hold."""
         return tuple(part for part in OPTIONAL_PARTS if part not in self.missing)
 
-    @property
+    @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The vocabulary's tokenizer; None without a vocabulary."""
         return self.vocabulary.tokenizer() if self.vocabulary else None
@@ -114,9 +115,9 @@ class Pretrained:
         return embeddings(self.model, self._tokenizer_for_text(), texts)
 
     def _tokenizer_for_text(self) -> Tokenizer:
-        if self.vocabulary is None:
+        if self.tokenizer is None:
             raise InputError("Text input needs a vocabulary, which the model's files do not hold.")
-        return self.vocabulary.tokenizer()
+        return self.tokenizer
 
 
 def load_pretrained(

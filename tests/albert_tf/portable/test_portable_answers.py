@@ -10,6 +10,7 @@ import tensorflow as tf
 from albert_tf import load_portable
 from albert_tf.prediction.splits import BatchSize
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_for_runtime, export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import CONFIG, model_file, source, story, tokenizer
@@ -137,6 +138,17 @@ def test_stream_answers_in_order(exported):
         np.testing.assert_allclose(
             model(["again"])["probabilities"], model(["again"])["probabilities"], atol=1e-6
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "method"), [("words", "__call__"), ("pair", "pair")])
+def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
+    """A model answers one call after the other; a tokenizer of 30,000 pieces takes a tenth of a second."""
+    model, made, make = load_portable(exported(name)[1]), [], Vocabulary.tokenizer
+    monkeypatch.setattr(Vocabulary, "tokenizer", lambda vocabulary: made.append(1) or make(vocabulary))
+    for _ in range(2):
+        getattr(model, method)(*[["the captain"]] * (1 if name == "words" else 2))
+    assert len(made) == 1
 
 
 @pytest.mark.slow

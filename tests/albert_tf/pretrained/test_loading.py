@@ -87,6 +87,16 @@ def test_keras_files(tmp_path):
         np.testing.assert_array_equal(outputs[name], expected)
 
 
+def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
+    write_keras(random_stored(CONFIG), tmp_path)
+    loaded, made, make = load_pretrained(tmp_path), [], Vocabulary.tokenizer
+    monkeypatch.setattr(Vocabulary, "tokenizer", lambda vocabulary: made.append(1) or make(vocabulary))
+    loaded.embed(["a"])
+    loaded.fill_mask(["a [MASK]"])
+    assert loaded.tokenizer is not None
+    assert len(made) == 1
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_keras_files_with_weights_that_are_not_finite(tmp_path, value):
     stored = random_stored(CONFIG)
