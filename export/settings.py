@@ -44,9 +44,9 @@ class ExportSettings:
       dtype: precision of a SavedModel; bfloat16 halves the file and is faster on CPUs with AMX or AVX512-BF16.
       keep_padding: compute padding too in a SavedModel, so that all shapes follow from the inputs' shapes; XLA
         and TPUs need this.
-      quantize: smaller numbers for onnx and litert. "float16" halves the file; "int8" quarters it and multiplies
-        in 8 bits; "int8-static", for onnx only, also keeps activations in 8 bits, is calibrated on --eval_file,
-        and is the fastest on OpenVINO.
+      quantize: smaller numbers for onnx and litert. "float16" halves the file; "int8" reduces it to about a
+        third and multiplies in 8 bits; "int8-static", for onnx only, also keeps activations in 8 bits, is
+        calibrated on --eval_file, and is the fastest on OpenVINO.
       eval_file: data on which an onnx or litert file is compared with the original model: pretraining examples
         for a pretrained model's masked-LM accuracy or the cosine of its embeddings, or a file like --dev_file for
         a fine-tuned model's metric.

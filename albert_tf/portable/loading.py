@@ -41,8 +41,8 @@ def load_portable(
 
     Args:
       path: folder that `albert export --format=onnx` wrote.
-      engine: openvino or onnxruntime; auto takes the faster one of those that are installed: ONNX Runtime for
-        models quantized with int8, otherwise OpenVINO.
+      engine: openvino or onnxruntime; auto prefers OpenVINO if both are installed, and ONNX Runtime for models
+        quantized with int8.
       precision: float32, or bfloat16, which needs OpenVINO.
       requests: number of batches that the engine computes at the same time.
       cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster;

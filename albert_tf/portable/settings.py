@@ -8,7 +8,7 @@ from data_prep.errors import InputError, check_at_least
 
 EngineName = Literal["auto", "openvino", "onnxruntime"]
 EnginePrecision = Literal["float32", "bfloat16"]
-# The faster one first (docs/performance.md).
+# The preferred one first (docs/export.md).
 _PACKAGES = ("openvino", "onnxruntime")
 _PACKAGES_FOR_INT8 = ("onnxruntime", "openvino")
 _EXTRAS = {"openvino": "openvino", "onnxruntime": "onnx"}  # of this library
@@ -19,8 +19,8 @@ class EngineSettings:
     """How a portable model runs.
 
     Attributes:
-      engine: engine that runs a model from `albert export --format=onnx`; "auto" takes the faster one of those
-        that are installed: ONNX Runtime for --quantize=int8, otherwise OpenVINO.
+      engine: engine that runs a model from `albert export --format=onnx`; "auto" prefers OpenVINO if both are
+        installed, and ONNX Runtime for --quantize=int8.
       precision: precision in which the engine computes; bfloat16 needs OpenVINO and is faster on CPUs with AMX
         or AVX512-BF16.
       cache_dir: folder in which OpenVINO keeps the compiled model, so that the next process starts faster;
@@ -53,8 +53,8 @@ class EngineSettings:
         Raises:
           InputError: it is not installed.
         """
-        faster_first = _PACKAGES_FOR_INT8 if quantize == "int8" else _PACKAGES
-        wanted = faster_first if self.engine == "auto" else (self.engine,)
+        preferred = _PACKAGES_FOR_INT8 if quantize == "int8" else _PACKAGES
+        wanted = preferred if self.engine == "auto" else (self.engine,)
         if self.precision == "bfloat16":
             wanted = ("openvino",)
         for name in wanted:
