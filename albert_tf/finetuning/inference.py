@@ -21,7 +21,7 @@ class Inference:
 
     def __init__(self, model: keras.Model):
         self.model, self._strategy = model, model.distribute_strategy
-        self._forward: Callable | None = None
+        self._forward: dict[frozenset[str], Callable] = {}
 
         @tf.function(autograph=False)
         def step(iterator):
@@ -57,11 +57,12 @@ class Inference:
 
     def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of a single batch, on one device."""
-        if self._forward is None:  # one graph for batches of any size and length
+        names = frozenset(batch)
+        if names not in self._forward:  # one graph for batches of any size and length, with or without labels
             specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
-            self._forward = tf.function(self._outputs, autograph=False, input_signature=[specs])
+            self._forward[names] = tf.function(self._outputs, autograph=False, input_signature=[specs])
         tensors = {name: tf.constant(array) for name, array in batch.items()}
-        return {name: value.numpy() for name, value in self._forward(tensors).items()}
+        return {name: value.numpy() for name, value in self._forward[names](tensors).items()}
 
     def _outputs(self, batch):
         found = self.model(batch, training=False)

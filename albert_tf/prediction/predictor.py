@@ -1,5 +1,6 @@
 """`albert predict`: reads lines, writes a JSON object for each as they arrive."""
 
+import dataclasses
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, as_split, by_row,
 from albert_tf.prediction.task_outputs import Predictions, predictions_of
 from albert_tf.prediction.trained_model import TrainedModel
 from data_prep.errors import InputError
-from data_prep.tasks.examples import Example, Problems, Split
+from data_prep.tasks.examples import Example, Problems, QuestionExample, Split, WordsExample
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import TableRow, parse_json
 from data_prep.tasks.task import Task, own_data_task
@@ -114,7 +115,7 @@ def format_of(line: str) -> Literal["tsv", "jsonl"]:
 def examples_of_lines(
     task: Task, lines: Sequence[str], first: int, line_format: KnownFormat
 ) -> list[Example]:
-    """Reads one example from each line; its id is the line's number.
+    """Reads one example from each line, without its label; its id is the line's number.
 
     Args:
       task: determines the fields of a line.
@@ -134,8 +135,15 @@ def examples_of_lines(
         found = examples_of_rows([row], Split(task, "test", problems))
         if not found:
             raise InputError(f"Every line must be an example of {task.kind}. {'; '.join(problems.lines())}.")
-        examples += found
+        examples += map(_without_label, found)
     return examples
+
+
+def _without_label(example: Example) -> Example:
+    """An example that is only predicted: its label need not be one of the model's."""
+    if isinstance(example, WordsExample):
+        return dataclasses.replace(example, labels=None)
+    return example if isinstance(example, QuestionExample) else dataclasses.replace(example, label=None)
 
 
 def lines_of_predictions(

@@ -62,7 +62,7 @@ def as_split(
     labels: Sequence[str],
     cache_dir: str | None = None,
 ) -> EncodedSplit:
-    """Turns examples into a split named `name`.
+    """Turns examples into a split named `name`; without labels, unless all of them are known.
 
     `cache_dir` keeps windows and passages, which take long to compute.
     """
@@ -76,13 +76,23 @@ def as_split(
         longest = preprocessor.max_qa_length
         key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
         features = cached_features(
-            cache, f"{task.name}-{name}", key, lambda: choice_features(examples, tokenizer, T, longest)
+            cache,
+            f"{task.name}-{name}",
+            key,
+            lambda: _with_common_names(choice_features(examples, tokenizer, T, longest)),
         )
         return EncodedSplit(name, examples, features)
     if task.kind == "token_classification":
-        return EncodedSplit(name, examples, word_features(examples, tokenizer, T, labels))
-    labels = labels if task.has_classes else ()
-    return EncodedSplit(name, examples, text_features(examples, tokenizer, T, labels))
+        features = word_features(examples, tokenizer, T, labels)
+    else:
+        features = text_features(examples, tokenizer, T, labels if task.has_classes else ())
+    return EncodedSplit(name, examples, _with_common_names(features))
+
+
+def _with_common_names(features: Sequence[Features]) -> list[Features]:
+    """Features of the same names for a batch: labels count only if every example has them."""
+    common = set.intersection(*map(set, features)) if features else set()
+    return [{name: example[name] for name in example if name in common} for example in features]
 
 
 @dataclass(frozen=True)

@@ -56,3 +56,5 @@ def test_one_graph_for_batches_of_all_sizes(model):
         batch = {name: value[np.newaxis] for name, value in example.items()}
         found = inference.of_batch({**batch, "index": np.zeros(1, np.int32)})
         np.testing.assert_allclose(found["output"][0], row["output"], atol=1e-5)
+        labelled = {**batch, "index": np.zeros(1, np.int32), "label": np.zeros(1, np.int32)}
+        assert {"output", "loss"} <= inference.of_batch(labelled).keys()

@@ -52,7 +52,9 @@ def test_lines_get_the_best_seeds_predictions_of_the_test_set(
 
 def test_json_lines_of_one_seed(classifier, finetuning_files, capfd, standard_input):
     texts = texts_of(finetuning_files)
-    lines = "".join(json.dumps({"text": text, "more": 1}) + "\n" for text in texts)
+    rows = [{"text": text, "more": 1} for text in texts]
+    rows[1] |= {"label": "of another task"}
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
     flag = f"--model_dir={classifier}/seed_1"
     plain = "".join(f"{text}\n" for text in texts)
     assert answered(capfd, standard_input, lines, flag) == answered(capfd, standard_input, plain, flag)

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.prediction.splits import BatchSize, EncodedSplit, numpy_batches
+from albert_tf.prediction.preprocessor import PREPROCESSORS
+from albert_tf.prediction.splits import BatchSize, EncodedSplit, as_split, numpy_batches
 from data_prep.errors import InputError
+from data_prep.reading.task_batches import BatchOrder, bucketed_batches
+from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
+from data_prep.tasks.task import find_task
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 
 def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
@@ -18,6 +23,30 @@ def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
     assert [batch["index"].tolist() for batch in batches] == [[1], [2, 0], [3]]
     assert [batch["input_ids"].shape for batch in batches] == [(1, 2, 9), (2, 3, 5), (1, 3, 7)]
     assert batches[1]["input_mask"].sum(axis=-1).tolist() == [[4] * 3, [5] * 3]
+
+
+EXAMPLES = {
+    "classification": lambda id_, label: TextExample(id_, "a b", label=label),
+    "multi-label-classification": lambda id_, label: TextExample(id_, "a", label=label and (label,)),
+    "multiple-choice": lambda id_, label: ChoiceExample(id_, "a", "b", ("a", "b"), label and 1),
+    "token-classification": lambda id_, label: WordsExample(id_, ("a", "b"), label and (label, label)),
+}
+
+
+@pytest.mark.parametrize("labels", [("x", None), (None, "x"), ("x", "x"), (None, None)])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_labels_count_only_if_all_are_known(name, labels, tmp_path):
+    """As in a test set, some of whose rows have one."""
+    task = find_task(name)
+    vocabulary = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
+    examples = [EXAMPLES[name](str(i), label) for i, label in enumerate(labels)]
+    for cache in (None, str(tmp_path)):
+        preprocessor = PREPROCESSORS[task.kind](vocabulary)
+        split = as_split(task, "test", examples, preprocessor, ("x", "y"), cache)
+        (batch,) = numpy_batches(split)
+        (same,) = bucketed_batches(split.features, 2, BatchOrder(None)).as_numpy_iterator()
+        assert batch.keys() == same.keys() - {"sample_weight"}
+        assert ({"label", "label_set"} & batch.keys() != set()) == all(labels)
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(1, 9), st.none() | st.integers(1, 200))
