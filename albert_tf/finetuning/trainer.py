@@ -104,13 +104,13 @@ class Trainer:
             self._evaluate_if_missed()
             if not self._is_over():
                 self._take_steps(batches)
-            best = best_evaluation(self._lines, self._metric)
+            best = best_evaluation(self._lines, self._metric) if self._evaluate else None
             if best and self.step < self._settings.num_train_steps:
                 progress.say(
                     f"stopped at step {self.step}: {self._settings.early_stopping_patience} evaluations without a "
                     f"better {self._metric.removeprefix('eval_')} than at step {best['step']}"
                 )
-        if self._evaluate is None:
+        if best is None:
             self._save_model()
         return {"steps": self.step, "best_step": best["step"] if best else self.step}
 
@@ -128,6 +128,7 @@ class Trainer:
         saved = self.step
         while not stop and not self._is_over():
             self.step, _, stop = loop.run(self.step, self._next_due_step())
+            stop = stop and not self._is_over()  # the last evaluation ends the run, or saves that it was stopped
             if self._is_evaluation_due():
                 self._save_checkpoint()
                 saved = self.step
@@ -244,7 +245,7 @@ class FinetuningProgress(TrainingProgress):
         super().__init__(num_train_steps, start_step)
         self._last_line = time.monotonic()
 
-    def update(self, step: int, values: dict[str, float], seconds_left: float | None) -> None:
+    def update(self, step: int, values: dict[str, float], seconds_left: float) -> None:
         if self._console.is_terminal or time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES:
             super().update(step, values, seconds_left)
 
@@ -253,8 +254,7 @@ class FinetuningProgress(TrainingProgress):
         super().say(line)
 
     def _figures(self, values: dict[str, float]) -> str:
-        speed = values.get("examples_per_second")  # of the first step, none
-        return f"loss {values['loss']:.3f}" + (f"  {speed:,.1f} examples/s" if speed else "")
+        return f"loss {values['loss']:.3f}  {values['examples_per_second']:,.1f} examples/s"
 
     def say_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         """Prints the figures of an evaluation."""

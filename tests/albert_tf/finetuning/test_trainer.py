@@ -1,8 +1,63 @@
-"""The choice of the best evaluation, and how many evaluations follow it."""
+"""The end of a run, the choice of the best evaluation, and how many evaluations follow it."""
 
 import math
 
-from albert_tf.finetuning.trainer import FinetuningProgress, best_evaluation, evaluations_since_best
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.finetuning.recipes import ResolvedSettings
+from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.trainer import (
+    FinetuningProgress,
+    Trainer,
+    best_evaluation,
+    evaluations_since_best,
+)
+from albert_tf.training.interruptions import Preemption
+from tests.albert_tf.finetuning.task_models import CASES
+
+
+def train(folder, evaluate, preemption_class=Preemption) -> dict[str, int]:
+    """Trains for two steps with an evaluation after each."""
+    steps = {"num_train_steps": 2, "num_warmup_steps": 0, "save_checkpoints_steps": 1, "log_steps": 1}
+    settings = ResolvedSettings(
+        task="classification", output_dir="run", data_dir="data", do_train=True, init_checkpoint="base",
+        train_batch_size=2, learning_rate=0.01, dropout=0.0, classifier_dropout=0.0, max_seq_length=6, **steps,
+    )  # fmt: skip
+    folder.mkdir(exist_ok=True)
+    model = CASES["text"].build(None)
+    preemption = preemption_class(tf.distribute.get_strategy())
+    trainer = Trainer(model, settings, SeedFolder(folder), preemption, "eval_f1", evaluate)
+    rows = {"input_ids": np.full((2, 6), 7), "label": np.zeros(2, int), "sample_weight": np.ones(2, "float32")}
+    return trainer.train(lambda: tf.data.Dataset.from_tensors(rows).repeat())
+
+
+def test_without_a_best_evaluation_the_last_weights_are_kept(tmp_path):
+    """The evaluations lack the metric, or the run goes on without them."""
+    facts = train(tmp_path / "no metric", lambda step: {"eval_examples": 3})
+    assert facts == {"steps": 2, "best_step": 2}
+    assert (tmp_path / "no metric" / "model.keras").exists()
+    falling = train(tmp_path / "evaluated", lambda step: {"eval_f1": -step})
+    assert falling == {"steps": 2, "best_step": 1}
+    assert train(tmp_path / "evaluated", None) == {"steps": 2, "best_step": 2}
+
+
+def test_the_last_evaluation_takes_place_after_a_sigterm(tmp_path):
+    class InTheLastCall(Preemption):
+        asked = 0
+
+        def agreed(self):
+            self.asked += 1
+            return self.asked > 3  # before the first step, after it, after its evaluation
+
+    evaluated: list[int] = []
+
+    def evaluate(step):
+        evaluated.append(step)
+        return {"eval_f1": 0.5}
+
+    assert train(tmp_path, evaluate, InTheLastCall) == {"steps": 2, "best_step": 1}
+    assert evaluated == [1, 2]
 
 
 def lines(*values: float) -> list[dict]:
@@ -26,7 +81,7 @@ def test_without_evaluations():
 
 
 def test_few_lines_between_evaluations(capfd):
-    """In a file, a short run shows its evaluations; the time left is unknown until a step was timed."""
+    """In a file, a short run shows its evaluations."""
     progress = FinetuningProgress(num_train_steps=40, start_step=0)
     for step in range(1, 41):
         progress.update(step, {"loss": 0.5, "examples_per_second": 3.0}, 60.0)
@@ -35,8 +90,6 @@ def test_few_lines_between_evaluations(capfd):
     lines = capfd.readouterr().err.splitlines()
     assert lines == [f"dev at step {step}: accuracy 0.5000  examples 8" for step in range(2, 41, 2)]
     progress._last_line -= 60  # as after a minute
-    progress.update(1, {"loss": 0.5}, None)
-    progress._last_line -= 60
     progress.update(2, {"loss": 0.5, "examples_per_second": 3.0}, 61.0)
     lines = capfd.readouterr().err.splitlines()
-    assert lines == ["step  1/40  loss 0.500", "step  2/40  loss 0.500  3.0 examples/s  1:01 left"]
+    assert lines == ["step  2/40  loss 0.500  3.0 examples/s  1:01 left"]
