@@ -33,6 +33,7 @@ from albert_tf.prediction.splits import EncodedSplit, as_split, by_row
 from albert_tf.prediction.task_outputs import (
     EVEN_ODDS,
     Predictions,
+    has_answers,
     main_metric_of,
     metrics_with_loss,
     predictions_of,
@@ -270,7 +271,11 @@ class TrainingRun(FinetuningRun):
         self.say(str(self.resolved))
 
     def read_data(self) -> None:
-        """Reads the splits, and the classes from the training split."""
+        """Reads the splits, and the classes from the training split.
+
+        Raises:
+          InputError: files cannot be read or used, or the dev set has nothing to choose the best weights by.
+        """
         ((name, examples),) = read_split(self.task, self.settings, "train", self.problems)
         self.labels = classes_of(self.task, examples, self.settings.columns.label_order)
         if self.settings.do_eval and self.task.kind != "question_answering":
@@ -280,6 +285,11 @@ class TrainingRun(FinetuningRun):
             split = with_class_weights(split, self.task, weights, self.labels)
         self.splits["train"] = [split]
         self.read_evaluation_splits()
+        is_question = self.task.kind == "question_answering"
+        if "dev" in self.splits and is_question and not has_answers(self.task, self.splits["dev"]):
+            raise InputError(
+                "--do_eval needs a dev set with answers. Received one without any; leave --do_eval out."
+            )
 
     def check_settings(self) -> None:
         """Raises InputError if the devices cannot share a batch evenly, or the folder holds another run."""

@@ -123,9 +123,19 @@ def metrics_with_loss(
     return {**loss, **metrics, "examples": sum(len(split.examples) for split in splits)}
 
 
+def has_answers(task: Task, splits: Sequence[EncodedSplit]) -> bool:
+    """Whether the answers to some questions are known; that none of them has one is known, too."""
+    questions = [one for split in splits for one in split.examples if isinstance(one, QuestionExample)]
+    if any(question.answers and not question.is_impossible for question in questions):
+        return True
+    return task.answerable and all(question.is_impossible for question in questions)
+
+
 def _squad_metrics(
     task: Task, splits: Sequence[EncodedSplit], predictions: Sequence[SquadPredictions]
 ) -> dict[str, float]:
+    if not has_answers(task, splits):
+        return {}
     answers = {
         example.id: () if example.is_impossible else example.answers
         for split in splits
@@ -133,8 +143,6 @@ def _squad_metrics(
         if isinstance(example, QuestionExample)
     }
     texts = {id_: text for one in predictions for id_, text in one.texts().items()}
-    if not any(answers.values()):
-        return {}
     if task.answerable:
         null_odds = {id_: odds for one in predictions for id_, odds in (one.null_odds or {}).items()}
         metrics = evaluate_squad2(answers, texts, null_odds, na_prob_thresh=EVEN_ODDS)

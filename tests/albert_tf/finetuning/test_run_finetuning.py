@@ -555,6 +555,17 @@ def test_an_answer_longer_than_a_window_is_reported(finetuning_files, tmp_path, 
     )
 
 
+def test_a_dev_set_without_answers_is_refused_before_training(finetuning_files, tmp_path, capfd):
+    text = (finetuning_files.folder / "question-answering-dev.json").read_text()
+    data = json.loads(text)
+    for paragraph in data["data"][0]["paragraphs"]:
+        paragraph["qas"][0]["answers"] = []
+    (tmp_path / "dev.json").write_text(json.dumps(data))
+    flags = finetuning_files.flags(tmp_path / "run", "question-answering", dev_file=tmp_path / "dev.json")
+    assert "--do_eval needs a dev set with answers. Received one without any" in refused(capfd, flags)
+    assert not (tmp_path / "run").exists()
+
+
 def test_divergence_is_reported(finetuning_files, tmp_path, capfd):
     flags = {"learning_rate": 1e30, "num_warmup_steps": 0}
     error = refused(capfd, finetuning_files.flags(tmp_path / "run", **flags))

@@ -1,0 +1,25 @@
+"""Metrics of predictions."""
+
+from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
+from albert_tf.prediction.splits import EncodedSplit
+from albert_tf.prediction.task_outputs import metrics_of
+from data_prep.tasks.examples import QuestionExample
+from data_prep.tasks.task import find_task
+
+
+def squad_metrics(task: str, *questions: QuestionExample) -> dict[str, float]:
+    """The metrics if every question is answered with "c", with null odds from 1 upwards."""
+    n_best = {question.id: [Answer("c", 0, 1.0, 0.0, 0.0)] for question in questions}
+    null_odds = {question.id: float(i) for i, question in enumerate(questions, start=1)}
+    split = EncodedSplit("dev", questions, [])
+    return metrics_of(find_task(task), [split], [SquadPredictions(n_best, null_odds)])
+
+
+def test_questions_that_all_have_no_answer_can_be_scored():
+    metrics = squad_metrics("squad2.0", QuestionExample("1", "q", "c", is_impossible=True))
+    assert metrics["best_f1"] == metrics["NoAns_f1"] == 100.0
+
+
+def test_questions_whose_answers_are_unknown_have_no_metrics():
+    for task in ("squad1.1", "squad2.0"):
+        assert squad_metrics(task, QuestionExample("1", "q", "c")) == {}
