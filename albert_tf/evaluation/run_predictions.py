@@ -33,8 +33,8 @@ class Probabilities:
       ids: N ids of the examples.
       classes: the names of the C classes, letters in multiple choice; () in regression.
       values: N float arrays: probabilities (C,), or (W, C) for W words, or a number () in regression.
-      labels: N correct labels: the name of a class, several names, the names for W words, or a number; None if
-        unknown.
+      labels: N correct labels: the name of a class, a tuple of several names or of those for W words, or a number;
+        None if unknown.
       groups: N names such as "middle" and "high" in RACE; None without groups.
       thresholds: in multi-label classification the probability from which on an example has each class.
     """
@@ -181,7 +181,8 @@ def _row(line: str, source: str) -> dict[str, Any]:
             raise ValueError
         if len(row.thresholds) not in (0, len(row.classes)):
             raise ValueError
-        known = {"classes": row.classes, "thresholds": row.thresholds, "label": row.label, "group": row.group}
+        label = tuple(row.label) if isinstance(row.label, list) else row.label
+        known = {"classes": row.classes, "thresholds": row.thresholds, "label": label, "group": row.group}
         return {**known, "id": str(row.id), "value": value}
     except (ValueError, TypeError):
         raise InputError(
