@@ -13,7 +13,7 @@ from albert_tf.finetuning.run_folder import SeedFolder, load_task_model
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.prediction.preprocessor import Preprocessor
-from albert_tf.prediction.task_outputs import EVEN_ODDS, Predictions
+from albert_tf.prediction.task_outputs import Predictions, null_threshold_of
 from albert_tf.prediction.trained_model import Batch, TrainedModel, predict_task
 from albert_tf.pretrained.heads import choose_task, default_names
 from albert_tf.pretrained.loading import read_source
@@ -86,11 +86,7 @@ class Finetuned(TrainedModel):
 
     @property
     def null_threshold(self) -> float:
-        """For SQuAD 2.0, the null odds above which there is no answer: the best on the dev set of our run."""
-        threshold = self.results.get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
-        if not isinstance(threshold, int | float):
-            raise InputError(f"`best_f1_thresh` in results.json must be a number. Received {threshold!r}.")
-        return threshold
+        return null_threshold_of(self.results)
 
 
 def read_finetuned(

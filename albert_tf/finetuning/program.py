@@ -31,11 +31,11 @@ from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.prediction.preprocessor import Preprocessor
 from albert_tf.prediction.splits import EncodedSplit, as_split, by_row
 from albert_tf.prediction.task_outputs import (
-    EVEN_ODDS,
     Predictions,
     has_answers,
     main_metric_of,
     metrics_with_loss,
+    null_threshold_of,
     predictions_of,
     with_best_thresholds,
 )
@@ -194,18 +194,16 @@ class FinetuningRun:
         results = folder.read_results()
         with self.strategy.scope():
             inference = Inference(folder.load_model())
-        threshold = results.get("dev", {}).get("best_f1_thresh", EVEN_ODDS)
         for role in ("dev", "test"):
             if role not in self.splits:
                 continue
             metrics, predictions = self.evaluate(role, inference, results.get("steps", 0))
-            if role == "dev":
-                threshold = metrics.get("best_f1_thresh", threshold)
-            if self.writes:
-                for split, of_split in zip(self.splits[role], predictions, strict=True):
-                    keep_predictions(folder.path, split.name, self.task.kind, of_split, threshold)
             if metrics:
                 results[role] = metrics
+            if self.writes:
+                threshold = null_threshold_of(results)
+                for split, of_split in zip(self.splits[role], predictions, strict=True):
+                    keep_predictions(folder.path, split.name, self.task.kind, of_split, threshold)
         if self.writes:
             folder.write_results(results)
         return results

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from albert_tf.evaluation.run_predictions import Probabilities
-from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
+from albert_tf.evaluation.squad_metrics import choose_threshold, evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
 from albert_tf.prediction.splits import EncodedSplit, mean_loss
+from data_prep.errors import InputError
 from data_prep.tasks.examples import QuestionExample, WordsExample
 from data_prep.tasks.task import SPLIT_GROUPS, Task
 
@@ -123,6 +124,22 @@ def metrics_with_loss(
     return {**loss, **metrics, "examples": sum(len(split.examples) for split in splits)}
 
 
+def null_threshold_of(results: Mapping[str, Any]) -> float:
+    """The null odds above which a model of SQuAD 2.0 finds no answer: the best on the dev set of its run.
+
+    Args:
+      results: of the run, as in its results.json; older ones have only the official script's threshold.
+
+    Raises:
+      InputError: the threshold is not a number.
+    """
+    dev = results.get("dev", {})
+    threshold = dev.get("threshold", dev.get("best_f1_thresh", EVEN_ODDS))
+    if not isinstance(threshold, int | float):
+        raise InputError(f"`threshold` in results.json must be a number. Received {threshold!r}.")
+    return threshold
+
+
 def has_answers(task: Task, splits: Sequence[EncodedSplit]) -> bool:
     """Whether the answers to some questions are known; that none of them has one is known, too."""
     questions = [one for split in splits for one in split.examples if isinstance(one, QuestionExample)]
@@ -146,7 +163,8 @@ def _squad_metrics(
     if task.answerable:
         null_odds = {id_: odds for one in predictions for id_, odds in (one.null_odds or {}).items()}
         metrics = evaluate_squad2(answers, texts, null_odds, na_prob_thresh=EVEN_ODDS)
-        return {name: value for name, value in metrics.items() if not name.endswith("total")}
+        metrics = {name: value for name, value in metrics.items() if not name.endswith("total")}
+        return {**metrics, "threshold": choose_threshold(answers, texts, null_odds)}
     answers = {id_: accepted for id_, accepted in answers.items() if accepted}
     return evaluate_squad1(answers, {id_: texts[id_] for id_ in answers})
 

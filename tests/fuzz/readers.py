@@ -150,7 +150,7 @@ def _write_finetuned(folder: Path) -> None:
     preprocessor = CASES["text"].model.new_preprocessor(vocabulary, 16, TASK_CONFIG)
     CASES["text"].build(None, preprocessor=preprocessor).save(seed / "model.keras")
     (seed / "settings.json").write_text('{"task": "classification", "column_names": "text_a=text"}')
-    (seed / "results.json").write_text('{"dev": {"accuracy": 0.5, "best_f1_thresh": 0.1}}')
+    (seed / "results.json").write_text('{"dev": {"accuracy": 0.5, "threshold": 0.1}}')
     (seed / "training.json").write_text('{"steps": 12}')
     (folder / "results.json").write_text('{"best_seed": 0, "dev": {"accuracy": {"mean": 0.5}}}')
 

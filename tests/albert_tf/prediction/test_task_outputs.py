@@ -1,8 +1,11 @@
 """Metrics of predictions."""
 
+import pytest
+
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from albert_tf.prediction.splits import EncodedSplit
-from albert_tf.prediction.task_outputs import metrics_of
+from albert_tf.prediction.task_outputs import EVEN_ODDS, metrics_of, null_threshold_of
+from data_prep.errors import InputError
 from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.task import find_task
 
@@ -18,6 +21,27 @@ def squad_metrics(task: str, *questions: QuestionExample) -> dict[str, float]:
 def test_questions_that_all_have_no_answer_can_be_scored():
     metrics = squad_metrics("squad2.0", QuestionExample("1", "q", "c", is_impossible=True))
     assert metrics["best_f1"] == metrics["NoAns_f1"] == 100.0
+
+
+def test_the_threshold_that_never_answers_is_kept_if_it_is_the_best():
+    """The official script's is 0 then, which would answer the questions with lower null odds."""
+    unanswerable = [QuestionExample(str(i), "q", "c", is_impossible=True) for i in range(2)]
+    metrics = squad_metrics("squad2.0", QuestionExample("2", "q", "b c", ("b",), (0,)), *unanswerable)
+    assert metrics["best_f1_thresh"] == 0.0
+    assert null_threshold_of({"dev": metrics}) < 1.0  # the least null odds
+
+
+@pytest.mark.parametrize(
+    ("dev", "expected"),
+    [({"threshold": -1.5, "best_f1_thresh": 0.0}, -1.5), ({"best_f1_thresh": 2}, 2), ({}, EVEN_ODDS)],
+)
+def test_the_threshold_of_results(dev, expected):
+    assert null_threshold_of({"dev": dev}) == expected
+
+
+def test_a_threshold_that_is_not_a_number():
+    with pytest.raises(InputError, match="`threshold` in results.json must be a number. Received '1'"):
+        null_threshold_of({"dev": {"threshold": "1"}})
 
 
 def test_questions_whose_answers_are_unknown_have_no_metrics():
