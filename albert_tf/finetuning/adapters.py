@@ -1,4 +1,4 @@
-"""Adapters: what training with LoRA changes, in a small file of its own that fits the same base.
+"""Adapters: the weights that LoRA trains, in a small file to be loaded onto the same base model.
 
 enable_lora --> fit --> save_adapters --> load_adapters onto a model of the same weights; `model.save` merges
 """
@@ -54,7 +54,7 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
       path: from `save_adapters`.
 
     Raises:
-      InputError: the file is damaged, or belongs to another model or another rank.
+      InputError: the file is damaged, or belongs to another model, or the model has LoRA of another rank or alpha.
 
     >>> tuned = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
     >>> tuned.enable_lora(4)
@@ -67,6 +67,11 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
     rank, alpha = facts.pop("rank"), facts.pop("alpha")
     if encoder.lora_rank not in (None, rank):
         raise InputError(f"Adapters must have the model's rank, {encoder.lora_rank}. {path} has rank {rank}.")
+    if encoder.lora_alpha not in (None, alpha):
+        raise InputError(
+            f"Adapters must have the model's `alpha`, {encoder.lora_alpha:g}. {path} has {alpha:g}; load it "
+            "without `enable_lora`, which `load_adapters` does."
+        )
     if facts.pop("base") != _hash(encoder):
         raise InputError(
             f"Adapters fit only the weights that they were trained on. {path} was trained on others than this "
@@ -139,6 +144,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict]:
         (as_record(_Facts, facts, path).rank,)
     }:
         raise InputError(
-            f"{path} must be a file that `save_adapters` wrote. It names no base, or another rank."
+            f"{path} must be a file that `save_adapters` wrote. It lacks a base, or its matrices have another "
+            "rank than it states."
         )
     return arrays, facts

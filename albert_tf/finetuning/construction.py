@@ -92,7 +92,7 @@ def build_task_model(
     and what of the model trains.
 
     Raises:
-      InputError: adapters do not fit the model.
+      InputError: adapters do not fit the model, or have another rank.
     """
     config = dataclasses.replace(
         pretrained.config,
@@ -116,10 +116,15 @@ def build_task_model(
             "end_beam": settings.end_n_top,
         }
     model = TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
-    if settings.lora_rank:
-        model.enable_lora(settings.lora_rank)
     if settings.init_adapters:
-        load_adapters(model, settings.init_adapters)
+        load_adapters(model, settings.init_adapters)  # enables LoRA, with their alpha
+        if settings.lora_rank != encoder.lora_rank:
+            raise InputError(
+                f"--lora_rank must be the rank of --init_adapters, {encoder.lora_rank}. Received "
+                f"{settings.lora_rank}."
+            )
+    elif settings.lora_rank:
+        model.enable_lora(settings.lora_rank)
     return model
 
 

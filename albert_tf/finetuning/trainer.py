@@ -128,7 +128,9 @@ class Trainer:
         saved = self.step
         while not stop and not self._is_over():
             self.step, _, stop = loop.run(self.step, self._next_due_step())
-            stop = stop and not self._is_over()  # the last evaluation ends the run, or saves that it was stopped
+            stop = (
+                stop and not self._is_over()
+            )  # the last evaluation ends the run, or saves that it was stopped
             if self._is_evaluation_due():
                 self._save_checkpoint()
                 saved = self.step

@@ -28,7 +28,11 @@ def train(folder, evaluate, preemption_class=Preemption) -> dict[str, int]:
     model = CASES["text"].build(None)
     preemption = preemption_class(tf.distribute.get_strategy())
     trainer = Trainer(model, settings, SeedFolder(folder), preemption, "eval_f1", evaluate)
-    rows = {"input_ids": np.full((2, 6), 7), "label": np.zeros(2, int), "sample_weight": np.ones(2, "float32")}
+    rows = {
+        "input_ids": np.full((2, 6), 7),
+        "label": np.zeros(2, int),
+        "sample_weight": np.ones(2, "float32"),
+    }
     return trainer.train(lambda: tf.data.Dataset.from_tensors(rows).repeat())
 
 
