@@ -19,7 +19,7 @@ from albert_tf.evaluation.squad_metrics import (
     gold_answers,
 )
 from data_prep.errors import InputError
-from data_prep.files import read_json
+from data_prep.files import decode_json
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import (
     ChoiceExample,
@@ -30,7 +30,8 @@ from data_prep.tasks.examples import (
     WordsExample,
 )
 from data_prep.tasks.reading import read_examples
-from data_prep.tasks.tables import read_table
+from data_prep.tasks.squad import squad_file
+from data_prep.tasks.tables import read_table, read_unpacked
 from data_prep.tasks.task import SPLIT_GROUPS, TASKS, Task, find_task
 
 GLUE_TASKS = tuple(name for name in GLUE_FILES if name != "ax")
@@ -89,7 +90,7 @@ def score_predictions(
         return score_glue(predictions, gold, problems)
     task = find_task(task_name)
     if task.kind == "question_answering":
-        answers = _accepted_answers(task, gold, problems)
+        answers = _accepted_answers(task, gold, problems, columns)
         texts = read_answers(predictions)
         odds = read_odds(null_odds) if null_odds else None
         if task.answerable or (task.is_own_data and not all(answers.values())):
@@ -146,14 +147,18 @@ def _parts(task: Task, predictions: Path) -> list[tuple[str, Path, str]]:
 def _check_no_odds(task: Task, null_odds: Path | None) -> None:
     if null_odds:
         raise InputError(
-            f"--null_odds are for questions without an answer. Received it with --task={task.name}."
+            "--null_odds is for tasks whose questions may have no answer. Received it with "
+            f"--task={task.name}; leave it out."
         )
 
 
-def _accepted_answers(task: Task, gold: Path, problems: Problems) -> Mapping[str, Sequence[str]]:
-    if gold.suffix == ".json" or not task.is_own_data:
-        return gold_answers(read_json(gold), str(gold))
-    examples = read_examples(task, gold, "test", problems)
+def _accepted_answers(
+    task: Task, gold: Path, problems: Problems, columns: Columns | None
+) -> Mapping[str, Sequence[str]]:
+    if not task.is_own_data or gold.suffix == ".json":
+        file = squad_file(task, gold, "dev") if gold.is_dir() else gold
+        return gold_answers(decode_json(read_unpacked(file), file), str(file))
+    examples = read_examples(task, gold, "dev" if gold.is_dir() else "test", problems, columns=columns)
     return {example.id: example.answers for example in examples if isinstance(example, QuestionExample)}
 
 

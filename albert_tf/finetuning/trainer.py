@@ -128,9 +128,8 @@ class Trainer:
         saved = self.step
         while not stop and not self._is_over():
             self.step, _, stop = loop.run(self.step, self._next_due_step())
-            stop = (
-                stop and not self._is_over()
-            )  # the last evaluation ends the run, or saves that it was stopped
+            # The last evaluation takes place in any case: it ends the run, or stops with the state saved.
+            stop = stop and not self._is_over()
             if self._is_evaluation_due():
                 self._save_checkpoint()
                 saved = self.step

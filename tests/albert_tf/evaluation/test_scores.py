@@ -181,7 +181,36 @@ def test_squad(capfd, tmp_path):
     )
     assert metrics(capfd, **{**flags, "gold": table}) == expected
     status, _, error = evaluate(capfd, **{**flags, "task": "squad1.1"}, null_odds=odds)
-    assert (status, "--null_odds are for" in error) == (2, True)
+    assert (status, "--null_odds is for tasks whose questions may have no answer" in error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "content"),
+    [
+        ("squad1.1", "dev-v1.1.json", squad(("1", ["Denver"]))),
+        (
+            "question-answering",
+            "dev.jsonl",
+            '{"id": "1", "question": "?", "context": "Denver", "answer": "Denver"}',
+        ),
+    ],
+)
+def test_a_folder_of_questions(capfd, tmp_path, task, file, content):
+    """Its dev set counts, whatever else there is."""
+    (tmp_path / file).write_text(content)
+    (tmp_path / file.replace("dev", "test")).write_text(content.replace('"1"', '"9"'))
+    predictions = tmp_path / "predictions.json"
+    predictions.write_text('{"1": "Denver"}')
+    expected = {"exact_match": 100.0, "f1": 100.0}
+    assert metrics(capfd, task=task, predictions=predictions, gold=tmp_path) == expected
+
+
+def test_questions_with_other_columns(capfd, tmp_path):
+    gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.json"
+    gold.write_text("id,frage,context,answer\n1,who?,Denver,Denver\n")
+    predictions.write_text('{"1": "Denver"}')
+    flags = {"task": "question-answering", "predictions": predictions, "gold": gold}
+    assert metrics(capfd, **flags, column_names="question=frage")["f1"] == 100.0
 
 
 def test_race(capfd, tmp_path):
