@@ -72,8 +72,11 @@ def report_runs(
       {"members": {folder: metrics}, "ensemble": metrics}; metrics are empty if the labels are unknown.
 
     Raises:
-      InputError: there is no run, one lacks predictions, or their examples differ.
+      InputError: there is no run, one lacks predictions, their examples differ, or `output_dir` is a file; nothing
+        is written then.
     """
+    if output_dir is not None and output_dir.exists() and not output_dir.is_dir():
+        raise InputError(f"--output_dir must be a folder. Received {output_dir}, which is a file.")
     splits = task.splits[role]
     if not splits:
         raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
@@ -83,7 +86,7 @@ def report_runs(
     for run in runs:
         members |= _members(run, splits, kept, predict)
     if not members:
-        raise InputError("Name the folders of two runs or more, or of one with several seeds. Received none.")
+        raise InputError("Name the folder of at least one run. Received none.")
     if is_question:
         first = {name: parts[0] for name, parts in members.items()}
         return _question_report(task, first, splits[0], gold, threshold, output_dir)
@@ -114,14 +117,15 @@ def _report(
     output_dir: Path | None,
 ) -> dict[str, Any]:
     ensemble = [average({name: parts[i] for name, parts in members.items()}) for i in range(len(splits))]
+    report = {
+        "members": {name: probabilities_metrics(task, parts) for name, parts in members.items()},
+        "ensemble": probabilities_metrics(task, ensemble),
+    }
     if output_dir is not None:
         output_dir.mkdir(parents=True, exist_ok=True)
         for split, part in zip(splits, ensemble, strict=True):
             keep_predictions(output_dir, split, task.kind, part, None)
-    return {
-        "members": {name: probabilities_metrics(task, parts) for name, parts in members.items()},
-        "ensemble": probabilities_metrics(task, ensemble),
-    }
+    return report
 
 
 def _question_report(
@@ -134,15 +138,16 @@ def _question_report(
 ) -> dict[str, Any]:
     ensemble = average_answers(members)
     answers = gold_answers(read_json(gold), str(gold)) if gold else None
-    if output_dir is not None:
-        output_dir.mkdir(parents=True, exist_ok=True)
-        keep_predictions(output_dir, split, task.kind, ensemble, _threshold(answers, ensemble, threshold))
-    return {
+    report = {
         "members": {
             name: _question_metrics(task, answers, member, threshold) for name, member in members.items()
         },
         "ensemble": _question_metrics(task, answers, ensemble, threshold),
     }
+    if output_dir is not None:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        keep_predictions(output_dir, split, task.kind, ensemble, _threshold(answers, ensemble, threshold))
+    return report
 
 
 def _threshold(

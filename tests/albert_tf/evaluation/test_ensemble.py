@@ -265,14 +265,19 @@ def test_answers_of_squad1(capfd, tmp_path, gold):
     gold.write_text(gold.read_text().replace('"answers": []', '"answers": [{"text": "x"}]'))
     for name in ("0", "1"):
         squad_run(tmp_path / name, {"1": [("Denver", 0.6), ("Rome", 0.4)], "2": [("y", 1.0)]})
-    status, report, _ = ensemble(capfd, tmp_path / "0", tmp_path / "1", "--task=squad1.1", f"--gold={gold}")
+    arguments = [tmp_path / "0", tmp_path / "1", "--task=squad1.1", f"--gold={gold}"]
+    status, report, _ = ensemble(capfd, *arguments)
     assert (status, report["ensemble"]) == (0, {"exact_match": 50.0, "f1": 50.0})
+    gold.write_text(gold.read_text().replace('"id": "1"', '"id": "3"'))
+    status, _, error = ensemble(capfd, *arguments, f"--output_dir={tmp_path}/all")
+    assert (status, "1 not in the gold file, first 1" in error) == (2, True)
+    assert not (tmp_path / "all").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Received none"),
+        ([], "Name the folder of at least one run. Received none"),
         (["nowhere"], "There is no checkpoint at nowhere"),
         (["rte", "other"], "the same ids"),
         (["rte", "--split=test"], "There is no model in the folder rte/seed_0"),
@@ -285,6 +290,12 @@ def test_mistakes_of_the_command(capfd, seeds, tmp_path, monkeypatch, arguments,
     assert (status, error.count("\n")) == (2, 1)
     assert message in error
     assert not (tmp_path / "all").exists()
+
+
+def test_predictions_need_a_folder(capfd, seeds):
+    status, _, error = ensemble(capfd, seeds, "--task=rte", f"--output_dir={__file__}")
+    assert (status, error.count("\n")) == (2, 1)
+    assert f"--output_dir must be a folder. Received {__file__}, which is a file." in error
 
 
 def test_a_task_without_that_set(capfd, seeds):
