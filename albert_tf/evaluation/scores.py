@@ -104,7 +104,7 @@ def score_predictions(
     for split, file, group in _parts(task, predictions):
         labels, example_groups = _right_labels(task, gold, split, problems, columns)
         found = read_predictions(task, file)
-        check_ids(labels, found, "prediction")
+        check_ids(labels, found, "a prediction")
         if task.kind == "token_classification":
             _check_lengths(labels, found)
         predicted += [found[id_] for id_ in labels]

@@ -91,7 +91,7 @@ def evaluate_squad1(answers: Mapping[str, Sequence[str]], predictions: Mapping[s
     Raises:
       InputError: ids are missing or unknown, or a question has no answer.
     """
-    check_ids(answers, predictions, "prediction")
+    check_ids(answers, predictions, "a prediction")
     impossible = [id_ for id_, accepted in answers.items() if not accepted]
     if impossible:
         raise InputError(
@@ -130,7 +130,7 @@ def evaluate_squad2(
     Raises:
       InputError: ids are missing or unknown.
     """
-    check_ids(answers, predictions, "prediction")
+    check_ids(answers, predictions, "a prediction")
     if null_odds is not None:
         check_ids(answers, null_odds, "null odds")
     scores = {id_: _scores2(predictions[id_], accepted) for id_, accepted in answers.items()}
@@ -215,6 +215,6 @@ def check_ids(expected: Mapping[str, Any], received: Mapping[str, Any], what: st
             if ids
         ]
         raise InputError(
-            f"Every id of the gold file needs one {what}. Received {len(received):,} for {len(expected):,} ids: "
+            f"Every id of the gold file needs {what}. Received {len(received):,} for {len(expected):,} ids: "
             f"{'; '.join(parts)}."
         )

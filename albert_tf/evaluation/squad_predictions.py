@@ -106,12 +106,14 @@ def predict_answers(
       max_answer_length: in tokens.
 
     Raises:
-      ValueError: the number of scores is not that of the windows, or a question has no window.
+      ValueError: the number of scores is not that of the windows, a question has no window, or two have one id.
     """
     if len(windows) != len(scores):
         raise ValueError(
             f"Every window must have a score. Received {len(windows)} windows and {len(scores)} scores."
         )
+    if len({example.id for example in examples}) < len(examples):
+        raise ValueError("Every question must have its own id. Received one id twice.")
     of_question: dict[str, list[int]] = defaultdict(list)
     for i, window in enumerate(windows):
         of_question[window.example_id].append(i)

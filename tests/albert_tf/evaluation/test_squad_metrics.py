@@ -145,7 +145,7 @@ def test_ids_must_be_those_of_the_gold_file():
     answers = {"1": ("x",), "2": ("y",)}
     with pytest.raises(InputError, match="1 missing, first 2; 2 not in the gold file, first 3"):
         evaluate_squad1(answers, {"1": "x", "3": "z", "4": "z"})
-    with pytest.raises(InputError, match="needs one null odds.*1 missing, first 2"):
+    with pytest.raises(InputError, match="needs null odds.*1 missing, first 2"):
         evaluate_squad2(answers, {"1": "x", "2": "y"}, {"1": 0.0})
     with pytest.raises(InputError, match="Received 2 without one, first 1; is it SQuAD 2.0?"):
         evaluate_squad1({"1": (), "2": ()}, {"1": "", "2": ""})

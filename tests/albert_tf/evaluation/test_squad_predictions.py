@@ -159,3 +159,5 @@ def test_every_question_needs_windows_and_every_window_scores():
         predict_answers([EXAMPLE], [], [])
     with pytest.raises(ValueError, match="Received 2 windows and 0 scores"):
         predict_answers([EXAMPLE], WINDOWS, [])
+    with pytest.raises(ValueError, match="Every question must have its own id"):
+        predict_answers([EXAMPLE, EXAMPLE], [], [])
