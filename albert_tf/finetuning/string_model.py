@@ -13,6 +13,7 @@ from albert_tf.finetuning.string_batches import (
     predict_batches,
 )
 from albert_tf.model.keras_model import AlbertModel
+from albert_tf.prediction.preprocessor import class_name
 from data_prep.errors import InputError
 
 
@@ -48,14 +49,18 @@ class StringModel(AlbertModel):
         return super().fit(self._mapped(x), y, batch_size, **kwargs)
 
     def _weight_of_each_class(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        """`class_weight` as Keras needs it: by number, and for all classes."""
+        """`class_weight` as Keras needs it: by number, and for all classes.
+
+        Raises:
+          InputError: a key is neither the name nor the number of a class.
+        """
         if self.kind not in ("classification", "ordinal_classification"):
             raise ValueError(
                 f"`class_weight` needs one class for each text. `{type(self).__name__}` has others: give each "
                 "example a `sample_weight`."
             )
-        numbers = {self.labels.index(key) if isinstance(key, str) else key: w for key, w in weights.items()}
-        return {number: numbers.get(number, 1.0) for number in range(len(self.labels))}
+        given = {class_name(key, self.labels): weight for key, weight in weights.items()}
+        return {number: given.get(label, 1.0) for number, label in enumerate(self.labels)}
 
     def _fit_strings(
         self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs

@@ -2,7 +2,8 @@
 
 import base64
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
+from data_prep.tasks.text_rows import as_number
 from data_prep.tasks.windows import Window, question_windows, window_features
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -82,7 +84,9 @@ class TextPreprocessor(Preprocessor):
 
     def labels(self, y, number: int, classes: Sequence[str]) -> list:
         """The label of each of `number` examples, as in `TextExample`."""
-        return _labels(y, number, classes)
+        if y is None:
+            return [None] * number
+        return [class_name(label, classes) if classes else _number(label) for label in _labels(y, number)]
 
 
 class LabelSetPreprocessor(TextPreprocessor):
@@ -91,14 +95,11 @@ class LabelSetPreprocessor(TextPreprocessor):
     def labels(self, y, number, classes):
         if y is None:
             return [None] * number
-        if len(y) != number:
-            raise InputError(
-                f"There must be a list of labels for each text. Received {len(y)} lists and {number} texts."
-            )
+        _check_label_lists(y, number)
         return [self._names(row, classes) for row in y]
 
     def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
-        if not isinstance(row, str) and all(isinstance(name, str) for name in row):
+        if _is_list(row) and all(isinstance(name, str) for name in row):
             return tuple(row)
         values = np.asarray(row)
         if values.shape != (len(classes),) or not np.isin(values, (0, 1)).all():
@@ -111,6 +112,8 @@ class LabelSetPreprocessor(TextPreprocessor):
 
 class ChoicePreprocessor(Preprocessor):
     """Takes a tuple of passages, questions and, for each question, a list of options.
+
+    Labels are the numbers of the right options, from 0, or their letters, from A.
 
     Args:
       vocabulary: the encoder's.
@@ -125,14 +128,13 @@ class ChoicePreprocessor(Preprocessor):
     def features(self, x, y=None, classes=()):
         passages, questions, options = _parts(x, 3)
         passages, questions = as_texts(passages), as_texts(questions)
-        labels = _labels(y, len(passages), ())
+        options = [tuple(as_texts(given)) for given in options]
+        labels: list = [None] * len(passages)
+        if y is not None:
+            labels = list(map(_option, _labels(y, len(passages)), options))
         examples = [
-            ChoiceExample(
-                str(i), passage, question, tuple(as_texts(given)), None if y is None else int(label)
-            )
-            for i, (passage, question, given, label) in enumerate(
-                zip(passages, questions, options, labels, strict=True)
-            )
+            ChoiceExample(str(i), *row)
+            for i, row in enumerate(zip(passages, questions, options, labels, strict=True))
         ]
         if len({len(example.options) for example in examples}) > 1:
             raise InputError(
@@ -146,13 +148,16 @@ class ChoicePreprocessor(Preprocessor):
 
 
 class WordsPreprocessor(Preprocessor):
-    """Takes sentences, each a list of words; labels are a list for each sentence."""
+    """Takes sentences, each a list of words; labels are a list of names or numbers for each sentence."""
 
     def features(self, x, y=None, classes=()):
         (sentences,) = _parts(x, 1)
-        labels = [None] * len(sentences) if y is None else [_labels(row, len(row), classes) for row in y]
+        labels: list = [None] * len(sentences)
+        if y is not None:
+            _check_label_lists(y, len(sentences))
+            labels = [self._names(row, classes) for row in y]
         examples = [
-            WordsExample(str(i), tuple(as_texts(words)), None if names is None else tuple(names))
+            WordsExample(str(i), tuple(as_texts(words)), names)
             for i, (words, names) in enumerate(zip(sentences, labels, strict=True))
         ]
         for example in examples:
@@ -162,6 +167,11 @@ class WordsPreprocessor(Preprocessor):
                     f"{len(example.words)} words and {len(example.labels or ())} labels in number {example.id}."
                 )
         return word_features(examples, self.tokenizer, self.max_seq_length, classes)
+
+    def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
+        if not _is_list(row):
+            raise InputError(f"The labels of a sentence must be a list. Received {row!r}.")
+        return tuple(class_name(label, classes) for label in row)
 
 
 class QuestionPreprocessor(Preprocessor):
@@ -199,15 +209,15 @@ class QuestionPreprocessor(Preprocessor):
 
     def examples(self, x, y=None) -> list[QuestionExample]:
         """The questions, numbered."""
-        questions, contexts = map(as_texts, _parts(x, 2))
+        questions, contexts = _parts(x, 2)
         answers, starts = ([""] * len(questions), [0] * len(questions)) if y is None else _parts(y, 2)
+        _check_lengths(questions, answers)
+        rows = zip(as_texts(questions), as_texts(contexts), as_texts(answers), starts, strict=True)
         return [
-            QuestionExample(
-                str(i), question, context, (answer,) * bool(answer), (int(start),) * bool(answer), not answer
-            )
-            for i, (question, context, answer, start) in enumerate(
-                zip(questions, contexts, as_texts(answers), starts, strict=True)
-            )
+            QuestionExample(str(i), question, context, (answer,), (_start(start),))
+            if answer
+            else QuestionExample(str(i), question, context, is_impossible=True)
+            for i, (question, context, answer, start) in enumerate(rows)
         ]
 
     def shorten(self, longest):
@@ -237,18 +247,33 @@ def _parts(x, *numbers: int) -> tuple:
     if len(parts) not in numbers:
         expected = " or ".join(str(number) for number in numbers)
         raise InputError(
-            f"The strings of this task must be {expected} columns, several as a tuple. Received {len(parts)}."
+            f"This task takes {expected} columns of strings; several must be a tuple. Received {len(parts)}."
         )
-    lengths = {len(part) for part in parts}
+    _check_lengths(*parts)
+    return tuple(parts)
+
+
+def _check_lengths(*columns) -> None:
+    lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise InputError(
             f"All columns must have the same length. Received {', '.join(map(str, sorted(lengths)))}."
         )
-    return tuple(parts)
+
+
+def _is_list(values) -> bool:
+    """Whether the values are several, and no string, which would be one for each of its characters."""
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes)
 
 
 def as_texts(values) -> list[str]:
-    """Strings, from strings or TensorFlow's bytes."""
+    """Strings, from a list of strings or of TensorFlow's bytes.
+
+    Raises:
+      InputError: it is no list, or holds something else.
+    """
+    if not _is_list(values):
+        raise InputError(f"Texts, words and options must be a list of strings. Received {values!r}.")
     texts = [
         value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         for value in (values.tolist() if isinstance(values, np.ndarray) else values)
@@ -258,29 +283,67 @@ def as_texts(values) -> list[str]:
     return texts
 
 
-def _labels(y, number: int, classes: Sequence[str]) -> list:
-    """One label per example: names if there are classes, also for labels given as numbers; otherwise numbers."""
-    if y is None:
-        return [None] * number
+def _labels(y, number: int) -> list:
+    """One label per example."""
     labels = np.asarray(y).reshape(-1).tolist()
     if len(labels) != number:
         raise InputError(
             f"There must be one label per text. Received {len(labels)} labels and {number} texts."
         )
-    if not classes:
-        return labels
-    return [_name(label.decode() if isinstance(label, bytes) else label, classes) for label in labels]
+    return labels
 
 
-def _name(label, classes: Sequence[str]) -> str:
-    if isinstance(label, str):
-        return label
-    if label != int(label) or not 0 <= label < len(classes):
+def _check_label_lists(y, number: int) -> None:
+    if len(y) != number:
         raise InputError(
-            f"The number of a label must be from 0 to {len(classes) - 1}. Received {label}; the labels are "
-            f"{', '.join(classes)}."
+            f"There must be a list of labels for each text. Received {len(y)} lists and {number} texts."
         )
-    return classes[int(label)]
+
+
+def class_name(label, classes: Sequence[str]) -> str:
+    """The class that a label names or numbers.
+
+    Raises:
+      InputError: there is no such class.
+    """
+    name = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
+    if isinstance(name, str) and name in classes:
+        return str(name)
+    if not isinstance(name, str) and name in range(len(classes)):
+        return classes[int(name)]
+    raise InputError(
+        f"A label must be one of {', '.join(classes)}, or its number from 0 to {len(classes) - 1}. Received "
+        f"{label!r}."
+    )
+
+
+def _number(label) -> float:
+    number = as_number(label)
+    if number is None:
+        raise InputError(f"The labels of this task must be finite numbers. Received {label!r}.")
+    return number
+
+
+def _option(label, options: Sequence[str]) -> int:
+    """The number of the right option, from its number or letter."""
+    letters = ascii_uppercase[: len(options)]
+    if isinstance(label, str) and len(label) == 1 and label in letters:
+        return letters.index(label)
+    if label not in range(len(options)):
+        raise InputError(
+            f"The label of a question must be the number of one of its {len(options)} options, from 0, or its "
+            f"letter, from A. Received {label!r}."
+        )
+    return int(label)
+
+
+def _start(start) -> int:
+    number = as_number(start)
+    if number is None or number != int(number):
+        raise InputError(
+            f"The position of an answer's first character must be a whole number. Received {start!r}."
+        )
+    return int(number)
 
 
 PREPROCESSORS: dict[str, type[Preprocessor]] = {

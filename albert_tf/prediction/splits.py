@@ -5,13 +5,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
 from albert_tf.prediction.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
-from data_prep.errors import check_at_least
-from data_prep.tasks.examples import Example
+from data_prep.errors import InputError, check_at_least
+from data_prep.tasks.examples import ChoiceExample, Example
 from data_prep.tasks.feature_cache import (
     cached_features,
     cached_windows,
@@ -65,6 +66,9 @@ def as_split(
     """Turns examples into a split named `name`; without labels, unless all of them are known.
 
     `cache_dir` keeps windows and passages, which take long to compute.
+
+    Raises:
+      InputError: a question has too many options, or a label is none of `labels`.
     """
     tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
     cache = Path(cache_dir) if cache_dir else None
@@ -73,6 +77,7 @@ def as_split(
         windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
         return EncodedSplit(name, examples, window_features(windows), windows)
     if isinstance(preprocessor, ChoicePreprocessor):
+        _check_options(examples)
         longest = preprocessor.max_qa_length
         key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
         features = cached_features(
@@ -87,6 +92,15 @@ def as_split(
     else:
         features = text_features(examples, tokenizer, T, labels if task.has_classes else ())
     return EncodedSplit(name, examples, _with_common_names(features))
+
+
+def _check_options(examples: Sequence[ChoiceExample]) -> None:
+    most = max((len(example.options) for example in examples), default=0)
+    if most > len(ascii_uppercase):
+        raise InputError(
+            f"A question may have at most {len(ascii_uppercase)} options, whose predictions are letters. "
+            f"Received one with {most}."
+        )
 
 
 def _with_common_names(features: Sequence[Features]) -> list[Features]:

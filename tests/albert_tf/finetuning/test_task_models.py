@@ -213,6 +213,9 @@ def test_class_weights_of_keras(model_file):
         )
         assert weighted == pytest.approx(expected)
         assert weighted != pytest.approx(model.fit(x, y, batch_size=N, verbose=0).history["loss"])
+    for key in ("huge", 2):
+        with pytest.raises(InputError, match=f"must be one of small, big, or its number .* Received {key!r}"):
+            model.fit(TEXTS, case.y, class_weight={key: 2.0})
     with pytest.raises(ValueError, match="one class for each text. `TokenClassifier` has others"):
         CASES["words"].build(None).fit(batch_of_ids(4, 12), np.zeros((4, 12)), class_weight={0: 2.0})
 
@@ -448,11 +451,11 @@ def test_bad_input(model_file):
         CASES["text"].build(None).predict(TEXTS)
     model = CASES["text"].build(model_file)
     for x, y, message in (
-        (TEXTS, ["huge"] * N, "A label must be one of small, big. Received 'huge'"),
-        (TEXTS, [2] * N, "The number of a label must be from 0 to 1. Received 2"),
+        (TEXTS, ["huge"] * N, "must be one of small, big, or its number from 0 to 1. Received 'huge'"),
+        (TEXTS, [2] * N, "must be one of small, big, or its number from 0 to 1. Received 2"),
         (TEXTS, ["big"], "one label per text. Received 1 labels and 21"),
         ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must have the same length. Received 20, 21"),
-        ((TEXTS,) * 3, ["big"] * N, "must be 1 or 2 columns, several as a tuple. Received 3"),
+        ((TEXTS,) * 3, ["big"] * N, "takes 1 or 2 columns of strings; several must be a tuple. Received 3"),
         ([1.5], ["big"], "A text must be a string. Received 1.5"),
     ):
         with pytest.raises(InputError, match=message):
@@ -479,9 +482,11 @@ def test_bad_input(model_file):
     assert isinstance(words, TokenClassifier)
     with pytest.raises(InputError, match="2 words and 1 labels in number 0"):
         words.fit([["a", "b"]], [["O"]])
+    with pytest.raises(InputError, match="a list of labels for each text. Received 2 lists and 1 texts"):
+        words.fit([["a", "b"]], [["O", "O"]] * 2)
     questions = CASES["span"].build(model_file)
     assert isinstance(questions, QuestionAnswering)
-    with pytest.raises(InputError, match="must be 2 columns"):
+    with pytest.raises(InputError, match="takes 2 columns"):
         questions.predict(TEXTS)
 
 

@@ -25,6 +25,7 @@ def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
     assert batches[1]["input_mask"].sum(axis=-1).tolist() == [[4] * 3, [5] * 3]
 
 
+VOCABULARY = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
 EXAMPLES = {
     "classification": lambda id_, label: TextExample(id_, "a b", label=label),
     "multi-label-classification": lambda id_, label: TextExample(id_, "a", label=label and (label,)),
@@ -38,10 +39,9 @@ EXAMPLES = {
 def test_labels_count_only_if_all_are_known(name, labels, tmp_path):
     """As in a test set, some of whose rows have one."""
     task = find_task(name)
-    vocabulary = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
     examples = [EXAMPLES[name](str(i), label) for i, label in enumerate(labels)]
     for cache in (None, str(tmp_path)):
-        preprocessor = PREPROCESSORS[task.kind](vocabulary)
+        preprocessor = PREPROCESSORS[task.kind](VOCABULARY)
         split = as_split(task, "test", examples, preprocessor, ("x", "y"), cache)
         (batch,) = numpy_batches(split)
         (same,) = bucketed_batches(split.features, 2, BatchOrder(None)).as_numpy_iterator()
@@ -57,6 +57,17 @@ def test_batches_hold_at_most_their_rows_and_tokens(lengths, rows, tokens):
     for part in parts:
         assert 1 <= len(part) <= rows
         assert tokens is None or len(part) == 1 or len(part) * part[-1] <= tokens
+
+
+def test_options_have_letters():
+    """More than 26 cannot be predicted."""
+    example = ChoiceExample("0", "a", "b", ("a",) * 27)
+    with pytest.raises(
+        InputError, match="at most 26 options, whose predictions are letters. Received one with 27"
+    ):
+        as_split(
+            find_task("multiple-choice"), "test", [example], PREPROCESSORS["multiple_choice"](VOCABULARY), ()
+        )
 
 
 def test_an_empty_batch_is_refused():

@@ -1,0 +1,59 @@
+"""Strings and labels, in the forms that task models take and in others."""
+
+import pytest
+
+from albert_tf.prediction.preprocessor import PREPROCESSORS
+from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
+CLASSES = ("bad", "good")
+QUESTION = (["a"], ["b"], [["a", "b"]])
+
+
+def features(kind: str, x, y=None):
+    return PREPROCESSORS[kind](VOCABULARY).features(x, y, CLASSES if kind.endswith("classification") else ())
+
+
+@pytest.mark.parametrize("label", ["good", b"good", 1, 1.0])
+def test_a_class_as_name_or_number(label):
+    (found,) = features("classification", ["a"], [label])
+    assert found["label"] == 1
+    (found,) = features("token_classification", [["a"]], [[label]])
+    assert found["label"].max() == 1
+
+
+@pytest.mark.parametrize("label", [1, "B"])
+def test_an_option_as_number_or_letter(label):
+    (found,) = features("multiple_choice", QUESTION, [label])
+    assert found["label"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "y", "message"),
+    [
+        ("token_classification", ["a b"], None, "must be a list of strings. Received 'a b'"),
+        ("multiple_choice", (["a"], ["b"], ["a b"]), None, "must be a list of strings. Received 'a b'"),
+        ("multiple_choice", QUESTION, [2], "one of its 2 options, from 0, or its letter, from A. Received 2"),
+        ("multiple_choice", QUESTION, ["C"], "one of its 2 options.* Received 'C'"),
+        ("multiple_choice", QUESTION, [None], "one of its 2 options.* Received None"),
+        (
+            "classification",
+            ["a"],
+            [float("nan")],
+            "one of bad, good, or its number from 0 to 1. Received nan",
+        ),
+        ("classification", ["a", "b"], [None, "good"], "one of bad, good.* Received None"),
+        ("classification", ["a"], [0.5], "one of bad, good.* Received 0.5"),
+        ("multi_label_classification", ["a"], [None], "must be a list of names.* Received None"),
+        ("token_classification", [["a"]], ["bad"], "The labels of a sentence must be a list. Received 'bad'"),
+        ("token_classification", [["a"]], [["huge"]], "one of bad, good.* Received 'huge'"),
+        ("regression", ["a"], ["good"], "must be finite numbers. Received 'good'"),
+        ("regression", ["a"], [float("inf")], "must be finite numbers. Received inf"),
+        ("question_answering", (["a"], ["b"]), (["b"], [None]), "must be a whole number. Received None"),
+        ("question_answering", (["a"], ["b"]), (["b"] * 2, [0] * 2), "the same length. Received 1, 2"),
+    ],
+)
+def test_other_forms_are_refused(kind, x, y, message):
+    with pytest.raises(InputError, match=message):
+        features(kind, x, y)
