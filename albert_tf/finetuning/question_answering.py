@@ -116,6 +116,8 @@ class QuestionAnswering(TaskModel):
         """
         preprocessor = self._needed_preprocessor()
         examples = preprocessor.examples((list(questions), list(contexts)))
+        if not examples:
+            return SquadPredictions({})
         windows = preprocessor.windows(examples)
         outputs = self._predict_features(preprocessor.inputs(windows), batch_size, verbose=0)
         scores = [{name: array[i] for name, array in outputs.items()} for i in range(len(windows))]

@@ -1,5 +1,6 @@
 """A model whose `fit`, `evaluate` and `predict` also take strings."""
 
+import math
 from collections.abc import Mapping
 
 import keras
@@ -65,9 +66,11 @@ class StringModel(AlbertModel):
     def _fit_strings(
         self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs
     ):
+        if sample_weight is not None or validation_split:
+            self._check_one_sequence()
         features = self._needed_preprocessor().features(x, y, self.labels)
-        held_out = int(len(features) * validation_split)
-        if held_out:  # the last examples, as in Keras
+        held_out = len(features) - math.floor(len(features) * (1 - validation_split))
+        if held_out:  # the last examples, as many as in Keras
             weights = None if sample_weight is None else sample_weight[-held_out:]
             kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, batch_size)
             features = features[:-held_out]
@@ -104,11 +107,24 @@ class StringModel(AlbertModel):
             )
         return self.preprocessor
 
+    def _check_one_sequence(self) -> None:
+        """Raises InputError if an example may become several sequences."""
+        if self.kind == "question_answering":
+            raise InputError(
+                "`sample_weight`, `validation_split` and datasets of strings are for tasks with one sequence per "
+                "example; questions may have several windows."
+            )
+
     def _evaluation_batches(self, x, y=None, sample_weight=None, *, batch_size=None):
+        if sample_weight is not None:
+            self._check_one_sequence()
         return evaluate_batches(
             self._needed_preprocessor().features(x, y, self.labels), sample_weight, batch_size or 32
         )
 
     def _mapped(self, x):
         """A dataset of strings as a dataset of arrays; anything else unchanged."""
-        return map_strings(x, self._needed_preprocessor(), self.input_rank) if is_dataset_of_strings(x) else x
+        if not is_dataset_of_strings(x):
+            return x
+        self._check_one_sequence()
+        return map_strings(x, self._needed_preprocessor(), self.input_rank)

@@ -410,6 +410,22 @@ def test_answers_are_parts_of_their_contexts(model_file):
         assert context[answer.answer_start :].startswith(answer.text)
 
 
+def test_questions_may_have_several_windows(model_file):
+    case = CASES["span"]
+    model = case.build(model_file)
+    model.compile("sgd")
+    dataset = tf.data.Dataset.from_tensor_slices(case.x).batch(8).map(lambda *x: (x,))
+    for call in (
+        lambda: model.fit(case.x, case.y, sample_weight=np.ones(N)),
+        lambda: model.fit(case.x, case.y, validation_split=0.1),
+        lambda: model.evaluate(case.x, case.y, sample_weight=np.ones(N)),
+        lambda: model.predict(dataset),
+    ):
+        with pytest.raises(InputError, match="are for tasks with one sequence per example"):
+            call()
+    assert model.answer([], []) == []
+
+
 @pytest.mark.parametrize("bias", [-50.0, 50.0])
 def test_answerability_decides_whether_there_is_an_answer(model_file, bias):
     case = CASES["span or none"]
@@ -438,7 +454,7 @@ def test_validation_split_and_weights(model_file):
     model = case.build(model_file, dropout=0.0)
     model.compile(keras.optimizers.SGD(0.0))
     history = model.fit(case.x, case.y, validation_split=0.25, sample_weight=np.arange(N), verbose=0).history
-    last = int(N * 0.25)
+    last = N - int(N * 0.75)  # as in Keras
     kept = slice(0, N - last)
     expected = model.evaluate(case.x[kept], case.y[kept], sample_weight=np.arange(N)[kept], verbose=0)
     np.testing.assert_allclose(history["loss"][0], expected, rtol=1e-5)
