@@ -1,6 +1,6 @@
 """Fine-tuned models of any format, ready to predict."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,15 +33,22 @@ class Finetuned(TrainedModel):
 
     Attributes:
       model: the model.
-      stored: the model as its files hold it.
+      path: its file or folder.
+      read_stored: returns the model as its files hold it.
       settings: the settings.json of our run; empty for models from elsewhere.
       results: what our run has measured; empty for models from elsewhere.
     """
 
     model: TaskModel
-    stored: StoredModel
+    path: Path
+    read_stored: Callable[[], StoredModel]
     settings: Mapping[str, Any] = field(default_factory=dict)
     results: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def stored(self) -> StoredModel:
+        """The model as its files hold it, which only exports need: a second copy of the weights."""
+        return self.read_stored()
 
     @property
     def preprocessor(self) -> Preprocessor:
@@ -52,14 +59,14 @@ class Finetuned(TrainedModel):
         """
         if self.model.preprocessor is None:
             raise InputError(
-                f"Text input needs a vocabulary, which {self.stored.path} does not hold. Name the SentencePiece "
+                f"Text input needs a vocabulary, which {self.path} does not hold. Name the SentencePiece "
                 "model or the WordPiece vocab.txt with --vocab_file."
             )
         return self.model.preprocessor
 
     @property
     def source(self) -> str:
-        return str(self.stored.path)
+        return str(self.path)
 
     @property
     def kind(self) -> str:
@@ -116,6 +123,8 @@ def read_finetuned(
             found = _read_own(file, flags, classes)
         else:
             found = _read_other(path, flags, kind, classes)
+        if Path(source).is_file() and path != Path(source):
+            _ = found.stored  # of an archive, whose files exist only here
     model = found.model
     if kind not in (None, model.kind):
         raise InputError(
@@ -142,16 +151,19 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
     if flags.vocab_file:
         model.preprocessor = model.new_preprocessor(Vocabulary.read(flags.vocab_file), None, config)
     vocabulary = model.preprocessor.vocabulary if model.preprocessor else None
-    if "quantized" in model.encoder.get_config():
-        stored = StoredModel("keras", file, config, {v.path: np.asarray(v) for v in model.weights})
-    else:
-        stored = read_keras(file)  # its weights under our names, and its head, for a card
-    stored = replace(stored, vocabulary=vocabulary, notes=(_describe(model),))
-    check_vocabulary(stored)
+    check_vocabulary(StoredModel("keras", file, config, {}, vocabulary))
+
+    def read_stored() -> StoredModel:
+        if "quantized" in model.encoder.get_config():
+            stored = StoredModel("keras", file, config, {v.path: np.asarray(v) for v in model.weights})
+        else:
+            stored = read_keras(file)  # its weights under our names, and its head, for a card
+        return replace(stored, vocabulary=vocabulary, notes=(_describe(model),))
+
     folder = SeedFolder(file.parent)
     if file.name != MODEL_FILE or not (folder.path / SETTINGS_FILE).exists():
-        return Finetuned(model, stored)
-    return Finetuned(model, stored, folder.read_settings(), folder.read_results())
+        return Finetuned(model, file, read_stored)
+    return Finetuned(model, file, read_stored, folder.read_settings(), folder.read_results())
 
 
 def _read_other(
@@ -171,7 +183,8 @@ def _read_other(
         expected = " or ".join(one.__name__ for one in classes)
         raise InputError(f"{path} must hold a {expected}. Received a {model_class.__name__}.")
     model = model_class.from_finetuned(replace(stored, head=head))
-    return Finetuned(model, replace(stored, head=head, notes=(*stored.notes, _describe(model))))
+    notes = (*stored.notes, _describe(model))
+    return Finetuned(model, stored.path, lambda: replace(stored, head=head, notes=notes))
 
 
 def _describe(model: TaskModel) -> str:
