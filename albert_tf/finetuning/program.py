@@ -27,6 +27,7 @@ from albert_tf.finetuning.task_data import (
     split_batches,
     with_class_weights,
 )
+from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.prediction.preprocessor import Preprocessor
 from albert_tf.prediction.splits import EncodedSplit, as_split, by_row
@@ -50,6 +51,16 @@ from data_prep.files import write_json
 from data_prep.tasks.examples import Problems, QuestionExample
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import report_unreachable
+
+# Flags that the saved model has for good.
+_OF_THE_MODEL = (
+    "max_seq_length",
+    "doc_stride",
+    "max_query_length",
+    "max_qa_length",
+    "start_n_top",
+    "end_n_top",
+)
 
 
 def finetune(settings: FinetuningSettings) -> dict[str, Any]:
@@ -192,8 +203,7 @@ class FinetuningRun:
     def evaluate_and_predict(self, folder: SeedFolder) -> dict[str, Any]:
         """Evaluates and predicts with the best weights of a seed; returns and writes its results."""
         results = folder.read_results()
-        with self.strategy.scope():
-            inference = Inference(folder.load_model())
+        inference = Inference(self.load_model(folder))
         for role in ("dev", "test"):
             if role not in self.splits:
                 continue
@@ -207,6 +217,11 @@ class FinetuningRun:
         if self.writes:
             folder.write_results(results)
         return results
+
+    def load_model(self, folder: SeedFolder) -> TaskModel:
+        """The model with the best weights of a seed."""
+        with self.strategy.scope():
+            return folder.load_model()
 
     def evaluate(
         self, role: str, inference: Inference, step: int, *, choose_thresholds: bool = False
@@ -334,22 +349,29 @@ class TrainedRun(FinetuningRun):
 
     def prepare(self) -> None:
         folder, settings = SeedFolder.of(self.settings.output_dir, self.settings.seed), self.settings
-        model = folder.load_model()
+        self._loaded = {folder: super().load_model(folder)}
+        model = self._loaded[folder]
         self.preprocessor, self.labels = model.preprocessor, model.labels
-        length, stored = self.preprocessor.max_seq_length, folder.read_settings()
-        if settings.max_seq_length not in (None, length):
-            raise InputError(
-                f"--max_seq_length must be what the model was trained with, {length}. Received "
-                f"{settings.max_seq_length}; leave it out."
-            )
+        stored = folder.read_settings()
         if stored["task"] != self.task.name:
             raise InputError(
                 f"{folder.path} holds a run of {stored['task']}. Received --task={self.task.name}; name that "
                 "task, or the --output_dir of another run."
             )
+        for name in _OF_THE_MODEL:
+            given, usual = getattr(settings, name), getattr(FinetuningSettings, name)
+            if name in stored and given not in (usual, stored[name]):
+                raise InputError(
+                    f"--{name} must be what the model was trained with, {stored[name]}. Received {given}; leave "
+                    "it out."
+                )
         for name in ("column_names", "label_separator"):
             if getattr(settings, name) == getattr(FinetuningSettings, name) and name in stored:
                 settings = dataclasses.replace(settings, **{name: stored[name]})
         self.settings = settings
         self.read_evaluation_splits()
         self.report_data()
+
+    def load_model(self, folder: SeedFolder) -> TaskModel:
+        """The model with the best weights of a seed; the first one's is loaded already."""
+        return self._loaded.pop(folder) if folder in self._loaded else super().load_model(folder)

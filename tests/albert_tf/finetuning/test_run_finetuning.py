@@ -528,6 +528,9 @@ def test_another_run_in_the_folder(finished, finetuning_files, capfd):
     flags = {"do_train": None, "num_train_steps": None}
     error = refused(capfd, finetuning_files.flags(finished, "regression", **flags))
     assert "holds a run of classification. Received --task=regression" in error
+    for name, trained_with in (("max_seq_length", 64), ("doc_stride", 128), ("start_n_top", 5)):
+        error = refused(capfd, finetuning_files.flags(finished, do_train=None, **{name: 9}))
+        assert f"--{name} must be what the model was trained with, {trained_with}. Received 9" in error
     assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
 
 
