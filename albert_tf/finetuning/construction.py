@@ -15,7 +15,7 @@ from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import distinct_layers
-from albert_tf.prediction.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
+from albert_tf.prediction.preprocessor import PREPROCESSORS, Preprocessor
 from albert_tf.pretrained.loading import Pretrained, load_pretrained
 from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.training.weights import assign
@@ -64,12 +64,12 @@ def make_preprocessor(
     Raises:
       InputError: the vocabulary belongs to another model, or the lengths do not fit.
     """
-    kind, lengths = TASK_MODELS[task.kind].preprocessor_class, list[int]()
-    if issubclass(kind, QuestionPreprocessor):
+    lengths: list[int] = []
+    if task.kind == "question_answering":
         lengths = [settings.max_query_length, settings.doc_stride]
-    if issubclass(kind, ChoicePreprocessor):
+    if task.kind == "multiple_choice":
         lengths = [settings.max_qa_length]
-    preprocessor = kind(vocabulary, max_seq_length, *lengths)
+    preprocessor = PREPROCESSORS[task.kind](vocabulary, max_seq_length, *lengths)
     pieces = preprocessor.tokenizer.vocab_size
     if pieces > config.vocab_size:
         raise InputError(
@@ -88,8 +88,8 @@ def build_task_model(
 ) -> TaskModel:
     """A copy of the checkpoint's encoder with a new head; call it under the strategy's scope.
 
-    The settings determine the seed of the head's weights and of all dropout, dropout rates, length and precision,
-    and what of the model trains.
+    `settings` gives the seed (of the head's weights and of dropout), the dropout rates, the length, the precision,
+    and which weights train.
 
     Raises:
       InputError: adapters do not fit the model, or have another rank.
@@ -131,9 +131,8 @@ def build_task_model(
 def rate_factors(config: AlbertConfig, layer_decay: float) -> dict[str, float]:
     """The factor of each part's learning rate, by the names of its variables, as `AdamW` takes them.
 
-    It falls by `layer_decay` with every step down from head and pooler, whose factor is 1: through the different
-    parts of the layers, that of the last layers first, to the embeddings. A model that shares everything has one
-    such step for all its layers.
+    The head and the pooler have factor 1. Each distinct layer below them, the last one first, has `layer_decay`
+    times the factor of the one above; the embeddings come last.
 
     >>> rate_factors(AlbertConfig(num_hidden_groups=1), 0.5)
     {'/attention_0_': 0.5, '/ffn_0_': 0.5, '/embeddings/': 0.25}

@@ -9,7 +9,6 @@ from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions, pre
 from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.prediction.preprocessor import QuestionPreprocessor
 from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD
 
 
@@ -46,7 +45,6 @@ class QuestionAnswering(TaskModel):
     """
 
     default_name, kind, head_name = "question_answering", "question_answering", "span"
-    preprocessor_class = QuestionPreprocessor
     input_names = (*TaskModel.input_names, "p_mask")
     has_token_outputs = True
 

@@ -23,6 +23,7 @@ from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
+from albert_tf.prediction.preprocessor import PREPROCESSORS
 from albert_tf.pretrained.keras_files import check_size, keras_reason, read_description
 from albert_tf.pretrained.own import MODEL_FILE
 from albert_tf.training.run_files import (
@@ -162,7 +163,7 @@ def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
     try:
         config = description["config"]
         shape = AlbertConfig.from_dict(config["encoder"]["config"])
-        stored, expected = config["preprocessor"], f"albert_tf>{model_class.preprocessor_class.__name__}"
+        stored, expected = config["preprocessor"], f"albert_tf>{PREPROCESSORS[model_class.kind].__name__}"
         is_its_preprocessor = stored is None or stored.get("registered_name") == expected
         outputs = len(config.get("labels", "1"))
     except InputError as error:

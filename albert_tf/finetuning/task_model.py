@@ -18,12 +18,7 @@ from albert_tf.finetuning.replicas import (
 )
 from albert_tf.finetuning.string_model import StringModel
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.prediction.preprocessor import (
-    PREPROCESSORS,
-    Preprocessor,
-    QuestionPreprocessor,
-    TextPreprocessor,
-)
+from albert_tf.prediction.preprocessor import PREPROCESSORS, Preprocessor
 from albert_tf.pretrained.heads import Head, name_of_kind, set_head
 from albert_tf.pretrained.loading import as_pretrained, read_with_config
 from albert_tf.pretrained.stored import StoredModel
@@ -51,8 +46,7 @@ class TaskModel(StringModel):
       default_name: the name of the Keras model.
       head_name: the attribute that holds the head; saved files store its weights under this name.
       label_key: where the dict holds the labels.
-      preprocessor_class: the preprocessor of the task.
-      thresholds: for several labels of a text, the probability from which on it has each of them.
+      thresholds: in multi-label classification, the lowest probability at which a text gets each label.
       gradient_accumulation_steps: micro-batches into which `fit` cuts a batch, or a replica's share of it, to save
         memory; the gradient is still that of the whole batch. For the model's own loss, on TensorFlow.
     """
@@ -60,7 +54,6 @@ class TaskModel(StringModel):
     default_name: str | None = None
     head_name = "classifier"
     label_key = "label"
-    preprocessor_class: type[Preprocessor] = TextPreprocessor
     thresholds: tuple[float, ...] = ()
     gradient_accumulation_steps = 1
 
@@ -152,9 +145,10 @@ class TaskModel(StringModel):
         cls, vocabulary: Vocabulary, length: int | None, config: AlbertConfig
     ) -> Preprocessor:
         """A preprocessor of `length` tokens. Default: its usual length, but at most the model's positions."""
+        preprocessor_class = PREPROCESSORS[cls.kind]
         if length is not None:
-            return cls.preprocessor_class(vocabulary, max_seq_length=length)
-        preprocessor = cls.preprocessor_class(vocabulary)
+            return preprocessor_class(vocabulary, max_seq_length=length)
+        preprocessor = preprocessor_class(vocabulary)
         preprocessor.shorten(config.max_position_embeddings)
         return preprocessor
 
@@ -201,11 +195,8 @@ class TaskModel(StringModel):
         """
         preprocessor = None
         if stored.vocabulary:
-            length = (
-                None
-                if issubclass(cls.preprocessor_class, QuestionPreprocessor)
-                else stored.config.max_position_embeddings
-            )
+            has_windows = cls.kind == "question_answering"
+            length = None if has_windows else stored.config.max_position_embeddings
             preprocessor = cls.new_preprocessor(stored.vocabulary, length, stored.config)
         return cls.from_stored(stored, preprocessor=preprocessor, seed=0)
 

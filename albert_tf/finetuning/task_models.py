@@ -9,7 +9,6 @@ from albert_tf.finetuning.heads import LinearHead, masked
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.prediction.preprocessor import ChoicePreprocessor, LabelSetPreprocessor, WordsPreprocessor
 from albert_tf.pretrained.heads import with_classes
 from data_prep.tasks.features import LABEL_SET
 from data_prep.tasks.text_rows import as_ordinals
@@ -170,7 +169,6 @@ class MultiLabelClassifier(TextClassifier):
     """
 
     default_name, kind, label_key = "multi_label_classifier", "multi_label_classification", LABEL_SET
-    preprocessor_class = LabelSetPreprocessor
 
     def __init__(
         self,
@@ -249,7 +247,6 @@ class MultipleChoice(LinearTaskModel):
     """
 
     default_name, kind, head_name, has_labels = "multiple_choice", "multiple_choice", "scorer", False
-    preprocessor_class = ChoicePreprocessor
     input_rank = 3
     scorer: LinearHead
 
@@ -285,7 +282,6 @@ class TokenClassifier(LinearTaskModel):
     """
 
     default_name, kind = "token_classifier", "token_classification"
-    preprocessor_class = WordsPreprocessor
     has_token_outputs = True
     classifier: LinearHead
 

@@ -27,6 +27,7 @@ from albert_tf.finetuning import (
 )
 from albert_tf.finetuning.replicas import masks_of_replica
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.prediction.preprocessor import PREPROCESSORS
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 CONFIG = AlbertConfig(
@@ -79,7 +80,7 @@ class Case:
             lengths = {"max_seq_length": self.max_seq_length}
             if self.model is QuestionAnswering:
                 lengths |= {"max_query_length": 10, "doc_stride": 5}
-            arguments["preprocessor"] = self.model.preprocessor_class(Vocabulary.read(vocabulary), **lengths)
+            arguments["preprocessor"] = PREPROCESSORS[self.model.kind](Vocabulary.read(vocabulary), **lengths)
         encoder = AlbertEncoder(config, seed=seed)
         return self.model(encoder, classifier_dropout=dropout, seed=seed, **self.arguments, **arguments)
 
