@@ -121,8 +121,7 @@ def albert_tf_fit(setup: Setup) -> Train:
 def _classifier(setup: Setup, clip_norm: float | None = None):
     import keras
 
-    from albert_tf import AdamW, AlbertEncoder, WarmupPolynomialDecay
-    from albert_tf.finetuning import TextClassifier
+    from albert_tf import AdamW, AlbertEncoder, TextClassifier, WarmupPolynomialDecay
 
     policy = keras.DTypePolicy("mixed_bfloat16" if setup.dtype == "bfloat16" else "float32")
     model = TextClassifier(AlbertEncoder(setup.config, seed=SEED, dtype=policy), ("0", "1"), seed=SEED)

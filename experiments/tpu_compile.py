@@ -32,8 +32,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_cli import program
+from albert_tf import TextClassifier
 from albert_tf.config import PRESETS, AlbertConfig, Remat
-from albert_tf.finetuning import TextClassifier
 from albert_tf.finetuning.objective import TaskObjective
 from albert_tf.flops import TPU_TFLOPS, training_flops
 from albert_tf.lab.training_step import pure_training_step

@@ -67,7 +67,7 @@ _WRITERS: dict[Writable, _Writer] = {
         """,
         """
         import keras
-        from albert_tf.finetuning import {ours}
+        from albert_tf import {ours}
 
         model = {ours}.from_pretrained(".")
         print(model({{"input_ids": keras.ops.array({ids})}}))
@@ -102,7 +102,7 @@ _WRITERS: dict[Writable, _Writer] = {
         """,
         """
         import keras
-        from albert_tf.finetuning import {ours}  # so that Keras knows the class
+        from albert_tf import {ours}  # so that Keras knows the class
 
         model = keras.models.load_model("model.keras")
         print(model({{"input_ids": keras.ops.array({ids})}}))

@@ -20,9 +20,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf import AdamW, AlbertEncoder, AlbertPretrainer, Lamb, WarmupPolynomialDecay
-from albert_tf.config import AlbertConfig
-from albert_tf.finetuning import (
+from albert_tf import (
+    AdamW,
+    AlbertEncoder,
+    AlbertPretrainer,
+    Lamb,
     MultiLabelClassifier,
     MultipleChoice,
     OrdinalClassifier,
@@ -30,7 +32,9 @@ from albert_tf.finetuning import (
     TextClassifier,
     TextRegressor,
     TokenClassifier,
+    WarmupPolynomialDecay,
 )
+from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.heads import ConditionalSpanHead, LinearHead, SpanHead
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
 from albert_tf.model.layers import MASKED_SCORE, Embeddings, FeedForward, SelfAttention, layer_norm

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.finetuning import load_adapters, save_adapters
+from albert_tf import load_adapters, save_adapters
 from tests.conformance.cases import (
     CASES,
     MODELS,

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from rich.console import Console
 
+from albert_tf import load_adapters, save_adapters
 from albert_tf.config import AlbertConfig
 from albert_tf.evaluation.prediction_files import read_answers, read_predictions
 from albert_tf.evaluation.run_predictions import (
@@ -25,7 +26,6 @@ from albert_tf.evaluation.run_predictions import (
 )
 from albert_tf.evaluation.scores import score_predictions
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
-from albert_tf.finetuning import load_adapters, save_adapters
 from albert_tf.finetuning.finetuned import read_finetuned
 from albert_tf.lab.finetuned_runs import read_runs, task_report
 from albert_tf.lab.report import write_report

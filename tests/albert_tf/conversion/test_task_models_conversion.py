@@ -9,14 +9,14 @@ import pytest
 from scipy.special import expit, softmax
 
 from albert_cli import cli
-from albert_tf.conversion.convert import convert
-from albert_tf.finetuning import (
+from albert_tf import (
     MultiLabelClassifier,
     MultipleChoice,
     QuestionAnswering,
     TextClassifier,
     TextRegressor,
 )
+from albert_tf.conversion.convert import convert
 from albert_tf.pretrained.names import HeadSize
 from albert_tf.pretrained.tf1 import read_arrays
 from data_prep.errors import InputError

@@ -11,8 +11,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from albert_tf import TextClassifier
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning import TextClassifier
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay

@@ -15,8 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.finetuning import (
+from albert_tf import (
     MultiLabelClassifier,
     MultipleChoice,
     OrdinalClassifier,
@@ -25,6 +24,7 @@ from albert_tf.finetuning import (
     TextRegressor,
     TokenClassifier,
 )
+from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.replicas import masks_of_replica
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.preprocessor import PREPROCESSORS

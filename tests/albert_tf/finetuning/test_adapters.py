@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.finetuning import load_adapters, save_adapters
+from albert_tf import load_adapters, save_adapters
 from albert_tf.model.encoder import AlbertEncoder
 from data_prep.errors import InputError
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG

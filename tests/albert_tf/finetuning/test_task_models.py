@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import (
+from albert_tf import (
     MultiLabelClassifier,
     QuestionAnswering,
     TextClassifier,
