@@ -117,7 +117,8 @@ def label_set_metrics(
 
 
 def best_thresholds(parts: Sequence[Probabilities]) -> tuple[float, ...]:
-    """For each class the probability from which on examples have it, with the best F1 over all parts together.
+    """For each class, the lowest probability at which an example gets it, chosen for the best F1 over all parts
+    together.
 
     A threshold lies in the middle between two examples; 0.5 for a class that no example has.
     """

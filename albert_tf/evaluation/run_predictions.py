@@ -36,7 +36,7 @@ class Probabilities:
       labels: N correct labels: the name of a class, a tuple of several names or of those for W words, or a number;
         None if unknown.
       groups: N names such as "middle" and "high" in RACE; None without groups.
-      thresholds: in multi-label classification the probability from which on an example has each class.
+      thresholds: in multi-label classification, the lowest probability at which an example gets each class.
     """
 
     ids: tuple[str, ...]

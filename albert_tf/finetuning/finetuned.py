@@ -109,7 +109,7 @@ def read_finetuned(
         anything else that `load_pretrained` reads and that has the head of a task.
       flags: what the files leave open; our own leave nothing open but a vocabulary.
       task: what the head is for, if the files leave it open. A task with its own classes names those of the
-        head if the files do not, and orders them.
+        head, in its own order, if the files do not.
       classes: the task models that are wanted; default: any.
 
     Raises:

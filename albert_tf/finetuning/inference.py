@@ -36,8 +36,8 @@ class Inference:
         """The outputs of each batch, the same in all workers.
 
         Args:
-          batches: from `bucketed_batches`; of several replicas, of equal sizes
-            that they can share.
+          batches: from `bucketed_batches`; with several replicas, all of one size that the replicas can share
+            equally.
 
         Yields:
           A dict of arrays (B, ...): the model's outputs, a single array as "output"; "index", the examples' row

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.errors import InputError
-from data_prep.tasks.task import Task
+from data_prep.tasks.task import Task, find_task
 
-# By default a run has this many evaluations and logged steps, and at most so many steps between them.
+# Defaults: the number of evaluations (or logged steps) in a run, and the most steps between two of them.
 _EVALUATIONS, _MOST_STEPS_BETWEEN_EVALUATIONS = 20, 1000
 _LOGGED_STEPS, _MOST_STEPS_BETWEEN_LOGGED_STEPS = 100, 100
 
@@ -25,7 +25,7 @@ class Recipe:
       num_warmup_steps: steps of linear warm-up; None for a tenth of the steps.
       max_seq_length: longer texts are truncated; longer contexts of questions become several windows.
       num_train_epochs: passes over the training data.
-      classifier_dropout: on the input of the task's head.
+      classifier_dropout: on the input of the task's head; see `FinetuningSettings`.
     """
 
     learning_rate: float
@@ -94,10 +94,13 @@ class ResolvedSettings(FinetuningSettings):
     log_steps: int
 
     def __str__(self) -> str:
+        task = find_task(self.task)
+        has_dropout = task.kind != "question_answering" or task.answerable
+        in_head = f" and {self.classifier_dropout:g} in the head" if has_dropout else ""
         return (
             f"{self.task}: {self.num_train_steps:,} steps of {self.train_batch_size}, learning rate "
-            f"{self.learning_rate:g} after {self.num_warmup_steps:,} of warm-up, dropout {self.dropout:g} "
-            f"and {self.classifier_dropout:g} in the head, {self.max_seq_length} tokens"
+            f"{self.learning_rate:g} after {self.num_warmup_steps:,} of warm-up, dropout {self.dropout:g}"
+            f"{in_head}, {self.max_seq_length} tokens"
         )
 
 

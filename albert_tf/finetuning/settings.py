@@ -50,7 +50,8 @@ class FinetuningSettings(DeviceSettings):
         maximum.
       train_batch_size: number of examples per step, over all devices. Default: the task's recipe in the paper's
         Table 14, or 32 for your own data.
-      optimizer: "adamw", which the recipes' learning rates are for, or "lamb", which needs --learning_rate.
+      optimizer: "adamw", for which the recipes' learning rates were chosen, or "lamb", which needs
+        --learning_rate.
       learning_rate: peak learning rate, reached at the end of the warm-up. Default: the task's recipe in the
         paper's Table 14, or 2e-5 for your own data.
       num_train_steps: number of training steps in the whole run. Default: the task's recipe in the paper's Table
@@ -60,7 +61,8 @@ class FinetuningSettings(DeviceSettings):
         recipe's share of all steps, or a tenth for your own data.
       dropout: dropout rate in the encoder, on hidden vectors and attention probabilities. Default: the task's
         recipe in the paper's Table 14, or 0 for your own data.
-      classifier_dropout: dropout rate on the input of the task's head. Default: 0.1.
+      classifier_dropout: dropout rate on the input of the task's head; for squad2.0, before the last layer that
+        decides whether there is an answer; squad1.1 has none. Default: 0.1.
       freeze_encoder: train only the task's head; the encoder keeps its weights and has no dropout.
       lora_rank: rank of low-rank matrices (LoRA) to train beside the encoder's, together with the head.
         model.keras holds the merged weights, and adapters.safetensors only what was trained. Default: train the
@@ -186,7 +188,7 @@ class FinetuningSettings(DeviceSettings):
                 "head, too."
             )
         if self.init_adapters and not self.lora_rank:
-            raise InputError("--init_adapters needs --lora_rank, the rank that they have. Received none.")
+            raise InputError("--init_adapters needs --lora_rank, the rank of these adapters. Received none.")
         if self.early_stopping_patience is not None and not self.do_eval:
             raise InputError("--early_stopping_patience needs --do_eval. Received it without; add --do_eval.")
         self.check_devices()

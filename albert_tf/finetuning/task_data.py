@@ -95,7 +95,7 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
 def with_class_weights(
     split: EncodedSplit, task: Task, class_weights: str, labels: Sequence[str]
 ) -> EncodedSplit:
-    """A split whose examples, or words, count as much in the loss as their classes.
+    """A split whose examples, or words, are weighted in the loss by their class.
 
     Args:
       split: for training.

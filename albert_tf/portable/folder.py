@@ -30,7 +30,7 @@ class PortableFacts:
       quantize: how the model was quantized.
       task_kind: of a fine-tuned model, the kind of task; "" for others.
       labels: the classes in the model's order.
-      thresholds: for several labels of a text, the probability from which on it has each of them.
+      thresholds: in multi-label classification, the lowest probability at which a text gets each label.
       answerable: in question answering, whether it may find no answer.
       null_threshold: for SQuAD 2.0, the null odds above which there is no answer.
       lengths: of the preprocessor, in tokens, such as max_seq_length.

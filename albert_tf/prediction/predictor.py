@@ -190,9 +190,7 @@ def _object(line: str, source: str) -> Mapping[str, Any]:
     try:
         values = parse_json(line)
     except ValueError as error:
-        raise InputError(
-            f"Every line must be a JSON object, as the first one is. Received {source}: {error}."
-        ) from None
+        raise InputError(f"Every line must be a JSON object. Received {source}: {error}.") from None
     if not isinstance(values, dict):
         raise InputError(f"Every line must be a JSON object. Received {source}: {line[:60]!r}.")
     return values

@@ -114,7 +114,7 @@ class BatchSize:
     """The most that a batch may hold.
 
     Attributes:
-      rows: examples, whose sequences count as one in multiple choice.
+      rows: examples; in multiple choice all options of a question count as one.
       tokens: token positions, including padding; a single example may have more.
     """
 

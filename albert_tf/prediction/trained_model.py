@@ -34,7 +34,7 @@ class TrainedModel(ABC):
       source: its file or folder, for messages.
       kind: the kind of task.
       labels: the classes in the model's order.
-      thresholds: for several labels of a text, the probability from which on it has each of them.
+      thresholds: in multi-label classification, the lowest probability at which a text gets each label.
       answerable: in question answering, whether it may find no answer.
       settings: the settings.json of our run; empty for models from elsewhere.
       null_threshold: for SQuAD 2.0, the null odds above which there is no answer.

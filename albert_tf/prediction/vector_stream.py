@@ -25,7 +25,8 @@ def write_json_vectors(embed: Embed, source: BinaryIO, sink: BinaryIO) -> None:
       sink: receives one array per line.
 
     Raises:
-      InputError: a line is not UTF-8, or a vector is not finite; the lines before it have been written.
+      InputError: a line is not UTF-8, or a vector is not finite; the lines that arrived before it in other groups
+        have been written.
     """
     for vectors in _vectors(embed, source):
         # Nine digits are a float32 exactly.

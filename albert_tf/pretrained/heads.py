@@ -37,7 +37,8 @@ class Head:
       weights: float32 arrays under our names.
       labels: the C names of the classes; () if there are none, or the files do not hold them.
       dropout: dropout rate before the last layer; None if the files do not hold it.
-      thresholds: in multi-label classification the probability from which on a text has each class; () for none.
+      thresholds: in multi-label classification, the lowest probability at which a text gets each label; () for
+        none.
     """
 
     size: HeadSize

@@ -25,7 +25,7 @@ PANELS = {
 }
 # The first panels of a fine-tuning run; the metrics of its task follow them.
 FINETUNING_PANELS = {
-    "loss": ("loss", "mean over batches"),
+    "loss": ("loss", "mean over examples"),
     "learning_rate": ("learning rate", "rate"),
 }
 MOST_PANELS = 6

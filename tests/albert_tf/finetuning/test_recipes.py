@@ -103,6 +103,15 @@ def test_a_checkpoint_for_short_sequences():
     assert resolved("rte", short, resize_positions=True).max_seq_length == 512
 
 
+@pytest.mark.parametrize(
+    ("task", "dropout"),
+    [("rte", "0.1 and 0.1 in the head"), ("squad2.0", "0 and 0.1 in the head"), ("squad1.1", "0")],
+)
+def test_the_printed_line_names_the_dropout_of_heads_that_have_it(task, dropout):
+    run = resolved(task)
+    assert f", dropout {dropout}, {run.max_seq_length} tokens" in str(run)
+
+
 def test_column_names():
     columns = settings("classification", column_names="text_a=the review,label=stars").columns
     assert (columns.text_a, columns.label, columns.text_b) == ("the review", "stars", None)

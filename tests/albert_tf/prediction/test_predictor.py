@@ -92,7 +92,7 @@ def test_lines_are_answered_as_they_arrive(classifier):
         (b"a\tb\tc\n", "A line must have text_a and text_b, with a tab between them, or be a JSON object"),
         (
             b'{"text": "a"}\n{"text": \n',
-            "Every line must be a JSON object, as the first one is. Received line 2",
+            "Every line must be a JSON object. Received line 2: Expecting value",
         ),
         (b'{"text": "a"}\n[1]\n', "Every line must be a JSON object. Received line 2: '[1]'"),
         (b'{"texts": "a"}\n', "A column for `text_a` is needed"),
