@@ -56,7 +56,7 @@ def test_adapters_of_another_model_are_refused(adapters, tmp_path):
     refused("must have the model's rank, 3. .*adapters.safetensors has rank 2", model)
     model = case.build(None)
     model.enable_lora(2, alpha=16)
-    refused("must have the model's `alpha`, 16. .*adapters.safetensors has 2; load it without", model)
+    refused("must have the model's `alpha`, 16. .*adapters.safetensors has 2; load it into a model", model)
     refused("fit only the weights that they were trained on", case.build(None, seed=9))
     refused(
         "same task and labels, .*TextClassifier.* is for .*MultiLabelClassifier", CASES["text"].build(None)
