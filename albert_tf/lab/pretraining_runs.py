@@ -14,7 +14,7 @@ from data_prep.files import read_json_object
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
 _SAVES = 10  # checkpoints, and evaluations, per run
-_KEPT = 6  # checkpoints: those from the middle on, where another run may fork
+_KEPT = 10**9  # all checkpoints: another run may fork from the middle, and an interrupted run saves more
 _LOGS = 50  # training lines in metrics.jsonl per run
 
 
@@ -32,6 +32,10 @@ class PretrainingRuns:
     def folder(self, variant: Variant, seed: int) -> Path:
         """The folder of a run."""
         return self.lab.folder / "runs" / variant.name / f"seed-{seed}"
+
+    def last_checkpoint(self, variant: Variant, seed: int) -> str:
+        """A finished run's last checkpoint, which is measured; the run's folder stands for its best one."""
+        return str(self.folder(variant, seed) / CHECKPOINTS / f"ckpt-{self.steps(variant)}")
 
     def config(self, variant: Variant) -> AlbertConfig:
         """The model of a run."""
@@ -123,9 +127,10 @@ class PretrainingRuns:
         """The checkpoint to start from: another run's last one, or the one in its middle."""
         if variant.start is None:
             return None
-        run = self.folder(variant.start, seed)
-        step = fork_step(self.steps(variant.start)) if variant.fork else self.steps(variant.start)
-        return str(run / CHECKPOINTS / f"ckpt-{step}")
+        if not variant.fork:
+            return self.last_checkpoint(variant.start, seed)
+        middle = fork_step(self.steps(variant.start))
+        return str(self.folder(variant.start, seed) / CHECKPOINTS / f"ckpt-{middle}")
 
 
 def save_interval(steps: int) -> int:
@@ -138,7 +143,7 @@ def save_interval(steps: int) -> int:
 
 
 def fork_step(steps: int) -> int:
-    """The step of the checkpoint in the middle of a run, which is kept until its end.
+    """The step of the checkpoint in the middle of a run, from which another run may fork.
 
     >>> fork_step(2000), fork_step(4), fork_step(19)
     (1000, 2, 10)
