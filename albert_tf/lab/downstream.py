@@ -48,25 +48,32 @@ class Downstream:
         folder = Path(settings.glue_dir) / find_task(task).folder
         return {"data_dir": str(folder)} if (folder / "train.tsv").is_file() else None
 
-    def score(self, task: str, run: Path, seed: int) -> float:
-        """The task's score on its dev set in percent; fine-tunes unless that has been done."""
+    def score(self, task: str, run: Path, checkpoint: str, seed: int) -> float:
+        """The task's score on its dev set in percent; fine-tunes unless that has been done.
+
+        Args:
+          task: one of `tasks`.
+          run: the folder of the pretraining run, which keeps what is fine-tuned.
+          checkpoint: the run's checkpoint to start from.
+          seed: of the run and of fine-tuning.
+        """
         output = run / _FOLDER / task
         results = output / RESULTS_FILE
         if not results.is_file():
-            self.lab.programs.albert("finetune", self._settings(task, run, output, seed))
+            self.lab.programs.albert("finetune", self._settings(task, checkpoint, output, seed))
         metrics = read_json_object(results)["dev"]
         values = {name: spread["median"] for name, spread in metrics.items()}
         if task == "mnli":  # the paper's tables have only the matched part
             values = {"accuracy": values["accuracy_m"]}
         return task_score(find_task(task), values)
 
-    def _settings(self, task: str, run: Path, output: Path, seed: int) -> FinetuningSettings:
+    def _settings(self, task: str, checkpoint: str, output: Path, seed: int) -> FinetuningSettings:
         data: dict[str, Any] = self.data_of(task) or {}
         settings = FinetuningSettings(
             task,
             str(output),
             **data,
-            init_checkpoint=str(run),
+            init_checkpoint=checkpoint,
             do_train=True,
             do_eval=True,
             seed=seed,

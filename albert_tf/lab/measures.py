@@ -5,7 +5,6 @@ import json
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from albert_tf.lab import speed
 from albert_tf.lab.downstream import Downstream
@@ -40,9 +39,10 @@ class Measures:
             "hours": training_seconds(run) / 3600,
         }
         if set(PROBED) & set(experiment.measures):
-            probed = self._probe(run, seed)
+            probed = self._probe(row, seed)
             values |= {name: 100 * probed[name]["accuracy"] for name in PROBED}
-        scores = {task: self.downstream.score(task, run, seed) for task in self.downstream.tasks}
+        checkpoint = self.runs.last_checkpoint(row.variant, seed)
+        scores = {task: self.downstream.score(task, run, checkpoint, seed) for task in self.downstream.tasks}
         if set(scores) == set(AVERAGED_TASKS):
             scores["average"] = statistics.fmean(scores.values())
         return {name: value for name, value in values.items() if name in experiment.measures} | scores
@@ -57,7 +57,7 @@ class Measures:
 
     def chance(self, row: PlannedRow, seed: int) -> dict[str, float]:
         """The share of the more frequent label in the sentence tasks, in percent."""
-        probed = self._probe(self.runs.folder(row.variant, seed), seed)
+        probed = self._probe(row, seed)
         return {name: 100 * probed[name]["chance"] for name in PROBED}
 
     def speeds(self, experiment: Experiment) -> dict[str, tuple[dict[str, list[float]], str]]:
@@ -112,15 +112,16 @@ class Measures:
         }
         return {name: [rate / rates[SPEED_REFERENCE]] for name, rate in rates.items()}
 
-    def _probe(self, run: Path, seed: int) -> Mapping[str, Mapping[str, float]]:
-        file, text, lab = run / _PROBE_FILE, self.runs.text, self.runs.lab
+    def _probe(self, row: PlannedRow, seed: int) -> Mapping[str, Mapping[str, float]]:
+        file = self.runs.folder(row.variant, seed) / _PROBE_FILE
+        text, lab = self.runs.text, self.runs.lab
         if not file.is_file():
             examples: dict[str, tuple[str, str]] = {
                 objective: (text.examples(objective, "train"), text.examples(objective, "heldout"))
                 for objective in PROBED
             }
             request = ProbeRequest(
-                str(run),
+                self.runs.last_checkpoint(row.variant, seed),
                 str(file),
                 examples,
                 lab.scale.probe_examples,

@@ -27,7 +27,7 @@ class ProbeRequest:
     """The model to probe, and how.
 
     Attributes:
-      run: the pretraining run.
+      checkpoint: the pretrained model.
       output: the JSON file to write.
       examples: objective -> globs of the training and the test examples.
       train_examples: the most examples to train on.
@@ -35,7 +35,7 @@ class ProbeRequest:
       seed: for the heads' weights and the order of the examples.
     """
 
-    run: str
+    checkpoint: str
     output: str
     examples: Mapping[str, tuple[str, str]]
     train_examples: int
@@ -47,7 +47,7 @@ def main(request: ProbeRequest) -> None:
     """Writes {objective: {"accuracy", "chance", "train_examples", "test_examples"}}."""
     from albert_tf.pretrained.loading import load_pretrained
 
-    encoder = load_pretrained(request.run).encoder
+    encoder = load_pretrained(request.checkpoint).encoder
     results = {}
     for objective, (train, test) in request.examples.items():
         train_vectors = cls_vectors(encoder, train, request.train_examples, shuffle_seed=request.seed)
