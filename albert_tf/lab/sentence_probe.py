@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data_prep.errors import needs_extra
+from data_prep.errors import InputError, needs_extra
 from data_prep.files import write_json
 
 _BATCH = 64
@@ -123,4 +123,8 @@ def cls_vectors(
 
 
 if __name__ == "__main__":
-    main(ProbeRequest(**json.loads(sys.argv[1])))
+    try:
+        main(ProbeRequest(**json.loads(sys.argv[1])))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

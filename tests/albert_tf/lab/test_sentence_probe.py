@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pytest
 
 from albert_tf.lab.sentence_probe import probe
+from tests.processes import run_together
 
 
 def vectors(number: int, signal: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -45,3 +48,13 @@ def test_the_same_seed_gives_the_same_head():
 
 def test_a_handful_of_examples_will_do():
     assert 0 <= probe(vectors(20, 1.0, 0), vectors(10, 1.0, 1), seed=1)["accuracy"] <= 1
+
+
+def test_a_mistake_is_one_sentence(tmp_path):
+    """As a program; the laboratory prints its standard error and refers to it."""
+    request = ["checkpoint", "output", "examples", "train_examples", "test_examples", "seed"]
+    words = json.dumps(dict.fromkeys(request, str(tmp_path / "none")))
+    (told,) = run_together([["-m", "albert_tf.lab.sentence_probe", words]], [{}], timeout=240)
+    assert told.returncode == 2
+    assert told.stderr.splitlines()[-1].startswith(f"There is no checkpoint at {tmp_path}/none")
+    assert "Traceback" not in told.stderr
