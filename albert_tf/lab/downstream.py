@@ -10,10 +10,17 @@ from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.paper import AVERAGED_TASKS
 from albert_tf.training.run_files import RESULTS_FILE
+from data_prep.errors import InputError
 from data_prep.files import read_json_object
 from data_prep.tasks.task import find_task
 
 _FOLDER = "finetuned"  # in the pretraining run's folder
+# Flag -> its tasks, at least one of which must have data, and the files that it must hold.
+_DATA = {
+    "glue_dir": (("sst-2", "mnli"), "SST-2/train.tsv or MNLI/train.tsv"),
+    "squad_dir": (("squad1.1", "squad2.0"), "train-v1.1.json and dev-v1.1.json, or those of v2.0"),
+    "race_dir": (("race",), "RACE as downloaded, with its folder train"),
+}
 _BATCH, _DROPOUT = 32, 0.1  # for small encoders, which Table 14 does not suit
 
 
@@ -42,11 +49,22 @@ class Downstream:
             exist = all(file.is_file() for file in files.values())
             return {name: str(file) for name, file in files.items()} if exist else None
         if task == "race":
-            return {"data_dir": settings.race_dir} if settings.race_dir else None
+            if not settings.race_dir:
+                return None
+            folder = Path(settings.race_dir)
+            exists = any((each / "train").is_dir() for each in (folder, folder / "RACE"))
+            return {"data_dir": str(folder)} if exists else None
         if not settings.glue_dir:
             return None
         folder = Path(settings.glue_dir) / find_task(task).folder
         return {"data_dir": str(folder)} if (folder / "train.tsv").is_file() else None
+
+    def check(self) -> None:
+        """Raises InputError if a flag names a folder without the data of its tasks."""
+        for flag, (tasks, files) in _DATA.items():
+            folder = getattr(self.lab.settings, flag)
+            if folder and not any(self.data_of(task) for task in tasks):
+                raise InputError(f"--{flag} must hold {files}. Received {folder}, which does not.")
 
     def score(self, task: str, run: Path, checkpoint: str, seed: int) -> float:
         """The task's score on its dev set in percent; fine-tunes unless that has been done.

@@ -54,6 +54,8 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
         text_hash = runs.text.check(*_needed_text(experiment, variants)) if settings.seeds else ""
         for variant in variants:
             runs.check(variant)
+        downstream = Downstream(lab)
+        downstream.check()
         if settings.seeds:
             lab.open(text_hash)
         folder = lab.folder / experiment.name
@@ -62,7 +64,7 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
             experiment,
             settings.command(experiment.name),
             lab.fixed_settings(text_hash),
-            Measures(runs, Downstream(lab)),
+            Measures(runs, downstream),
         )
         if measures_speed and not settings.tpu:
             table.add_speeds()

@@ -1,0 +1,31 @@
+"""The data of the downstream tasks, and the flags of their fine-tuning; test_lab_run.py fine-tunes."""
+
+import pytest
+
+from albert_tf.lab.downstream import Downstream
+from data_prep.errors import InputError
+from tests.albert_tf.lab.recorder import recorded_laboratory
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("glue_dir", "--glue_dir must hold SST-2/train.tsv or MNLI/train.tsv. Received .*typo, which does not."),
+        ("squad_dir", "--squad_dir must hold train-v1.1.json and dev-v1.1.json, or those of v2.0. Received"),
+        ("race_dir", "--race_dir must hold RACE as downloaded, with its folder train. Received"),
+    ],
+)
+def test_a_flag_must_name_data(tmp_path, flag, message):
+    with pytest.raises(InputError, match=message):
+        Downstream(recorded_laboratory(tmp_path, **{flag: str(tmp_path / "typo")})).check()
+
+
+def test_some_of_the_data_will_do(tmp_path):
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2" / "train.tsv").touch()
+    (tmp_path / "RACE" / "train").mkdir(parents=True)
+    for part in ("train", "dev"):
+        (tmp_path / f"{part}-v2.0.json").touch()
+    flags = dict.fromkeys(("glue_dir", "squad_dir", "race_dir"), str(tmp_path))
+    found = Downstream(recorded_laboratory(tmp_path, **flags))
+    found.check()
+    assert set(found.tasks) == {"sst-2", "squad2.0", "race"}
