@@ -95,6 +95,8 @@ class Downstream:
             do_train=True,
             do_eval=True,
             seed=seed,
+            tpu=self.lab.settings.tpu,
+            strategy=self.lab.settings.strategy,
             num_devices=self.lab.settings.num_devices,
             mixed_precision=self.lab.settings.mixed_precision,
         )
