@@ -11,6 +11,15 @@ from data_prep.errors import InputError, check_at_least
 from data_prep.text.sources import InputFormat
 
 
+def check_output(output: str) -> None:
+    """Raises InputError if a folder's name is a pattern, because neither text nor checkpoints are found in it."""
+    if any(character in output for character in ",*?["):
+        raise InputError(
+            "--output must have none of the characters , * ? and [, because they make a name a pattern. Received "
+            f"{output}; use another name."
+        )
+
+
 @dataclass(frozen=True)
 class LabSettings:
     """The flags of an experiment; by default the scale decides.
@@ -19,7 +28,8 @@ class LabSettings:
       output: folder of the laboratory; all experiments share its data and runs. The same command resumes an
         interrupted experiment.
       input_file: text to pretrain on, as for `albert prepare`; not needed with --seeds=0.
-      heldout_file: text to evaluate on. Default: every 20th file of --input_file, at least two.
+      heldout_file: text to evaluate on. Default: one in 20 files of --input_file, at least two, chosen
+        by their names.
       input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
         "prose" has one document per file and a blank line between paragraphs.
       language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
@@ -41,9 +51,9 @@ class LabSettings:
       vocab_size: number of pieces of a vocabulary that is trained, including the symbols. Default: set by
         --scale.
       speed_sizes: models whose training speed is measured: those of --scale, or the paper's.
-      speed_workers: number of processes that train together. From 2 on, speed is also measured with so many
-        workers on this machine, which divide its cores among them and exchange gradients over loopback. Models
-        that do not fit into memory so many times are left out.
+      speed_workers: number of worker processes. With 2 or more, speed is also measured with that many workers on
+        this machine, which share its cores and exchange gradients over loopback. Models of which that many copies
+        do not fit into memory are left out.
       tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
       strategy: how to distribute training, as for `albert pretrain`, on one machine or TPU.
       num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
@@ -83,6 +93,7 @@ class LabSettings:
         positive = ("num_train_steps", "train_batch_size", "max_seq_length", "vocab_size", "speed_workers")
         check_at_least(1, self, *positive)
         check_at_least(0, self, "seeds")
+        check_output(self.output)
         if self.strategy == "multi_worker":
             raise InputError(
                 "An experiment runs on one machine or TPU. Received --strategy=multi_worker; train its runs with "
@@ -146,8 +157,8 @@ class Figure1Settings:
       vocab_file: WordPiece vocab.txt, for checkpoints without a vocabulary.
       do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
         vocabulary says, or lower case without one.
-      max_seq_length: length of a sequence in tokens, with [CLS] and [SEP]; a model with fewer positions lowers
-        it.
+      max_seq_length: length of a sequence in tokens, including [CLS] and [SEP]; at most the number of positions
+        of any of the models.
       num_sequences: number of sequences, spread evenly over the text.
     """
 

@@ -40,6 +40,15 @@ def split_files(paths: list[Path], otherwise: str = "") -> tuple[list[Path], lis
     return shuffled[number:], shuffled[:number]
 
 
+def _files(flag: str, patterns: str) -> list[Path]:
+    """The files that a flag names; unlike standard input and tensorflow-datasets, they can be linked."""
+    paths = expand_files(patterns)
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"--{flag} must name files, because a laboratory links them. Received {path}.")
+    return paths
+
+
 def _by_hash(paths: list[Path]) -> list[Path]:
     """Files in an arbitrary but reproducible order: by the hash of their names."""
     return sorted(paths, key=lambda path: hashlib.sha256(path.name.encode()).digest())
@@ -112,9 +121,16 @@ class LabText:
         settings = self.lab.settings
         if not settings.input_file:
             raise InputError("This experiment trains models, so --input_file must name text. Received none.")
-        paths = [path for path in expand_files(settings.input_file) if path.is_file()]
+        paths = _files("input_file", settings.input_file)
         if settings.heldout_file:
-            train, heldout = paths, expand_files(settings.heldout_file)
+            heldout = _files("heldout_file", settings.heldout_file)
+            held_out = {path.resolve() for path in heldout}
+            train = [path for path in paths if path.resolve() not in held_out]
+            if not train:
+                raise InputError(
+                    "--input_file must name files to train on beside those of --heldout_file. Received "
+                    f"{settings.input_file}, of which all are held out."
+                )
         else:
             train, heldout = split_files(paths, otherwise=", or set --heldout_file to another text")
         if part == "part":

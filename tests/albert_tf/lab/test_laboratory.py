@@ -94,13 +94,14 @@ def test_the_command_line_repeats_the_experiment():
         ({"seeds": -1}, "--seeds must be at least 0. Received -1."),
         ({"max_seq_length": -1}, "--max_seq_length must be at least 1"),
         ({"strategy": "multi_worker"}, "one machine or TPU"),
+        ({"output": "a,b"}, "--output must have no comma, .* Received a,b; use another name."),
         ({"speed_workers": 0}, "--speed_workers must be at least 1. Received 0."),
         ({"speed_workers": 2, "tpu": "local"}, "Received 2 with --tpu=local; omit one."),
     ],
 )
 def test_wrong_flags_are_refused(flags, message):
     with pytest.raises(InputError, match=message):
-        LabSettings("lab", **flags)
+        LabSettings(**{"output": "lab", **flags})
 
 
 def test_the_papers_scale_uses_the_papers_recipes():

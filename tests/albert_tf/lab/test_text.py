@@ -75,6 +75,16 @@ def test_a_given_heldout_file(books, tmp_path):
     assert len(of_lab.paths("train")) == 45
 
 
+def test_heldout_files_are_not_trained_on(books, tmp_path):
+    settings = LabSettings(str(tmp_path / "lab"), f"{books}/*.txt", heldout_file=f"{books}/book? 3?.txt")
+    of_lab = text(settings)
+    train, heldout = of_lab.paths("train"), of_lab.paths("heldout")
+    assert (len(train), len(heldout)) == (35, 10)
+    assert not set(train) & set(heldout)
+    with pytest.raises(InputError, match="--input_file must name files to train on .* all are held out"):
+        text(dataclasses.replace(settings, heldout_file=f"{books}/*")).check({"train", "heldout"}, {"sop"})
+
+
 def test_links_are_to_these_files_and_have_no_commas(books, tmp_path):
     link_files(sorted(books.iterdir())[5:9], tmp_path / "links")  # from an earlier command
     namesake = tmp_path / "book, 1.txt"
@@ -106,6 +116,8 @@ def test_a_quarter_of_three_files_is_none(books, tmp_path):
     [
         ({}, "--input_file must name text. Received none."),
         ({"input_file": "nowhere/*.txt"}, "nowhere"),
+        ({"input_file": "tfds:imdb_reviews:train"}, "--input_file must name files, .* Received tfds:imdb"),
+        ({"input_file": "books/*", "heldout_file": "-"}, "--heldout_file must name files, .* Received -."),
         ({"input_file": "books/*", "spm_model_file": "no.model"}, "There is no file no.model"),
         ({"input_file": "books/*", "max_seq_length": 3}, "--max_seq_length must be at least 5"),
     ],
