@@ -10,6 +10,7 @@ from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import Variant
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, read_metrics
+from data_prep.errors import check_at_least
 from data_prep.files import read_json_object
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
@@ -53,7 +54,7 @@ class PretrainingRuns:
         # The first seed's times count for all seeds, because the learning-rate schedule depends on the result.
         wanted = training_seconds(self.folder(variant.equal_time_with, 1))
         taken = training_seconds(self.folder(variant.in_equal_steps, 1))
-        return max(1, round(steps * wanted / taken))
+        return max(self._fewest_steps, round(steps * wanted / taken))
 
     def is_trained(self, variant: Variant, seed: int) -> bool:
         """Whether a run has reached its last step and was evaluated there."""
@@ -62,6 +63,7 @@ class PretrainingRuns:
 
     def check(self, variant: Variant) -> None:
         """Raises InputError if a flag is out of range, before anything is written."""
+        check_at_least(self._fewest_steps, self.lab.settings, "num_train_steps")
         self.config(variant)
         self._settings(variant, 1, 1, ())
 
@@ -76,9 +78,20 @@ class PretrainingRuns:
         settings = self._settings(variant, seed, steps, self._phases(variant, steps))
         self.lab.programs.albert("pretrain", settings)
 
+    @property
+    def _short_phase(self) -> tuple[int, float] | None:
+        """The scale's short sequences and their share of the steps, if they are shorter than --max_seq_length."""
+        short = self.lab.scale.short_phase
+        return short if short and short[0] < self.lab.settings.max_seq_length else None
+
+    @property
+    def _fewest_steps(self) -> int:
+        """One for each phase."""
+        return 2 if self._short_phase else 1
+
     def _phases(self, variant: Variant, steps: int) -> tuple[str, ...]:
-        """The values of --phase: the scale's short sequences, if it has any, and those of --max_seq_length."""
-        lab, short = self.lab.settings, self.lab.scale.short_phase
+        """The values of --phase: short sequences, if there are any, and those of --max_seq_length."""
+        lab, short = self.lab.settings, self._short_phase
         part: TextPart = "train" if variant.text == "all" else "part"
 
         def phase(T: int | None, num_train_steps: int) -> str:
@@ -90,7 +103,7 @@ class PretrainingRuns:
             }
             return shlex.join(f"{name}={value}" for name, value in values.items())
 
-        if short is None or short[0] >= lab.max_seq_length:
+        if short is None:
             return (phase(None, steps),)
         short_steps = max(1, int(short[1] * steps))
         return (phase(short[0], short_steps), phase(None, steps - short_steps))

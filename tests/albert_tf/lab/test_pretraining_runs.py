@@ -14,6 +14,7 @@ from albert_tf.lab.pretraining_runs import (
 from albert_tf.lab.text import LabText
 from albert_tf.lab.variants import Variant
 from albert_tf.training.checkpoint_files import prune, steps_in
+from data_prep.errors import InputError
 from tests.albert_tf.lab.recorder import recorded_laboratory
 
 
@@ -40,6 +41,19 @@ def test_the_checkpoint_to_fork_from_survives_interruptions(tmp_path):
     assert runs.last_checkpoint(whole, 1).endswith("seed-1/checkpoints/ckpt-100")
     runs.train(Variant(start=whole, fork=True), 1)
     assert runs.lab.programs.settings["pretrain"].init_checkpoint.endswith("seed-1/checkpoints/ckpt-50")
+
+
+def test_each_phase_has_a_step(tmp_path):
+    """Short sequences have one of two steps; without them one step will do."""
+    runs = PretrainingRuns(LabText(recorded_laboratory(tmp_path, num_train_steps=2)))
+    runs.check(Variant())
+    runs.train(Variant(), 1)
+    phases = runs.lab.programs.settings["pretrain"].phase
+    assert ["num_train_steps=1" in phase for phase in phases] == [True, True]
+    with pytest.raises(InputError, match="--num_train_steps must be at least 2. Received 1."):
+        PretrainingRuns(LabText(recorded_laboratory(tmp_path, num_train_steps=1))).check(Variant())
+    one = recorded_laboratory(tmp_path, num_train_steps=1, max_seq_length=32)
+    PretrainingRuns(LabText(one)).check(Variant())
 
 
 def run(folder, lines, **settings):
