@@ -3,7 +3,7 @@
     make demo                          # on the docstrings of the installed packages
     make demo TEXT=path/to/files       # on your own .txt and .md files
 
-Apart from the corpus and the last two steps, the demo runs the `albert` commands that it prints.
+Steps 2 to 5 run the `albert` commands that they print.
 docs/demo.md shows the output of a run on 2 CPU cores without a GPU.
 """
 
@@ -21,6 +21,7 @@ from cyclopts import App, Parameter
 
 from albert_cli import cli, program
 from albert_tf.config import AlbertConfig
+from albert_tf.lab.settings import check_output
 from data_prep.console import NO_SUGGESTIONS, open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
@@ -40,6 +41,7 @@ HELDOUT_SHARE = 0.05
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
 MOST_PLACES = 20
+FEWEST_WORDS, MOST_WORDS = 6, 14  # of a held-out sentence to mask a word of, between spaces
 Masking = Literal["dynamic", "static"]
 STATIC_COPIES = 10  # of the text, each cut and masked differently
 TRAINING_EXAMPLES = {
@@ -80,6 +82,8 @@ def demo(
         memorizes little text sooner.
     """
     began = time.monotonic()
+    if steps is not None and steps < len(MOST_STEPS):  # one for each length
+        raise InputError(f"--steps must be at least {len(MOST_STEPS)}. Received {steps}.")
     paths = Paths(output)
     paths.check()
     say(1, f"Text: {text or 'the docstrings of the installed packages'}")
@@ -87,7 +91,8 @@ def demo(
     paths.start(text)
     console.print(
         f"{corpus.num_bytes / 1e6:.1f} MB, {corpus.sentences:,} sentences; {corpus.train_documents:,} documents "
-        f"to train on; held out for evaluation: {heldout_places(corpus)}"
+        f"to train on; held out for evaluation: {heldout_places(corpus)}",
+        markup=False,
     )
     vocab_size = max(100, min(4000, corpus.num_bytes // 500))
     say(2, f"Vocabulary of {vocab_size:,} pieces")
@@ -127,7 +132,8 @@ class Paths:
         return self.examples / f"heldout{T}" / "heldout.tfrecord"
 
     def check(self) -> None:
-        """Refuses a folder that holds anything but an earlier demo."""
+        """Refuses a folder that holds anything but an earlier demo, and a name that is a pattern."""
+        check_output(str(self.root))
         if self.root.exists() and not self.root.is_dir():
             raise InputError(f"--output must be a folder. Received {self.root}, which is a file.")
         if self.root.exists() and any(self.root.iterdir()) and not (self.root / MARKER).exists():
@@ -300,6 +306,9 @@ def report_evaluation(paths: Paths) -> None:
 
 def fill_masks(paths: Paths, sentences: list[str]) -> None:
     """Loads the export as an application would, and prints its best pieces for each [MASK]."""
+    if not sentences:
+        console.print(f"no held-out sentence has {FEWEST_WORDS} to {MOST_WORDS} words, so none is shown")
+        return
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  registers the tokenizer's operations
 
@@ -319,7 +328,7 @@ def heldout_masks(heldout: Path) -> Iterator[str]:
     """Five held-out sentences of a readable length, each with its middle word masked."""
     with heldout.open(encoding="utf-8") as file:
         words = (line.split() for line in file)
-        chosen = [line for line in words if 6 <= len(line) <= 14 and "[MASK]" not in line]
+        chosen = [line for line in words if FEWEST_WORDS <= len(line) <= MOST_WORDS and "[MASK]" not in line]
     for line in itertools.islice(chosen[:: max(1, len(chosen) // 5)], 5):
         middle = len(line) // 2
         yield " ".join([*line[:middle], "[MASK]", *line[middle + 1 :]])

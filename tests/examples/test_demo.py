@@ -2,7 +2,7 @@ import subprocess
 
 import pytest
 
-from examples.demo.__main__ import Paths, count_tokens, phase_steps
+from examples.demo.__main__ import Paths, count_tokens, fill_masks, heldout_masks, phase_steps
 from tests.data_prep.conftest import write_story
 from tests.processes import run_together
 
@@ -19,10 +19,17 @@ def test_little_text_is_read_less_often_in_long_sequences():
     assert phase_steps(1_000, None) == {32: 50, 128: 50}
 
 
+def test_text_without_spaces_has_no_words_to_mask(tmp_path, capsys):
+    (tmp_path / "heldout.txt").write_text("今天天气很好我们去公园散步。\n他说他明天会来看我们。\n", "utf-8")
+    assert [*heldout_masks(tmp_path / "heldout.txt")] == []
+    fill_masks(Paths(tmp_path), [])
+    assert capsys.readouterr().out == "no held-out sentence has 6 to 14 words, so none is shown\n"
+
+
 @pytest.mark.slow
 def test_the_whole_journey_on_the_users_text(tmp_path):
     (tmp_path / "text").mkdir()
-    write_story(tmp_path / "text" / "story.txt", documents=60)
+    write_story(tmp_path / "text" / "story [draft].txt", documents=60)
     tokens = set()
     for masking in ("dynamic", "static"):  # the second run replaces the files of the first
         flags = (f"--output={tmp_path}/demo", "--steps=20", f"--masking={masking}")
@@ -31,6 +38,7 @@ def test_the_whole_journey_on_the_users_text(tmp_path):
         tokens.add(count_tokens(Paths(tmp_path / "demo")))
     assert len(tokens) == 1  # the steps follow the text, not the copies of it
     assert "sentence-order accuracy" in result.stdout
+    assert "(story [draft].txt, piece" in result.stdout
     assert result.stdout.count("[MASK]") == 5
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert made >= {"corpus", "vocabulary", "examples", "run", "learning_curve.png", "saved_model"}
@@ -46,6 +54,8 @@ def test_bad_input(tmp_path):
         ((f"--output={tmp_path}/demo", f"--text={tmp_path}/none.txt"), "There is no input file"),
         ((f"--output={tmp_path}/demo", f"--text={tmp_path}/one.txt"), "of two sentences or more"),
         ((f"--output={tmp_path}/demo", "--txt=a"), "Did you mean --text?"),
+        ((f"--output={tmp_path}/demo", "--steps=1"), "--steps must be at least 2. Received 1."),
+        ((f"--output={tmp_path}/de,mo",), "--output must have none of the characters"),
     ):
         result = demo(*arguments)
         assert result.returncode == 2
