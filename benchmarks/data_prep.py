@@ -21,7 +21,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +29,7 @@ import psutil
 
 from albert_cli import program
 from albert_tf.lab.environment import describe_processor
+from data_prep.errors import InputError
 from data_prep.examples.document_examples import document_generator, serialize_batch
 from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example
 from data_prep.examples.segments import segment_pairs
@@ -75,6 +75,11 @@ class BenchmarkSettings:
     original_python: Path | None = None
     original_megabytes: int = 2
     memory_megabytes: str = ""
+
+    def __post_init__(self):
+        if (self.original_repo is None) != (self.original_python is None):
+            given = "--original_repo" if self.original_repo else "--original_python"
+            raise InputError(f"--original_repo and --original_python need each other. Received only {given}.")
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ def run_ours(settings: BenchmarkSettings, text: Path, folder: Path, workers: int
 
 def run_original(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
     """Measures one run of the original's script with the same lengths and number of predictions."""
-    assert settings.original_repo and settings.original_python, "both are required"
+    assert settings.original_repo and settings.original_python
     package = folder / "albert"  # the original's modules import each other as `albert.tokenization`
     if not package.exists():
         package.symlink_to(settings.original_repo.resolve())
@@ -189,8 +194,9 @@ def run_original(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
 def measure(command: list[str], folder: Path) -> Measured:
     """Runs a command and measures it together with its child processes."""
     before = os.times()
-    with chdir(folder):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     peaks: list[int] = []
     watcher = threading.Thread(target=watch_memory, args=(process, peaks))
     watcher.start()

@@ -129,8 +129,7 @@ def record(settings: SmallModelSettings, train: list[Path], heldout: list[Path])
         "phases": read_json_object(run / SETTINGS_FILE)["phases"],
         "cores": len(os.sched_getaffinity(0)),
         "hours": training_seconds(run) / 3600,
-        # A resumed run may evaluate a step again.
-        "evaluations": list({line["step"]: line for line in evaluations(run)}.values()),
+        "evaluations": evaluations(run),
         "finished": [evaluation(settings, T, settings.output / NAME) for T in LENGTHS],
     }
 

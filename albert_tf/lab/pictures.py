@@ -30,8 +30,8 @@ class Curve:
 
     Attributes:
       title: the label in the legend.
-      seeds: for each seed, the evaluations in metrics.jsonl with their "hours" of training; they lack the sentence
-        accuracy if the model has no sentence objective.
+      seeds: for each seed, the evaluations in metrics.jsonl, with their "hours" of training if these are drawn;
+        they lack the sentence accuracy if the model has no sentence objective.
     """
 
     title: str

@@ -198,14 +198,16 @@ class ExperimentTable:
         ]
 
     def _evaluations(self, row: PlannedRow, seed: int) -> list[dict]:
-        """A run's evaluations with their hours of training; a fork's include the one where it starts."""
+        """A run's evaluations, with their hours if they are drawn; a fork's include the one where it starts."""
         runs, variant = self.measures.runs, row.variant
         lines = evaluations(runs.folder(variant, seed))
         if variant.fork and variant.start:
             before = evaluations(runs.folder(variant.start, seed))
             fork = fork_step(runs.steps(variant.start))
             lines = [line for line in before if line["step"] == fork] + lines
-        hours = training_seconds(runs.folder(variant, seed)) / 3600
         if variant.objective == "none":  # a model without pairs of sentences
             lines = [{k: v for k, v in line.items() if "sentence_order" not in k} for line in lines]
+        if not self.experiment.over_time:
+            return lines
+        hours = training_seconds(runs.folder(variant, seed)) / 3600
         return [{**line, "hours": hours * line["step"] / lines[-1]["step"]} for line in lines]

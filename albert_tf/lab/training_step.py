@@ -31,14 +31,12 @@ class StepRequest:
       batch_size: examples.
       max_seq_length: T; 0.15 T tokens are predicted.
       dtype: float32 or bfloat16.
-      steps: steps per turn.
     """
 
     config: dict[str, Any]
     batch_size: int
     max_seq_length: int
     dtype: str
-    steps: int = 1
 
 
 def random_training_batch(B: int, T: int, P: int, V: int) -> dict[str, np.ndarray]:
@@ -118,7 +116,7 @@ def pure_training_step(model, optimizer) -> tuple[Callable, tuple[list, list, li
 
     Args:
       model: an `AlbertPretrainer`.
-      optimizer: with clipping, if any; gets built.
+      optimizer: the optimizer, which this function builds; clipping, if any, is its own.
 
     Returns:
       A function of (weights, other variables, optimizer variables, batch) that returns these three after the step
@@ -173,7 +171,7 @@ def main(request: StepRequest) -> None:
             jit_compile=bool(tf.config.list_physical_devices("GPU")),
         )
     replicas = strategy.num_replicas_in_sync
-    serve_steps(replies, lambda _: {"loss": [step() for _ in range(request.steps)][-1], "replicas": replicas})
+    serve_steps(replies, lambda _: {"loss": step(), "replicas": replicas})
 
 
 def _use_own_cores(cluster: Cluster) -> None:

@@ -96,14 +96,11 @@ def write_corpus(
     )
 
 
-def read_user_text(
-    path: str | Path, language: str = "en", sentences_per_document: int = 100
-) -> Iterator[Document]:
+def read_user_text(path: str | Path, sentences_per_document: int = 100) -> Iterator[Document]:
     """Reads prose in pieces, cut between paragraphs, so that even a single book has documents to hold out.
 
     Args:
       path: a text file, or a folder whose .txt and .md files are read recursively.
-      language: ISO 639 code for the sentence splitter.
       sentences_per_document: a piece ends with the paragraph that reaches this number.
 
     Yields:
@@ -116,7 +113,7 @@ def read_user_text(
         piece: list[str] = []
         number = 1
         for paragraph in read_paragraphs(file):
-            piece += split_sentences(paragraph, language)
+            piece += split_sentences(paragraph)
             if len(piece) >= sentences_per_document:
                 yield Document(tuple(piece), f"{file}, piece {number}")
                 piece, number = [], number + 1

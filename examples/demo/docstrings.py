@@ -36,6 +36,8 @@ PACKAGES = (
     STANDARD_LIBRARY,
 )
 
+_WORKERS = 2  # processes that parse
+_FEWEST_SENTENCES = 4  # of a docstring, because a module's one-liners do not form a text
 _SKIPPED_FOLDERS = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages"})
 _FENCE = re.compile(r"\s*(```|~~~)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\. |In \[\d+\]:|\$ )")
@@ -45,15 +47,13 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def docstring_documents(
-    packages: Sequence[str] = PACKAGES, workers: int = 2, show_progress: bool = False, min_sentences: int = 4
+    packages: Sequence[str] = PACKAGES, show_progress: bool = False
 ) -> Iterator[Document]:
     """The prose of each module's docstrings, without docstrings that an earlier one repeats.
 
     Args:
       packages: names of packages, which are found without importing them; "stdlib" is the standard library.
-      workers: processes that parse.
       show_progress: whether to show a progress bar.
-      min_sentences: skips docstrings with fewer, since a module's one-liners do not form a text.
 
     Yields:
       Documents; their source is the module's name: "numpy/linalg/_linalg.py".
@@ -64,12 +64,14 @@ def docstring_documents(
     modules = [module for package in packages for module in _python_files(package)]
     seen: set[bytes] = set()
     # spawn: TensorFlow's threads, which the caller may have started, do not survive a fork.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(_WORKERS, mp_context=get_context("spawn")) as pool:
         texts = pool.map(module_docstrings, [path for _, path in modules], chunksize=32)
         shown = track(texts, "reading docstrings", len(modules), disable=not show_progress, transient=True)
         for (name, _), found in zip(modules, shown, strict=True):
             docstrings = (sentences_of(docstring) for docstring in found if _is_new(docstring, seen))
-            sentences = [s for docstring in docstrings if len(docstring) >= min_sentences for s in docstring]
+            sentences = [
+                s for docstring in docstrings if len(docstring) >= _FEWEST_SENTENCES for s in docstring
+            ]
             if sentences:
                 yield Document(tuple(sentences), name)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from albert_cli import program
-from benchmarks import inference, reader, step_profile, train_step
+from benchmarks import data_prep, inference, reader, step_profile, train_step
 
 PAGE = (
     (Path(__file__).parents[2] / "docs" / "performance.md").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -54,6 +54,11 @@ def test_a_list_takes_the_words_up_to_the_next_flag():
         (inference, ["--tasks", "sst-2=SST-2"], "--tasks needs --spm_model_file"),
         (inference, ["--dtypes", "int8"], "--dtypes=int8 needs --spm_model_file"),
         (step_profile, ["--dtype=float16"], "float16"),
+        (
+            data_prep,
+            ["--input_file=a", "--spm_model_file=b", "--original_repo=albert"],
+            "--original_repo and --original_python need each other. Received only --original_repo.",
+        ),
     ],
 )
 def test_mistakes_are_reported(capsys, module, words, message):
