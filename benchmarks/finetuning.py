@@ -29,7 +29,7 @@ from albert_cli import program
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.finetuning_peers import PEERS, Examples
-from benchmarks.peer_settings import OURS, PeerSettings
+from benchmarks.peer_settings import OURS, PeerSettings, find_peer
 from data_prep.errors import InputError
 
 _POOL = 64  # the number of batches that `bucketed_batches` sorts together
@@ -206,7 +206,7 @@ def measure(
 
 def compare_with_ours(peers: Sequence[Peer]) -> dict[str, dict]:
     """Medians over turns by the clock, and by user CPU time, which other work on the machine affects less."""
-    ours = next(peer for peer in peers if peer.name == OURS)
+    ours = find_peer(peers)
     rows = {}
     for peer in peers:
         steps = peer.steps

@@ -29,7 +29,7 @@ import numpy as np
 from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.inference_peers import CALIBRATION_FILE, CALIBRATION_ROWS, PEERS, SAME_WEIGHTS
-from benchmarks.peer_settings import OURS, PeerSettings
+from benchmarks.peer_settings import PeerSettings, find_peer
 from benchmarks.task_data import make_features
 from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems
@@ -217,7 +217,7 @@ def compare(peers: list[Peer], tokens: list[int], dtype: str) -> dict[str, dict]
 
     The ratio is the median over turns, within which the libraries run seconds apart; above 1, albert_tf is faster.
     """
-    ours = next(peer for peer in peers if peer.name == OURS)
+    ours = find_peer(peers)
     rows = {}
     for peer in peers:
         seconds = [step["seconds"] for step in peer.steps]

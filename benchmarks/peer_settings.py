@@ -6,16 +6,32 @@ environment, which may lack cyclopts.
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from albert_tf.lab.environment import describe_processor
+from albert_tf.lab.peer_processes import Peer
 from data_prep.errors import InputError, check_among
 from data_prep.files import write_json
 
 OURS = "albert_tf"
+
+
+def find_peer(peers: Iterable[Peer], name: str = OURS) -> Peer:
+    """The process that the others are compared with.
+
+    Raises:
+      InputError: it does not run, or has died.
+    """
+    found = next((peer for peer in peers if peer.name == name), None)
+    if found is None:
+        raise InputError(
+            f"{name} must run to the end, because the others are compared with it. Its process ended; its error "
+            f"is in {name}.log in the folder --logs."
+        )
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

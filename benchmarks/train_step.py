@@ -15,7 +15,7 @@ from pathlib import Path
 
 from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
-from benchmarks.peer_settings import PeerSettings
+from benchmarks.peer_settings import PeerSettings, find_peer
 from benchmarks.train_step_peers import PEERS, E, F, H, L, V
 
 DEFAULT = ("albert_tf", "albert_tf_remat", "keras_hub", "hugging_face", "hugging_face_compiled")
@@ -79,7 +79,7 @@ def measure(dtype: str, shape: str, settings: TrainStepSettings) -> dict:
 
 def compare_with_best(peers: list[Peer], shape: list[int]) -> dict[str, dict]:
     """Medians by the clock, and by user CPU time, which other work on the machine affects less."""
-    product = next(peer for peer in peers if peer.name == "matrix_product")
+    product = find_peer(peers, "matrix_product")
     libraries = [peer for peer in peers if peer is not product]
     peak, cpu_peak = (product.median("loss") / product.median(name) for name in ("seconds", "user_seconds"))
     tokens, flops = shape[0] * shape[1], model_flops(*shape)

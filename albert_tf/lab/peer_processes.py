@@ -1,9 +1,11 @@
 """Processes that compute in turns, to compare libraries or models on the same machine state.
 
 A turn is a line on a process' standard input, answered by a line of JSON on its standard output. `Peer.step` takes
-a turn and stops the process (SIGSTOP) until the next; `request` and `reply` leave it running.
+a turn and stops the process (SIGSTOP) until the next; `request` and `reply` leave it running. All processes end
+with this one, however it ends, unless it is killed.
 """
 
+import atexit
 import contextlib
 import json
 import os
@@ -59,7 +61,9 @@ class Peer:
                 text=True,
                 env={**os.environ, **(environment or {})},
             )
-        return cls(name, process, log.name)
+        peer = cls(name, process, log.name)
+        atexit.register(peer.stop)  # a process that SIGSTOP has stopped would not notice that this one ends
+        return peer
 
     def take_first_step(self, request: str = "step") -> bool:
         """Takes the first step; if that fails, prints a line, ends the process and returns False."""

@@ -10,6 +10,9 @@ import pytest
 
 from albert_cli import program
 from benchmarks import data_prep, inference, reader, step_profile, train_step
+from benchmarks.peer_settings import find_peer
+from data_prep.errors import InputError
+from tests.benchmarks.finished_peers import finished_peer
 
 PAGE = (
     (Path(__file__).parents[2] / "docs" / "performance.md").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -33,6 +36,13 @@ def test_the_documentation_quotes_valid_commands(command):
 
 def test_the_documentation_quotes_most_programs():
     assert len({command.split()[0] for command in COMMANDS}) >= 12
+
+
+def test_ours_must_not_die():
+    other = finished_peer("openvino", [{}])
+    assert find_peer([other], "openvino") is other
+    with pytest.raises(InputError, match="albert_tf must run to the end.* its error is in albert_tf.log"):
+        find_peer([other])
 
 
 def test_a_list_takes_the_words_up_to_the_next_flag():
