@@ -73,7 +73,7 @@ def spread_lines(files: Iterable[str], most: int) -> list[str]:
     """Lines with text, spread evenly over the files."""
     lines = [line.strip() for file in files for line in read_text(file).split("\n")]
     lines = [line for line in lines if line]
-    return lines[:: max(1, len(lines) // most)][:most]
+    return lines if len(lines) <= most else [lines[i * len(lines) // most] for i in range(most)]
 
 
 def train(files: str, settings: AgreementSettings, folder: Path) -> Vocabulary:

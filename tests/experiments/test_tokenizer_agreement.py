@@ -31,9 +31,17 @@ def test_a_difference_is_counted_once():
     assert found == dict.fromkeys(rules, 1)
 
 
-def test_lines_are_spread(tmp_path):
+@pytest.mark.parametrize(
+    ("most", "chosen"),
+    [
+        (4, ["0", "25", "50", "75"]),
+        (51, [str(i * 100 // 51) for i in range(51)]),
+        (200, [*map(str, range(100))]),
+    ],
+)
+def test_lines_are_spread(tmp_path, most, chosen):
     (tmp_path / "a.txt").write_text("\n".join(f" {number}\n" for number in range(100)))
-    assert spread_lines([tmp_path / "a.txt"], 4) == ["0", "25", "50", "75"]
+    assert spread_lines([tmp_path / "a.txt"], most) == chosen
 
 
 def test_a_language_needs_files():
