@@ -1,8 +1,10 @@
 """A command line as a program: the style of its flags, and an exit status for each way that it can end."""
 
+import contextlib
+import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from types import FrameType
 from typing import Annotated, Any
@@ -41,7 +43,11 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         console.print(f"albert: {line}", style=style, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        with signal_handler(_terminate, signal.SIGTERM), ignored_signals_sent_again(_SIGNALS):
+        with (
+            signal_handler(_terminate, signal.SIGTERM),
+            ignored_signals_sent_again(_SIGNALS),
+            _output_may_close(),
+        ):
             _check_local(words)
             program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
@@ -57,7 +63,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         fault = system_fault(error)
         if fault is None:
             raise
-        report(f"The disk must accept what a command writes. Received: {fault}.", "bold red")
+        report(f"The operating system refused an operation: {fault}.", "bold red")
         return 2
     return 0
 
@@ -67,6 +73,17 @@ class _Terminated(BaseException):
 
 
 _SIGNALS = {_Terminated: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
+
+
+@contextlib.contextmanager
+def _output_may_close() -> Iterator[None]:
+    """Ends the block quietly if the reader of standard output, such as `head`, closes the pipe."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output at exit; with the pipe it would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

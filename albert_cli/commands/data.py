@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_next
+from albert_cli.commands.terminal import import_tensorflow, print_next
 from data_prep.console import open_console, working
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
@@ -69,8 +69,7 @@ def tokenize(
         raise InputError("--pieces and --offsets exclude each other. Received both; give one.")
     tokenizer = load_tokenizer(spm_model_file, vocab_file, do_lower_case)
     output: Output = "pieces" if pieces else "offsets" if offsets else "ids"
-    with output_may_close():
-        tokenize_stream(tokenizer, sys.stdin.buffer, sys.stdout.buffer, output)
+    tokenize_stream(tokenizer, sys.stdin.buffer, sys.stdout.buffer, output)
 
 
 def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from albert_cli.commands.portable_models import is_portable_model
-from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_message
+from albert_cli.commands.terminal import import_tensorflow, print_message
 from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
 from albert_tf.pretrained.sources import SourceFlags
 from data_prep.console import working
@@ -50,8 +50,7 @@ def embed(
     from albert_tf.prediction.vector_stream import write_json_vectors, write_vector_file
 
     if output is None:
-        with output_may_close():
-            write_json_vectors(vectors_of, sys.stdin.buffer, sys.stdout.buffer)
+        write_json_vectors(vectors_of, sys.stdin.buffer, sys.stdout.buffer)
         return
     with working(f"writing vectors to {output}"):
         count = write_vector_file(vectors_of, sys.stdin.buffer, output)

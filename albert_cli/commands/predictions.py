@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from albert_cli.commands.portable_models import is_portable_model
-from albert_cli.commands.terminal import import_tensorflow, output_may_close, print_message, print_notes
+from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.console import working
@@ -74,8 +74,7 @@ def predict(
 
     size = BatchSize(batch_size, batch_tokens)
     predictor = Predictor(model, size=size, max_answer_length=max_answer_length)
-    with output_may_close():
-        predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
+    predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
 
 
 def evaluate(

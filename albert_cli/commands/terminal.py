@@ -1,10 +1,9 @@
 """What the commands do with the terminal's streams."""
 
-import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from data_prep.console import NO_SUGGESTIONS, open_console, silenced_stderr, working
 from data_prep.signals import signal_handler
@@ -39,13 +38,3 @@ def print_next(*commands: str) -> None:
     if sys.stderr.isatty() and NO_SUGGESTIONS not in os.environ:
         for command in commands:
             print_message(f"next: {command}")
-
-
-@contextlib.contextmanager
-def output_may_close() -> Iterator[None]:
-    """Ends the block quietly if the reader of standard output, such as `head`, closes the pipe."""
-    try:
-        yield
-    except BrokenPipeError:
-        # Python flushes standard output at exit; with the pipe it would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -155,7 +155,15 @@ def test_a_full_disk_is_reported_in_one_line(monkeypatch, capfd):
     monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", write)
     status, _, error = run(capfd, "params")
     assert status == 2
-    assert error == "albert: The disk must accept what a command writes. Received: No space left on device.\n"
+    assert error == "albert: The operating system refused an operation: No space left on device.\n"
+
+
+def test_a_closed_output_is_not_an_error():
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-m", "albert_cli.cli", "params", "--json"], **pipes) as process:
+        process.stdout.close()  # as `head` does
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
 
 
 def test_input_errors_from_the_library_are_mistakes(monkeypatch, capfd):
