@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -133,12 +134,27 @@ def evaluate(
             f"{'neither' if model_dir is None else 'both'}."
         )
     if model_dir is not None:
+        if null_odds is not None or na_prob_thresh != 1:
+            raise InputError(
+                "--null_odds and --na_prob_thresh need --predictions; a model computes its own null odds. "
+                f"Received {null_odds} and {na_prob_thresh} with --model_dir; leave them out."
+            )
         metrics = _evaluate_model(
             _read_model(model_dir, flags, find_task(task), portable), task, gold, columns
         )
     else:
+        if given := _changed(flags, NO_FLAGS) + _changed(portable, USUAL_ENGINE):
+            raise InputError(
+                f"Flags about a model need --model_dir. Received {', '.join(given)} with --predictions; leave "
+                "them out."
+            )
         metrics = _score_file(task, str(predictions), gold, null_odds, na_prob_thresh, columns)
     print(json.dumps(metrics, indent=2))
+
+
+def _changed(settings: Any, usual: Any) -> list[str]:
+    """The flags of a dataclass with another value than usual."""
+    return [f"--{name}={value}" for name, value in vars(settings).items() if value != getattr(usual, name)]
 
 
 def _score_file(
@@ -232,6 +248,11 @@ def ensemble(
     from albert_tf.evaluation.ensemble import report_runs
 
     found_task = find_task(task)
+    if found_task.kind != "question_answering" and (gold is not None or threshold is not None):
+        raise InputError(
+            "--gold and --threshold are for questions, such as --task=squad2.0. Received them with "
+            f"--task={found_task.name}; leave them out."
+        )
 
     def predict_member(member: str):
         import_tensorflow()
@@ -275,6 +296,9 @@ def submission(*runs: str, output: str) -> None:
     pairs = [run.partition("=") for run in runs]
     if not pairs or not all(folder for _, _, folder in pairs):
         raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
+    for task, count in Counter(task for task, _, _ in pairs).items():
+        if count > 1:
+            raise InputError(f"A task may be given only once. Received {task} {count} times.")
     folders = {task: _predicted_folder(task, Path(folder)) for task, _, folder in pairs}
     print_notes([f"{task} from {folder}" for task, folder in folders.items()])
     missing = write_glue_zip(Path(output), folders)

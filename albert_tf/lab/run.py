@@ -46,6 +46,11 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
             "--seeds must be at least 1. Only experiments that measure speed also accept 0, which trains nothing, "
             f"and not on a TPU, where the runs give the speed. Received {settings.seeds} for {experiment.name}."
         )
+    if not measures_speed and (settings.speed_workers != 1 or settings.speed_sizes != "scale"):
+        raise InputError(
+            "--speed_workers and --speed_sizes need an experiment that measures speed. Received "
+            f"{settings.speed_workers} and {settings.speed_sizes} for {experiment.name}; leave them out."
+        )
     scale = scale or SCALES[settings.scale]
     with ProgramRunner() as programs:
         lab = Laboratory(settings.resolved(scale), scale, programs)

@@ -281,6 +281,8 @@ def test_answers_of_squad1(capfd, tmp_path, gold):
         (["nowhere"], "There is no checkpoint at nowhere"),
         (["rte", "other"], "the same ids"),
         (["rte", "--split=test"], "There is no model in the folder rte/seed_0"),
+        (["rte", "--threshold=0"], "--gold and --threshold are for questions"),
+        (["rte", "--gold=dev.json"], "Received them with --task=rte; leave them out."),
     ],
 )
 def test_mistakes_of_the_command(capfd, seeds, tmp_path, monkeypatch, arguments, message):

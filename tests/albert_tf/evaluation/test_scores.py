@@ -1,6 +1,7 @@
 """`albert evaluate` on files of every task, and mistakes in them; scores of tasks and GLUE's average."""
 
 import json
+import re
 
 import pytest
 
@@ -22,6 +23,29 @@ def metrics(capfd, **flags) -> dict:
     status, out, error = evaluate(capfd, **flags)
     assert (status, error) == (0, "")
     return json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            {"model_dir": "m", "null_odds": "x.json"},
+            "need --predictions; .* Received x.json and 1.0 with --model_dir",
+        ),
+        (
+            {"model_dir": "m", "na_prob_thresh": 0.5},
+            "Received None and 0.5 with --model_dir; leave them out.",
+        ),
+        (
+            {"predictions": "p", "engine": "openvino", "labels": "a,b"},
+            "Received --labels=a,b, --engine=openvino with",
+        ),
+    ],
+)
+def test_flags_without_effect_are_refused(capfd, flags, message):
+    status, _, error = evaluate(capfd, task="squad2.0", gold="dev.json", **flags)
+    assert status == 2
+    assert re.search(message, error)
 
 
 @pytest.fixture

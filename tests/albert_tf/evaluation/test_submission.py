@@ -83,6 +83,7 @@ def test_missing_files_are_reported(runs, tmp_path, capfd):
         ([], "TASK=FOLDER. Received none"),
         (["runs/rte"], "TASK=FOLDER. Received runs/rte"),
         (["race=x"], "GLUE's tasks are cola"),
+        (["cola=a", "rte=a", "cola=b"], "A task may be given only once. Received cola 2 times."),
         (["rte=nowhere"], "The file nowhere/test_probabilities.jsonl must exist"),
     ],
 )

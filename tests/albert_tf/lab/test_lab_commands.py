@@ -42,6 +42,7 @@ def test_help_has_an_example(capfd, name):
         (("table5", "--output=lab", "--input_file=nowhere.txt"), "nowhere.txt"),
         (("table5", "--output=lab", "--input_file=x", "--seeds=0"), "--seeds must be at least 1"),
         (("table5", "--output=lab", "--scale=huge"), "huge"),
+        (("table3", "--output=lab", "--speed_workers=2"), "Received 2 and scale for table3; leave them out"),
         (("table5", "--output=lab", "--sede=3"), "Did you mean --seeds?"),
     ],
 )
