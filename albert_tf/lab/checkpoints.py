@@ -1,8 +1,10 @@
 """The checkpoints of Figure 1: read, named, and grouped as seeds of one model."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from albert_tf.config import AlbertConfig
@@ -43,10 +45,15 @@ def read_checkpoints(models: Sequence[str], fallback: Vocabulary | None) -> dict
       Name -> its seeds, in the order of `models`.
 
     Raises:
-      InputError: one cannot be read or has no vocabulary, or two with the same name have different shapes.
+      InputError: one cannot be read, has no vocabulary or is given twice, or two with the same name have different
+        shapes.
     """
     groups: dict[str, list[Checkpoint]] = {}
-    for source in parse_named_paths(models):
+    sources = parse_named_paths(models)
+    for path, count in Counter(Path(source.path).resolve() for source in sources).items():
+        if count > 1:
+            raise InputError(f"A checkpoint may be given only once. Received {path} {count} times.")
+    for source in sources:
         stored = read(source.path)
         vocabulary = stored.vocabulary or _checked_fallback(stored, fallback, source.path)
         groups.setdefault(source.name, []).append(Checkpoint(source, stored, vocabulary))

@@ -58,7 +58,7 @@ def run_figure1(
     Args:
       models: PATH or NAME=PATH of anything that `albert_tf.load_pretrained` reads. Paths with the same name are
         seeds of one row; so are seed-1, seed-2, ... in one folder.
-      text: files, as for `data_prep.text.documents.expand_files`.
+      text: files, as for `data_prep.text.sources.expand_files`.
       settings: the other flags.
       command: the command line.
       log: receives lines on the progress.
@@ -135,9 +135,10 @@ def make_windows(
     Returns:
       int32 (S, T); (1, fewer than T) if the text is shorter than one sequence.
     """
-    tokens = np.concatenate([np.asarray(ids, np.int32) for ids in tokenizer.encode_batch(list(sentences))])
-    if not len(tokens):
+    encoded = [np.asarray(ids, np.int32) for ids in tokenizer.encode_batch(list(sentences))]
+    if not sum(map(len, encoded)):
         raise InputError("The text must contain at least one token. Received a text without any.")
+    tokens = np.concatenate(encoded)
     width = min(length - 2, len(tokens))
     rows = tokens[: len(tokens) // width * width].reshape(-1, width)
     chosen = rows[np.arange(min(num_sequences, len(rows))) * len(rows) // min(num_sequences, len(rows))]

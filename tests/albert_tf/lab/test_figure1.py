@@ -13,6 +13,7 @@ from albert_tf.lab.figure1 import comparisons, make_windows, rows_of
 from albert_tf.lab.results import Results
 from albert_tf.pretrained import huggingface, own, tf1
 from albert_tf.pretrained.stored import StoredModel
+from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.lab.samples import lab
@@ -170,6 +171,9 @@ def test_windows_are_spread_over_the_text(model_file):  # noqa: F811
     assert ["apple" in texts[0], "lett" in texts[3]] == [True, True]
     assert make_windows(["a"], tokenizer, 12, 4).shape[0] == 1  # shorter than one sequence
     assert len(make_windows(sentences[:4], tokenizer, 12, 100)) < 10
+    for nothing in ([], [""]):
+        with pytest.raises(InputError, match="at least one token"):
+            make_windows(nothing, tokenizer, 12, 4)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +184,7 @@ def test_windows_are_spread_over_the_text(model_file):  # noqa: F811
         (["--model=tf1", "--text=none.txt"], "none.txt"),
         (["--model=tf1", "--max_seq_length=2"], "--max_seq_length must be at least 3"),
         (["--model=A=tf1", "--model=A=keras"], "whose parameter_sharing differ; name them"),
+        (["--model=A=tf1", "--model=A=./tf1"], "A checkpoint may be given only once. Received"),
         (["--model=tf1", "--spm_model_file=a", "--vocab_file=b"], "exclude each other"),
     ],
 )
