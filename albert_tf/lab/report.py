@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 
 from albert_tf.lab.results import LAB_RESULTS_FILE, Column, ResultRow, Results, RowComparison
-from albert_tf.lab.tables import as_printed, difference, heading, number, summary
+from albert_tf.lab.tables import as_printed, difference, heading, number, spread_over, summary
 from data_prep.errors import InputError
 from data_prep.files import write_text
 
@@ -33,7 +33,7 @@ class TableCell:
 
     ours: str
     paper: str
-    seeds: str
+    values: str
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _cell(row: ResultRow, column: Column, results: Results) -> TableCell:
     return TableCell(
         ours=summary(ours, column, results) if ours else "",
         paper="" if paper is None else as_printed(paper, column),
-        seeds=", ".join(number(value, column) for value in ours) if len(ours) > 1 else "",
+        values=", ".join(number(value, column) for value in ours) if len(ours) > 1 else "",
     )
 
 
@@ -203,7 +203,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     seeds = ", ".join(map(str, results.seeds))
     several = {len(values) for row in results.rows for values in row.ours.values()} - {1}
     statistic = {
-        "mean": "mean ± standard deviation over the seeds",
+        "mean": f"mean ± standard deviation {spread_over(results)}",
         "median": "median (minimum to maximum) over the runs",
     }[results.statistic]
     facts = (("scale", results.scale), ("seeds", seeds), ("numbers", statistic if several else ""))

@@ -17,7 +17,7 @@ from albert_tf.lab.results import Plot, ResultRow, Results, RowComparison, compa
 from albert_tf.lab.scales import SCALES, Scale
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.subprocesses import ProgramRunner
-from albert_tf.lab.tables import write_results
+from albert_tf.lab.tables import spread_over, write_results
 from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import SentenceObjective, Variant, with_starts
 from data_prep.errors import InputError
@@ -152,7 +152,7 @@ class ExperimentTable:
             plots.append(Plot(path.name, caption))
         columns = [name for name in _PLOTTED if any(name in row.ours for row in results.rows)]
         pictures.draw_scores(folder / pictures.SCORES_FILE, results, columns)
-        caption = "Our values with the spread over seeds, and the paper's where it has them."
+        caption = f"Our values, with the paper's where it has them. The spread is {spread_over(results)}."
         plots.append(Plot(pictures.SCORES_FILE, caption))
         write_results(folder, dataclasses.replace(results, plots=plots))
 

@@ -65,15 +65,28 @@ def comparison_sentence(results: Results, comparison: RowComparison) -> str:
     return f"{titles}: {comparison.verdict} ({size} ± {number(comparison.spread, column)}){paper}"
 
 
+def spread_over(results: Results) -> str:
+    """What our standard deviations are over."""
+    if not _has_rounds(results):
+        return "over the seeds"
+    return "over the seeds; of speeds, over the rounds" if results.seeds else "over the rounds"
+
+
+def _has_rounds(results: Results) -> bool:
+    """Whether there are speeds, whose values are those of rounds, not of seeds."""
+    return any(len(row.ours.get(name, ())) > 1 for row in results.rows for name in ("speed", "worker_speed"))
+
+
 def _caption(results: Results) -> str:
+    rounds = "Speeds: mean ± standard deviation over the rounds." if _has_rounds(results) else ""
     if not results.seeds:
-        return ""
+        return rounds
     scale = f"Scale {results.scale}; ours" if results.scale else "Ours"
     if results.statistic == "median":
         return f"{scale}: median (minimum to maximum) of a row's runs."
     seeds = len(results.seeds)
     spread = "one seed" if seeds == 1 else f"mean ± standard deviation of {seeds} seeds"
-    return f"{scale}: {spread}. Differences are given with their standard errors."
+    return f"{scale}: {spread}. Differences are given with their standard errors. {rounds}".rstrip()
 
 
 def heading(column: Column) -> str:

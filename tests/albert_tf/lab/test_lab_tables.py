@@ -1,5 +1,10 @@
+import dataclasses
+
+import pytest
+
+from albert_tf.lab.report import section
 from albert_tf.lab.results import Column, Plot, ResultRow, Results, compare_rows
-from albert_tf.lab.tables import markdown_page, results_table
+from albert_tf.lab.tables import markdown_page, results_table, spread_over
 
 
 def results(seeds: int) -> Results:
@@ -54,3 +59,16 @@ def test_one_seed_claims_nothing():
     assert "ours: one seed" in page
     assert "SOP against NSP, SOP: can't tell from one seed (+11.0); the paper: higher" in page
     assert "±" not in page.split("|")[20]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "over"), [(3, "over the seeds; of speeds, over the rounds"), (0, "over the rounds")]
+)
+def test_the_values_of_speeds_are_those_of_rounds(tmp_path, seeds, over):
+    rows = [ResultRow("one", "One", {}, {"speed": [0.9, 1.0, 1.1]})]
+    columns = [Column("speed", "Speed", "", 2)]
+    of_speed = dataclasses.replace(results(seeds), rows=rows, columns=columns, plots=[], comparisons=[])
+    assert spread_over(of_speed) == over
+    assert ("numbers", f"mean ± standard deviation {over}") in section(of_speed, tmp_path).facts
+    assert "Speeds: mean ± standard deviation over the rounds." in markdown_page(of_speed)
+    assert spread_over(results(3)) == "over the seeds"
