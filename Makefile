@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= demo
-# Each needs up to 3 GB of memory.
+# Each worker needs up to 3 GB of memory.
 WORKERS ?= 2
 BIN = $(VENV)/bin
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel, InlineText
 from rich.console import Console, ConsoleOptions
 
-_FEW = 16  # as many flags need no groups
+_FEW = 16  # a command with at most this many flags needs no groups
 _OTHER = "Other"
 # A flag means the same in every command, so one table groups them all. Within a group, this is the order.
 _GROUPS: Mapping[str, str] = {

@@ -40,7 +40,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "warmup_proportion": "use --num_warmup_steps",
         "keep_checkpoint_max": f"leave it out: {_BEST_IS_KEPT}",
         "num_keep_checkpoint": f"leave it out: {_BEST_IS_KEPT}",
-        "use_einsum": "leave it out: it changes nothing in what is computed",
+        "use_einsum": "leave it out: it does not change the result",
         "export_dir": "use albert export",
         "threshold_to_export": "use albert export, once --do_eval shows that the model is good enough",
         **_TPU_FLAGS,
@@ -49,7 +49,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "albert_directory": "use --model_dir",
         "checkpoint_name": "name a checkpoint with --model_dir",
         "export_path": "use --output",
-        "do_lower_case": "leave it out: the vocabulary's files say it",
-        "use_einsum": "leave it out: it changes nothing in what is computed",
+        "do_lower_case": "leave it out: the vocabulary's files say whether it is cased",
+        "use_einsum": "leave it out: it does not change the result",
     },
 }

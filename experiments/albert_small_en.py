@@ -12,7 +12,7 @@ interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face direc
 float16, and OUTPUT/record.json, the record of the training for the model's card
 (experiments/albert_small_en_card.py). To train it further, with a new warm-up and mostly longer sequences:
 
-    python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt \
+    python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt \\
       --init_checkpoint=small_en/albert_small_en --short_share=0 --long_share=.2 --steps=20000 --output=small_en_2
 """
 

@@ -4,7 +4,7 @@ For example:
 
     python -m experiments.learning_curve --input_file='books/*.md' --output=curves
 
-Every 20th book is held out. A small model first trains on short sequences, from which it learns much sooner to
+One book in 20 is held out. A small model first trains on short sequences, from which it learns much sooner to
 predict a word from its neighbors (it does not learn sentence order from them). From there the same model
 trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with masked
 words alone: the rows of the paper's Table 5. Masks are redrawn in every epoch. Everything runs through the
@@ -92,7 +92,7 @@ def main(settings: CurveSettings) -> None:
 
 
 def link_books(paths: list[Path], folder: Path) -> dict[str, str]:
-    """Links the books to train on and those to hold out, every 20th, into folders; returns the globs of both."""
+    """Links the books to train on and those to hold out, one in 20, into folders; returns the globs of both."""
     train, heldout = split_files(paths)
     return {
         part: link_files(books, folder / part) for part, books in (("train", train), ("heldout", heldout))

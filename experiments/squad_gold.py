@@ -1,4 +1,6 @@
-"""Checks that SQuAD's answers survive preprocessing: decodes gold positions and compares as the official script.
+"""Checks that SQuAD's answers survive preprocessing.
+
+It decodes the gold positions and compares the text as the official script does.
 
 For example:
 

@@ -155,7 +155,7 @@ def table10(*runs: str, output: str, gold: Annotated[list[str] | None, _REPEATED
         same checkpoint share a row; NAME=FOLDER names the row.
       output: folder of the laboratory; the results are written to its folder table10.
       gold: SQuAD's JSON file with the correct answers, as squad1.1=FILE or squad2.0=FILE. Default: the file that
-        the runs were evaluated on, if it still exists.
+        the runs were evaluated on, if it is at its recorded path.
     """
     _leaderboard("table10", runs, output, gold or [])
 

@@ -110,7 +110,7 @@ def task_report(
 
 
 def gold_of(runs: Sequence[FinetunedRun], given: Path | None) -> Path | None:
-    """SQuAD's file with the correct answers: the given one, or the runs' dev file if it still exists."""
+    """SQuAD's file with the correct answers: the given one, or the runs' dev file at its recorded path."""
     if given is not None:
         return given
     for run in runs:

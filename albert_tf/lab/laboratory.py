@@ -77,15 +77,21 @@ class Laboratory:
                 raise InputError(
                     f"{rule}. Its text files have changed; use the same files, or another --output."
                 )
-            raise InputError(
-                f"{rule}: they have --{name}={kept.get(name)}. Received {value}; use the same value, or another "
-                "--output."
-            )
+            raise InputError(f"{rule}: {_difference(name, kept.get(name), value)}, or use another --output.")
 
     def _has_data(self) -> bool:
         """Whether there is a vocabulary, an example file or a run; before that, settings may still change."""
         patterns = ("runs/*", "data/*.model", "data/*/*/*")
         return any(any(self.folder.glob(pattern)) for pattern in patterns)
+
+
+def _difference(name: str, kept: Any, value: Any) -> str:
+    """How the runs' value of a flag differs from the received one, and what to do."""
+    if kept is None:
+        return f"they were made without --{name}. Received {value}; leave it out"
+    if value is None:
+        return f"they have --{name}={kept}. Received none; add it"
+    return f"they have --{name}={kept}. Received {value}; use the same value"
 
 
 def make_folder(folder: Path) -> None:

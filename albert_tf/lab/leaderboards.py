@@ -27,8 +27,8 @@ _KEPT_SETTINGS = (
     "max_seq_length",
 )
 _MISSING_GOLD = (
-    "The file that the runs of {task} were evaluated on no longer exists, so single models have the metrics that "
-    "the runs have saved, and there is no ensemble. Name the file with --gold={task}=FILE."
+    "The file that the runs of {task} were evaluated on is not at its recorded path, so single models have the "
+    "metrics that the runs have saved, and there is no ensemble. Name the file with --gold={task}=FILE."
 )
 _GLUE_UNITS = {"cola": "Matthews", "sts-b": "Pearson"}
 _GLUE_TITLES = {"sst-2": "SST", "sts-b": "STS", "cola": "CoLA", "average": "Avg"}
@@ -132,7 +132,8 @@ def leaderboard(
       board: TABLE_9 or TABLE_10.
       runs: PATH or NAME=PATH of folders of `albert finetune`. Runs from one checkpoint or of one name are a row.
       output: the laboratory's folder.
-      gold: task -> SQuAD's file with the correct answers. Default: the runs' own dev files, if they still exist.
+      gold: task -> SQuAD's file with the correct answers. Default: the runs' own dev files, at their
+        recorded paths.
       command: the command line.
 
     Raises:

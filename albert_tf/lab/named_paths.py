@@ -32,7 +32,8 @@ def parse_named_paths(arguments: Sequence[str]) -> list[NamedPath]:
       InputError: NAME= without a path.
 
     >>> parse_named_paths(["BERT=runs/none/seed-1", "albert_large.tar.gz"])
-    [NamedPath('BERT', 'runs/none/seed-1', 1), NamedPath('albert_large', 'albert_large.tar.gz', None)]
+    [NamedPath(name='BERT', path='runs/none/seed-1', seed=1),
+     NamedPath(name='albert_large', path='albert_large.tar.gz', seed=None)]
     """
     given = split_names(arguments)
     short = short_names(_without_seed(path) for name, path in given if not name)

@@ -83,10 +83,10 @@ def tiny_shape(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
     }
 
 
-# Many small steps, on short sequences first: a model needs thousands of steps to find that its neighbors predict a
-# masked word, and fewer with a shorter T, with a wider E, which also encodes positions, and with a smaller V. The
-# base model is the demo's with one more layer: two seeds had learned alike by step 3,000 (masked-LM accuracies of
-# .267 and .264). With H = 96, E = 64 and V = 8,000, two seeds left the plateau 2,000 steps apart.
+# Many small steps, on short sequences first: a model needs thousands of steps to discover that the neighbors of a
+# masked word predict it, and fewer with a shorter T, with a wider E, which also encodes positions, and with a
+# smaller V. The base model is the demo's with one more layer: two seeds were equally good at step 3,000 (masked-LM
+# accuracies of .267 and .264). With H = 96, E = 64 and V = 8,000, two seeds left the plateau 2,000 steps apart.
 TINY = Scale(
     sizes={
         "base": tiny_shape(128, 4),

@@ -37,6 +37,23 @@ def test_a_laboratory_with_runs_keeps_its_settings(settings):
     )
 
 
+@pytest.mark.parametrize(
+    ("kept", "received", "message"),
+    [
+        (
+            None,
+            "bfloat16",
+            "they were made without --mixed_precision. Received bfloat16; leave it out, or use",
+        ),
+        ("bfloat16", None, "they have --mixed_precision=bfloat16. Received none; add it, or use"),
+    ],
+)
+def test_a_flag_that_is_given_only_once_is_named(settings, kept, received, message):
+    begin(dataclasses.replace(settings, mixed_precision=kept))
+    with pytest.raises(InputError, match=message):
+        open_laboratory(dataclasses.replace(settings, mixed_precision=received), "abc")
+
+
 def test_another_text_is_refused(settings):
     begin(settings)
     with pytest.raises(InputError, match="Its text files have changed"):
@@ -94,7 +111,8 @@ def test_the_command_line_repeats_the_experiment():
         ({"seeds": -1}, "--seeds must be at least 0. Received -1."),
         ({"max_seq_length": -1}, "--max_seq_length must be at least 1"),
         ({"strategy": "multi_worker"}, "one machine or TPU"),
-        ({"output": "a,b"}, "--output must have no comma, .* Received a,b; use another name."),
+        ({"output": "a,b"}, "--output must have none of the characters .* Received a,b; use another name."),
+        ({"output": "lab[1]"}, "--output must have none of the characters"),
         ({"speed_workers": 0}, "--speed_workers must be at least 1. Received 0."),
         ({"speed_workers": 2, "tpu": "local"}, "Received 2 with --tpu=local; omit one."),
     ],
