@@ -6,8 +6,8 @@ For example:
 
 Every kind is exported from one encoder, the fine-tuned kinds with heads of random weights, so large that the
 answers differ between texts. Prints a table for each engine that is installed. Labels, spans, pieces and ids must
-be equal, probabilities within 1e-4; otherwise the exit status is 1. Where two classes are that close, decisions
-may differ: such rows are counted apart, as ties.
+be equal, probabilities, scores, vectors and logits within 1e-4, null odds within 1e-3; otherwise the exit status
+is 1. Where two classes are that close, decisions may differ: such rows are counted apart, as ties.
 """
 
 import importlib.util
@@ -27,6 +27,7 @@ from data_prep.text.sources import expand_files
 from experiments.tokenizer_agreement import spread_lines
 
 TOLERANCE = 1e-4
+TOLERANCES = {"null_odds": 1e-3}  # of outputs with larger values
 BATCH = 100
 LENGTH = 128  # tokens of an encoder's row
 ENGINES = ("openvino", "onnxruntime")
@@ -102,8 +103,8 @@ class Differences:
       rows: number of compared rows.
       other: rows with another label, span, piece or id, while the answer's probability differs by more than the
         tolerance or there is none.
-      ties: rows with another one, while all floats of the row are within the tolerance.
-      largest: output -> the largest difference of its floats.
+      ties: rows with another one, while all floats of the row are within their tolerances.
+      largest: output -> the largest difference of its floats; infinite if one is no number.
     """
 
     rows: int = 0
@@ -122,9 +123,10 @@ class Differences:
             if found.shape != expected.shape:
                 raise SystemExit(f"The shapes of {name} differ: {expected.shape} and {found.shape}.")
             if expected.dtype.kind == "f":
-                difference = np.abs(found - expected).reshape(rows, -1).max(axis=1, initial=0.0)
+                distance = np.nan_to_num(np.abs(found - expected), nan=np.inf)
+                difference = distance.reshape(rows, -1).max(axis=1, initial=0.0)
                 self.largest[name] = max(self.largest.get(name, 0.0), float(difference.max()))
-                close &= difference <= TOLERANCE
+                close &= difference <= tolerance_of(name)
             else:
                 same &= (found == expected).reshape(rows, -1).all(axis=1)
         self.rows += rows
@@ -133,8 +135,13 @@ class Differences:
 
     @property
     def agrees(self) -> bool:
-        """Whether all decisions are equal but for ties, and all probabilities within the tolerance."""
-        return self.other == 0 and self.largest.get("probabilities", 0.0) <= TOLERANCE
+        """Whether all decisions are equal but for ties, and all floats within their tolerances."""
+        return self.other == 0 and all(most <= tolerance_of(name) for name, most in self.largest.items())
+
+
+def tolerance_of(output: str) -> float:
+    """The largest difference of an output's floats that counts as equal."""
+    return TOLERANCES.get(output, TOLERANCE)
 
 
 def main(settings: AgreementSettings) -> None:

@@ -39,6 +39,24 @@ def test_differences(theirs, ours, other, ties, agrees):
     assert (found.rows, found.other, found.ties, found.agrees) == (4, other, ties, agrees)
 
 
+@pytest.mark.parametrize(
+    ("output", "difference", "agrees"),
+    [
+        ("embedding", 5e-5, True),
+        ("embedding", 2e-4, False),
+        ("embedding", np.nan, False),
+        ("score", 2e-4, False),
+        ("sequence_output", 6.0, False),
+        ("null_odds", 5e-4, True),
+        ("null_odds", 2e-3, False),
+    ],
+)
+def test_all_numbers_are_judged(output, difference, agrees):
+    found = Differences()
+    found.add({output: np.zeros((2, 3))}, {output: np.array([[0, difference, 0], [0, 0, 0]])})
+    assert (found.rows, found.other, found.agrees) == (2, 0, agrees)
+
+
 def test_kinds_must_be_known():
     assert AgreementSettings(text="x").kinds == [*CASES]
     with pytest.raises(InputError, match="--kinds must be among classifier, .* Received 'fill'"):
