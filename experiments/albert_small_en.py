@@ -26,6 +26,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.lab.text import link_files, split_files
 from albert_tf.training.run_files import SETTINGS_FILE
+from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json
 from data_prep.inspection.example_stats import most_frequent_share
 from data_prep.text.sources import expand_files
@@ -34,6 +35,7 @@ from experiments.albert_command import albert
 NAME = "albert_small_en"
 ALL = 10**9  # evaluation steps
 LENGTHS = (32, 128, 512)  # T of the phases; the finished model is evaluated at each
+VOCABULARY_FILE = "spiece.model"  # in the finished model's folder
 RECORD_FILE = "record.json"
 _FOLDERS = ("books", "documents", "output")  # flags that say where something is, not what it is
 
@@ -85,6 +87,13 @@ class SmallModelSettings:
     save_checkpoints_steps: int = 1000
     seed: int = 12345
 
+    def __post_init__(self):
+        if self.init_checkpoint and not (self.init_checkpoint / VOCABULARY_FILE).is_file():
+            raise InputError(
+                f"--init_checkpoint must be a folder of this program's model, with its {VOCABULARY_FILE}. "
+                f"Received {self.init_checkpoint}, which has none."
+            )
+
 
 def main(settings: SmallModelSettings) -> None:
     settings.output.mkdir(parents=True, exist_ok=True)
@@ -94,7 +103,7 @@ def main(settings: SmallModelSettings) -> None:
         for part, files in (("train", train), ("heldout", heldout))
     }
     if settings.init_checkpoint:
-        vocabulary = settings.init_checkpoint / "spiece.model"
+        vocabulary = settings.init_checkpoint / VOCABULARY_FILE
     else:
         vocabulary = settings.output / "vocabulary.model"
     if not vocabulary.is_file():

@@ -58,8 +58,9 @@ results that matter, start from `albert_base_v2` or larger (`albert models`).
 ## Training
 
 Masked-LM with n-grams of whole words and sentence-order prediction, both redrawn in every epoch
-(`--masking=dynamic`), bfloat16 activations and float32 weights. {summary} Each run but the first starts
-from the model of the one before, with a new warm-up.{earlier}
+(`--masking=dynamic`), bfloat16 activations and float32 weights.
+
+{summary}
 
 {runs}
 
@@ -95,11 +96,6 @@ SQuAD, the context's first sentence; for RACE, the longest option.
 
 {table}"""
 NOT_FINETUNED = "Not yet measured with these weights."
-# Of a first run that starts from a checkpoint.
-EARLIER = """
-
-The first of these runs started from an earlier version of this model. Earlier runs of the same program made it,
-with the same books and the same kind of documents; their logs were not kept, and they are not in these figures."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,6 @@ def main(settings: CardSettings) -> None:
         T=config.max_position_embeddings,
         text=describe_text(records[-1]["text"]),
         summary=summary(records),
-        earlier=EARLIER if records[0]["flags"]["init_checkpoint"] else "",
         runs=runs_table(records),
         commands="\n".join(describe_command(records, number) for number in range(len(records))),
         eval_examples=max(line["eval_examples"] for record in records for line in record["evaluations"]),
@@ -178,10 +173,24 @@ def tokens_of(record: dict) -> int:
 
 
 def summary(records: list[dict]) -> str:
-    """Steps, tokens and hours of all runs in one sentence."""
+    """Steps, tokens and hours of all runs, and what they started from."""
     steps, tokens = sum(map(steps_of, records)), sum(map(tokens_of, records))
     hours = sum(record["hours"] * record["cores"] for record in records) / 2
-    return f"{steps:,} steps, {tokens / 1e6:.0f} million tokens, {hours:.1f} hours of two CPU cores."
+    amount = f"{steps:,} steps ({tokens / 1e6:.0f} million tokens, {hours:.1f} hours of two CPU cores)"
+    are_several, is_continued = len(records) > 1, bool(records[0]["flags"]["init_checkpoint"])
+    runs = f"{len(records)} runs" if are_several else "run"
+    sentences = [f"The {'last ' if is_continued else ''}{runs} took {amount}."]
+    if is_continued:
+        sentences.append(
+            f"{'The first of them' if are_several else 'It'} continued an earlier version of this model, which "
+            "the same program trained from scratch; that training's logs were not kept, and its steps are not "
+            "counted here."
+        )
+    if are_several:
+        sentences.append(
+            "Each run but the first started from the model of the one before, with a new warm-up."
+        )
+    return " ".join(sentences)
 
 
 def runs_table(records: list[dict]) -> str:
@@ -220,8 +229,8 @@ def runs_table(records: list[dict]) -> str:
 def describe_command(records: list[dict], number: int) -> str:
     """The command of a run, as its settings were."""
     flags = dict(records[number]["flags"])
-    if number:  # folders are named by number, wherever they were
-        flags["init_checkpoint"] = f"small_en_{number}/{NAME}"
+    if flags["init_checkpoint"] or number:  # folders are named by number, wherever they were
+        flags["init_checkpoint"] = f"small_en_{number}/{NAME}" if number else "earlier_version"
     words = [f"--{name}={value}" for name, value in flags.items() if value is not None]
     words.append(f"--output=small_en_{number + 1}")
     return f"python -m experiments.{NAME} --books='books/*.md' --documents=docstrings.txt " + " ".join(words)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from albert_tf.pretrained.card import weights_hash
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel
+from data_prep.errors import InputError
 from experiments import albert_small_en, albert_small_en_card
 from experiments.albert_small_en import SmallModelSettings
 from experiments.albert_small_en_card import CardSettings
@@ -66,7 +68,7 @@ def test_card(tmp_path):
     report.write_text(json.dumps({"settings": {"seeds": "5"}, "tasks": {"sst-2": score}}))
     albert_small_en_card.main(CardSettings(records, model, report))
     card = (model / "README.md").read_text()
-    assert "300 steps, 0 million tokens, 3.0 hours of two CPU cores." in card
+    assert "The 2 runs took 300 steps (0 million tokens, 3.0 hours of two CPU cores). Each run but" in card
     assert "| batch | optimizer | peak rate |" in card
     assert "| 4 | adamw | 0.001 |" in card
     assert "116 English books that are out of copyright (50.0 MB)" in card
@@ -75,17 +77,27 @@ def test_card(tmp_path):
     assert "--init_checkpoint=small_en_1/albert_small_en" in card
     assert "| sst-2 | accuracy | 0.500 | 0.800 | 0.700 to 0.900 | 2.0 |" in card
     assert f"`{weights_hash(read(model))}`" in card
-    assert "started from an earlier version" not in card
+    assert "an earlier version" not in card
     continued = record_of(100, [100])
     continued["flags"]["init_checkpoint"] = "albert_small_en"
     continued["cores"] = 1
     records[0].write_text(json.dumps(continued))
     albert_small_en_card.main(CardSettings(records, model))
     card = (model / "README.md").read_text()
-    assert "2.2 hours of two CPU cores." in card  # half of 1.5 on one core, and 1.5
-    assert "The first of these runs started from an earlier version of this model." in card
+    assert "2.2 hours of two CPU cores)." in card  # half of 1.5 on one core, and 1.5
+    assert "The first of them continued an earlier version of this model" in card
     assert "Not yet measured with these weights." in card
-    assert "--init_checkpoint=albert_small_en --optimizer=adamw" in card
+    assert "--init_checkpoint=earlier_version --optimizer=adamw" in card
+    alone = albert_small_en_card.summary([continued])
+    assert alone.startswith("The last run took 100 steps (0 million tokens, 0.8 hours of two CPU cores). It")
+    assert "but the first" not in alone
+    scratch = albert_small_en_card.summary([record_of(100, [])])
+    assert scratch == "The run took 100 steps (0 million tokens, 1.5 hours of two CPU cores)."
+
+
+def test_a_model_to_train_further_has_a_vocabulary(tmp_path):
+    with pytest.raises(InputError, match="--init_checkpoint must be a folder of .* Received albert_small_en"):
+        SmallModelSettings("books", "documents", tmp_path, init_checkpoint=Path("albert_small_en"))
 
 
 @pytest.mark.slow
