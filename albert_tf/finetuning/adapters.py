@@ -69,8 +69,8 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
         raise InputError(f"Adapters must have the model's rank, {encoder.lora_rank}. {path} has rank {rank}.")
     if encoder.lora_alpha not in (None, alpha):
         raise InputError(
-            f"Adapters must have the model's `alpha`, {encoder.lora_alpha:g}. {path} has {alpha:g}; load it into a "
-            "model without LoRA, which `load_adapters` enables."
+            f"Adapters must have the model's `alpha`, {encoder.lora_alpha:g}. {path} has {alpha:g}; load it into "
+            "a model without LoRA, which `load_adapters` enables."
         )
     if facts.pop("base") != _hash(encoder):
         raise InputError(
