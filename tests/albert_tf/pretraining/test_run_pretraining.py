@@ -434,7 +434,7 @@ def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
     (tmp_path / "records").write_bytes(b"".join(map(framed, records)))
     error = refused(capfd, pretraining_files.flags(tmp_path / "run", input_file=tmp_path / "records"))
     assert "Every record of the input files must be an example" in error
-    assert "Without it, there is no checkpoint yet." in error
+    assert "Prepare that file again; there is no checkpoint yet." in error
 
 
 def test_training_files_are_never_evaluated_on(pretraining_files, tmp_path, capfd):
