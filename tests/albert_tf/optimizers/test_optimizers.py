@@ -96,9 +96,9 @@ def test_the_trust_ratio_of_norms_of_any_size(scale, ratio):
     assert float(trust_ratio(weight, 0 * update)) == float(trust_ratio(0 * weight, update)) == 1.0
 
 
-@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
-def test_the_default_is_the_papers_rate(optimizer):
-    assert float(optimizer().learning_rate) == pytest.approx(0.00176)
+@pytest.mark.parametrize(("optimizer", "rate"), [(Lamb, 0.00176), (AdamW, 0.0001)])
+def test_the_default_is_the_rate_of_the_papers_of_albert_and_bert(optimizer, rate):
+    assert float(optimizer().learning_rate) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
