@@ -118,4 +118,4 @@ def test_long_sequences_from_the_start(T, steps, warns):
     flags = {"optimizer": "adamw", "train_batch_size": 16, "num_train_steps": steps, "num_warmup_steps": 500}
     lines = warnings(changed(T, 20, **flags), [(90_000_000, None)], SMALL)
     assert len(lines) == warns
-    assert all("6 million tokens in sequences of 128" in line for line in lines)
+    assert all("6,144,000 tokens in sequences of 128" in line for line in lines)
