@@ -23,7 +23,16 @@ from data_prep.errors import InputError, first_line, needs_extra
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
 _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
 _HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]
-_OLD_HUB_WEIGHTS = ["pytorch_model*.bin"]
+# Of a repository without these weights: an older Hugging Face directory, a .keras file, a checkpoint or SavedModel.
+_OTHER_HUB_FILES = [
+    "pytorch_model*.bin",
+    "*.keras",
+    "*.ckpt*",
+    "saved_model.pb",
+    "variables/*",
+    "assets/*",
+    "spm.model",
+]
 _MOST_BYTES = 8 << 30  # no archive of an ALBERT is larger
 _BLOCK = 1 << 20  # bytes
 _TIMEOUT = 60  # seconds without an answer
@@ -101,7 +110,7 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
     try:
         folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
         if not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
-            folder = snapshot(_HUB_FILES + _OLD_HUB_WEIGHTS)
+            folder = snapshot(_HUB_FILES + _OTHER_HUB_FILES)
     except hub_failures() as error:
         command = f"`hf download {repository} --local-dir={repository.split('/')[1]}`"
         _fail(address, error, f"run {command} elsewhere and name the folder", "HF_HOME")

@@ -12,6 +12,8 @@ from huggingface_hub.utils import filter_repo_objects
 from albert_tf.pretrained import downloads
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
+from albert_tf.pretrained.own import write_keras
+from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.files import visible_files
 from tests.albert_tf.pretrained.processes import run_python, serving
 from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random_stored
@@ -101,13 +103,29 @@ def read_in_process(hub: Hub, address: str) -> dict:
     return json.loads(run_python(READ, Path.cwd(), address, **environment).splitlines()[-1])
 
 
-@pytest.mark.parametrize("write", [write_huggingface, write_kerashub])
-def test_every_file_of_a_format_is_downloaded(write, tmp_path):
+@pytest.mark.parametrize(
+    ("write", "weights"),
+    [
+        (write_huggingface, downloads._HUB_WEIGHTS),
+        (write_kerashub, downloads._HUB_WEIGHTS),
+        (write_keras, downloads._OTHER_HUB_FILES),
+        (write_tf1, downloads._OTHER_HUB_FILES),
+    ],
+)
+def test_every_file_of_a_format_is_downloaded(write, weights, tmp_path):
     """Of KerasHub, those of the task model too."""
     write(random_stored(CONFIGS["one group"]), tmp_path)
     files = [str(path.relative_to(tmp_path)) for path in visible_files(tmp_path)]
-    patterns = downloads._HUB_FILES + downloads._HUB_WEIGHTS
-    assert list(filter_repo_objects(files, allow_patterns=patterns)) == files
+    assert list(filter_repo_objects(files, allow_patterns=downloads._HUB_FILES + weights)) == files
+
+
+@pytest.mark.slow
+def test_a_keras_file_on_the_hub(hub):
+    shutil.rmtree(hub.folder)
+    hub.folder.mkdir()
+    write_keras(random_stored(CONFIGS["one group"]), hub.folder)
+    found = read_in_process(hub, "hf://owner/tiny")
+    assert (found["layers"], found["vocabulary"]) == (4, len(VOCABULARY.content))
 
 
 @pytest.mark.slow
