@@ -23,7 +23,7 @@ from data_prep.errors import InputError, first_line, needs_extra
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
 _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
 _HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]
-# Of a repository without these weights: an older Hugging Face directory, a .keras file, a checkpoint or SavedModel.
+# Of a repository without these: an older Hugging Face directory, a .keras file, a checkpoint or a SavedModel.
 _OTHER_HUB_FILES = [
     "pytorch_model*.bin",
     "*.keras",
