@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Move a model between TF1, Hugging Face and KerasHub
 #
-# At the end you have one model in four formats, proof that all of them compute the same, and a classifier that
+# At the end you have one model in three formats, proof that all of them compute the same, and a classifier that
 # Hugging Face's transformers can read. It takes about a minute on two CPU cores.
 
 # %%

@@ -181,7 +181,7 @@ panel.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# Training has more than tripled the recall of the vectors. Common words are still the better search for these
+# Training has more than tripled the vectors' recall at 1. Common words are still the better search for these
 # texts: a docstring repeats the words of its first sentence, and the model is small and has seen few pairs.
 # Vectors are worth their cost where question and text share few words; applications often add the two scores.
 #
