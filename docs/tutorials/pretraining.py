@@ -169,7 +169,7 @@ for sentence, pieces, probabilities in zip(
 # %% [markdown]
 # How sensible the words are depends on the amount of text more than on anything else. Two novels are 250,000
 # tokens: enough to learn which words are frequent and how they follow each other, and the right plot shows that
-# the order of so few sentences is soon memorized. The demo, on ten megabytes and with LAMB, ends at twice this accuracy
+# the order of so few sentences is soon memorized. The demo, on ten megabytes, ends at twice this accuracy
 # ([the demo](../demo.md)).
 #
 # ## Look inside
