@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -81,6 +82,13 @@ def check_at_least(minimum: int, settings: Any, *names: str) -> None:
         value = getattr(settings, name)
         if value is not None and value < minimum:
             raise InputError(f"--{name} must be at least {minimum}. Received {value}.")
+
+
+def check_given_once(what: str, values: Iterable[Any]) -> None:
+    """Raises InputError if one of several arguments is there more than once; `what` they are, for the message."""
+    for value, count in Counter(values).items():
+        if count > 1:
+            raise InputError(f"A {what} may be given only once. Received {value} {count} times.")
 
 
 def check_among(known: Collection[str], flag: str, names: Iterable[str]) -> None:

@@ -208,6 +208,12 @@ def visible_files(folder: Path) -> list[Path]:
     )
 
 
+def check_is_folder(flag: str, folder: Path) -> None:
+    """Raises InputError if what a flag names exists and is no folder."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--{flag} must be a folder. Received {folder}, which is a file.")
+
+
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Creates a folder, and removes it again if the block fails and leaves it empty."""

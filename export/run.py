@@ -21,6 +21,7 @@ from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
+from data_prep.files import check_is_folder
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.constants import layer_with_constants, leave_out_constants
 from export.evaluation import (
@@ -337,8 +338,7 @@ def _dtype_policy(name: str) -> Iterator[None]:
 
 def _check_output(folder: Path, source: str | Path) -> None:
     """Raises InputError unless `folder` is free, empty or an earlier export, and not the source or around it."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output must be a folder. Received {folder}, which is a file.")
+    check_is_folder("output", folder)
     if folder.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
         raise InputError(
             f"--output must not be the model itself, or a folder around it. Received {folder} for both."

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +13,7 @@ from albert_cli.commands.terminal import import_tensorflow, print_message, print
 from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.console import working
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_given_once
 from data_prep.files import read_json_object
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 from data_prep.tasks.task import Task, TaskKind, find_task
@@ -296,9 +295,7 @@ def submission(*runs: str, output: str) -> None:
     pairs = [run.partition("=") for run in runs]
     if not pairs or not all(folder for _, _, folder in pairs):
         raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
-    for task, count in Counter(task for task, _, _ in pairs).items():
-        if count > 1:
-            raise InputError(f"A task may be given only once. Received {task} {count} times.")
+    check_given_once("task", (task for task, _, _ in pairs))
     folders = {task: _predicted_folder(task, Path(folder)) for task, _, folder in pairs}
     print_notes([f"{task} from {folder}" for task, folder in folders.items()])
     missing = write_glue_zip(Path(output), folders)

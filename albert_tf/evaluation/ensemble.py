@@ -27,7 +27,7 @@ from albert_tf.evaluation.squad_metrics import (
 )
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
-from data_prep.files import read_json
+from data_prep.files import check_is_folder, read_json
 from data_prep.tasks.task import Task
 
 # Returns the predictions of a model, named as `albert predict` takes it, for each split.
@@ -75,8 +75,8 @@ def report_runs(
       InputError: there is no run, one lacks predictions, their examples differ, or `output_dir` is a file; nothing
         is written then.
     """
-    if output_dir is not None and output_dir.exists() and not output_dir.is_dir():
-        raise InputError(f"--output_dir must be a folder. Received {output_dir}, which is a file.")
+    if output_dir is not None:
+        check_is_folder("output_dir", output_dir)
     splits = task.splits[role]
     if not splits:
         raise InputError(f"{task.name} has no {role} set. Name another one with --split.")

@@ -1,7 +1,6 @@
 """The checkpoints of Figure 1: read, named, and grouped as seeds of one model."""
 
 import dataclasses
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from albert_tf.lab.named_paths import NamedPath, parse_named_paths
 from albert_tf.parameters import count_parameters, distinct_layers
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_given_once
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 # Configuration fields that may differ between seeds of one row.
@@ -50,9 +49,7 @@ def read_checkpoints(models: Sequence[str], fallback: Vocabulary | None) -> dict
     """
     groups: dict[str, list[Checkpoint]] = {}
     sources = parse_named_paths(models)
-    for path, count in Counter(Path(source.path).resolve() for source in sources).items():
-        if count > 1:
-            raise InputError(f"A checkpoint may be given only once. Received {path} {count} times.")
+    check_given_once("checkpoint", (Path(source.path).resolve() for source in sources))
     for source in sources:
         stored = read(source.path)
         vocabulary = stored.vocabulary or _checked_fallback(stored, fallback, source.path)

@@ -12,6 +12,7 @@ from albert_tf.lab.paper import AVERAGED_TASKS
 from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
+from data_prep.tasks.race import split_folders
 from data_prep.tasks.task import find_task
 
 _FOLDER = "finetuned"  # in the pretraining run's folder
@@ -51,9 +52,8 @@ class Downstream:
         if task == "race":
             if not settings.race_dir:
                 return None
-            folder = Path(settings.race_dir)
-            exists = any((each / "train").is_dir() for each in (folder, folder / "RACE"))
-            return {"data_dir": str(folder)} if exists else None
+            exists = any(folder.is_dir() for folder in split_folders(Path(settings.race_dir), "train"))
+            return {"data_dir": settings.race_dir} if exists else None
         if not settings.glue_dir:
             return None
         folder = Path(settings.glue_dir) / find_task(task).folder

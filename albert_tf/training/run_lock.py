@@ -9,7 +9,7 @@ from pathlib import Path
 import filelock
 
 from data_prep.errors import InputError
-from data_prep.files import new_folder, read_json_object, write_json
+from data_prep.files import check_is_folder, new_folder, read_json_object, write_json
 
 _LOCK_FILE = ".lock"
 _HOLDER_FILE = ".lock.json"  # the process that holds the lock
@@ -25,8 +25,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     Raises:
       InputError: another process holds the lock, or the folder is a file or cannot be written.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output_dir must be a folder. Received {folder}, which is a file.")
+    check_is_folder("output_dir", folder)
     with contextlib.ExitStack() as stack:
         lock = filelock.FileLock(folder / _LOCK_FILE)
         try:

@@ -43,11 +43,16 @@ def read_race(path: Path, split: Split) -> list[ChoiceExample]:
     return examples
 
 
+def split_folders(path: Path, split: str) -> tuple[Path, Path]:
+    """Where a split may be: in the folder RACE of the download, or below the folder around it."""
+    return path / split, path / "RACE" / split
+
+
 def _passages(path: Path, split: str) -> Iterator[tuple[str, Path]]:
     if path.is_file():
         yield _group_of(path), path
         return
-    for base in (path / split, path / "RACE" / split, path):
+    for base in (*split_folders(path, split), path):
         folders = [(group, base / group) for group in GROUPS if (base / group).is_dir()]
         if not folders and base.is_dir() and any(base.glob("*.txt")):
             folders = [(_group_of(base / "any"), base)]

@@ -24,7 +24,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.lab.settings import check_output
 from data_prep.console import NO_SUGGESTIONS, open_console
 from data_prep.errors import InputError
-from data_prep.files import write_json
+from data_prep.files import check_is_folder, write_json
 from examples.demo.corpus import Corpus, read_user_text, write_corpus
 from examples.demo.docstrings import docstring_documents
 
@@ -134,8 +134,7 @@ class Paths:
     def check(self) -> None:
         """Refuses a folder that holds anything but an earlier demo, and a name that is a pattern."""
         check_output(str(self.root))
-        if self.root.exists() and not self.root.is_dir():
-            raise InputError(f"--output must be a folder. Received {self.root}, which is a file.")
+        check_is_folder("output", self.root)
         if self.root.exists() and any(self.root.iterdir()) and not (self.root / MARKER).exists():
             raise InputError(
                 f"--output must be a new or empty folder, or the folder of an earlier demo. Received {self.root}, "
