@@ -115,16 +115,16 @@ def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Array
     """The answers as arrays with a row for each, padded to the largest."""
     arrays = {}
     for name, field in fields.items():
+        if not field.least:
+            arrays[name] = np.array([answer[name] for answer in answers], field.dtype)
+            continue
         values = [np.asarray(answer[name], field.dtype) for answer in answers]
         shape = tuple(
             max(sizes) for sizes in zip(field.least, *(value.shape for value in values), strict=True)
         )
         arrays[name] = np.full((len(answers), *shape), field.fill, field.dtype)
-        if shape:
-            for row, value in zip(arrays[name], values, strict=True):
-                row[tuple(map(slice, value.shape))] = value
-        else:
-            arrays[name][:] = values
+        for row, value in zip(arrays[name], values, strict=True):
+            row[tuple(map(slice, value.shape))] = value
     return arrays
 
 

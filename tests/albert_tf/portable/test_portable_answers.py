@@ -85,6 +85,8 @@ def assert_equal(theirs: dict, ours: dict):
             np.testing.assert_allclose(ours[name], array, atol=1e-4, err_msg=name)
         else:
             np.testing.assert_array_equal(ours[name], array, err_msg=name)
+        if array.dtype == object:
+            assert {type(value) for value in ours[name].ravel()} <= {str}, name
 
 
 @pytest.mark.slow
