@@ -62,19 +62,19 @@ class PortableFolder:
     """A folder whose files are those that were exported.
 
     Args:
-      path: the folder.
+      path: the folder, or an address that `albert_tf.pretrained.downloads.download` takes.
 
     Attributes:
-      path: the folder.
+      path: the folder; of an address, the one in the cache.
       facts: what portable.json says of the model.
       config: the encoder's configuration.
 
     Raises:
-      InputError: there is no such folder, or a file in it is missing or has changed.
+      InputError: there is no such folder, nothing can be downloaded, or a file is missing or has changed.
     """
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
+        self.path = _local_folder(path)
         if not is_portable(self.path):
             raise InputError(
                 f"A portable model is a folder with {FACTS_FILE}, as `albert export --format=onnx` writes it. "
@@ -107,8 +107,16 @@ class PortableFolder:
 
 
 def is_portable(path: str | Path) -> bool:
-    """Whether a path is the folder of a portable model."""
-    return (Path(path) / FACTS_FILE).is_file()
+    """Whether a path is the folder of a portable model, or an address, whose files are downloaded, of one."""
+    return (_local_folder(path) / FACTS_FILE).is_file()
+
+
+def _local_folder(path: str | Path) -> Path:
+    if "://" not in str(path):
+        return Path(path)
+    from albert_tf.pretrained.downloads import download  # its packages are not for folders on this machine
+
+    return download(str(path))
 
 
 def write_manifest(folder: Path, facts: PortableFacts) -> None:

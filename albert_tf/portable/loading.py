@@ -40,7 +40,8 @@ def load_portable(
     """Loads a portable model, which is called like the SavedModel of its kind, with lists and NumPy arrays.
 
     Args:
-      path: folder that `albert export --format=onnx` wrote.
+      path: folder that `albert export --format=onnx` wrote, or its address: hf://OWNER/NAME, the https:// address
+        of an archive, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION.
       engine: openvino or onnxruntime; auto prefers OpenVINO if both are installed, and ONNX Runtime for models
         quantized with int8.
       precision: float32, or bfloat16, which needs OpenVINO.
@@ -53,7 +54,7 @@ def load_portable(
       A `PortableModel` of the kind in the folder.
 
     Raises:
-      InputError: a file is missing or has changed, or no engine is installed.
+      InputError: a file is missing or has changed, the download fails, or no engine is installed.
 
     >>> exported = export_for_runtime("runs/base", "portable", "onnx", kind="fill-mask")  # doctest: +SKIP
     >>> load_portable("portable")(["The captain [MASK]."])["pieces"].shape  # doctest: +SKIP

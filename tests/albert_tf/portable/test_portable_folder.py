@@ -23,6 +23,8 @@ from examples.serve import kserve_client
 from examples.serve.kserve_client import KServeEngine
 from export.run import export_for_runtime
 from tests.albert_tf.finetuning.task_models import CASES
+from tests.albert_tf.pretrained.hub import Hub
+from tests.albert_tf.pretrained.processes import run_python, serving
 from tests.data_prep.conftest import model_file, story, tokenizer
 from tests.export.test_finetuned import saved
 
@@ -94,6 +96,26 @@ def test_commands_take_the_folder(folders, tmp_path, standard_input, capsys):
     }
     arguments = [*evaluate, f"--model_dir={folder}", "--requests=2"]
     run_alone(f"from albert_cli import cli\nassert cli.main({arguments!r}) == 0")
+
+
+def test_addresses(folders, tmp_path):
+    """hf://, without TensorFlow, in a repository that holds another format too."""
+    code = """
+import io, json
+from albert_cli import cli
+from albert_tf import load_portable
+print(json.dumps(load_portable("hf://owner/tiny")(["a quiet neighbour"])["label"].tolist()))
+sys.stdin = io.TextIOWrapper(io.BytesIO(b"a quiet neighbour"))
+assert cli.main(["predict", "--model_dir=hf://owner/tiny"]) == 0
+assert cli.main(["predict", "--model_dir=hf://owner/tony"]) == 2
+"""
+    shutil.copytree(folders[1], tmp_path / "repository")
+    (tmp_path / "repository" / "model.safetensors").write_bytes(b"weights")
+    server = Hub(tmp_path / "repository")
+    with serving(server):
+        printed = run_python(_ALONE.format(code=code), tmp_path, **server.environment(tmp_path))
+    (label,), predicted = map(json.loads, printed.splitlines())
+    assert label == predicted["label"] == load_portable(folders[1])(["a quiet neighbour"])["label"][0]
 
 
 @pytest.mark.parametrize(

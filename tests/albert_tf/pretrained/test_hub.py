@@ -1,7 +1,5 @@
 """`hf://`, with a local server that answers like the Hub."""
 
-import hashlib
-import http.server
 import json
 import shutil
 from pathlib import Path
@@ -15,10 +13,10 @@ from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.files import visible_files
+from tests.albert_tf.pretrained.hub import COMMIT, Hub
 from tests.albert_tf.pretrained.processes import run_python, serving
 from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random_stored
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 READ = """
     import json, sys
     from data_prep.errors import InputError
@@ -33,58 +31,6 @@ READ = """
 """
 
 
-class Hub(http.server.ThreadingHTTPServer):
-    """One repository, owner/tiny, with the files of a folder."""
-
-    def __init__(self, folder: Path):
-        super().__init__(("127.0.0.1", 0), Answers)
-        self.folder = folder
-        self.served: list[str] = []
-
-
-class Answers(http.server.BaseHTTPRequestHandler):
-    server: Hub
-
-    def do_GET(self):
-        path = self.path.split("?")[0]
-        files = {file.name: file for file in self.server.folder.iterdir()}
-        if path.startswith("/api/models/owner/tiny"):
-            facts = {"id": "owner/tiny", "modelId": "owner/tiny", "sha": COMMIT, "tags": [], "downloads": 0}
-            facts |= {"private": False, "siblings": [{"rfilename": name} for name in files]}
-            tree = [
-                {"type": "file", "path": name, "size": file.stat().st_size, "oid": etag(file)}
-                for name, file in files.items()
-            ]
-            content = json.dumps(tree if "/tree/" in path else facts).encode()
-            self.answer(200, {"Content-Type": "application/json", "Content-Length": len(content)}, content)
-        elif path.startswith("/owner/tiny/resolve/") and path.split("/")[-1] in files:
-            file = files[path.split("/")[-1]]
-            content = file.read_bytes()
-            headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{etag(file)}"', "Content-Length": len(content)}
-            if self.command == "GET":
-                self.server.served.append(file.name)
-            self.answer(200, headers, content)
-        else:
-            self.answer(404, {"X-Error-Code": "RepoNotFound", "Content-Length": 0}, b"")
-
-    do_HEAD = do_GET  # noqa: N815
-
-    def answer(self, status: int, headers: dict, content: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, str(value))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
-
-
-def etag(file: Path) -> str:
-    return hashlib.sha1(file.read_bytes()).hexdigest()
-
-
 @pytest.fixture
 def hub(tmp_path):
     folder = tmp_path / "repository"
@@ -97,9 +43,7 @@ def hub(tmp_path):
 
 
 def read_in_process(hub: Hub, address: str) -> dict:
-    folder = hub.folder.parent
-    environment = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(folder / "home")}
-    environment |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "NO_PROXY": "127.0.0.1", "HF_HUB_DISABLE_XET": "1"}
+    environment = hub.environment(hub.folder.parent)
     return json.loads(run_python(READ, Path.cwd(), address, **environment).splitlines()[-1])
 
 
