@@ -1,11 +1,13 @@
 """Strings for `fit`, `evaluate` and `predict`, as batches of similar lengths."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.prediction.preprocessor import Preprocessor
+from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, batches_per_epoch, bucketed_batches, by_falling_length
 from data_prep.tasks.features import LABEL_SET, Features
 
@@ -13,8 +15,20 @@ _NO_INPUTS = ("index", "label", LABEL_SET, "sample_weight")
 
 
 def are_strings(x) -> bool:
-    """Whether `x` holds strings or columns of strings: task models take arrays only in dicts."""
-    return isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.dtype.kind in "OSU")
+    """Whether `x` holds strings or columns of strings, as opposed to a dict of arrays or a stream of batches.
+
+    Raises:
+      InputError: it is an array of numbers.
+    """
+    if not hasattr(x, "__array__"):
+        return isinstance(x, Sequence)  # a list, a tuple of columns, or a column of Hugging Face's datasets
+    dtype = np.asarray(x).dtype
+    if dtype.kind in "biufc":
+        raise InputError(
+            "A task model takes strings, or a dict of integer arrays such as {'input_ids': ids}. Received an "
+            f"array of {dtype}."
+        )
+    return True
 
 
 def is_dataset_of_strings(x) -> bool:
@@ -61,6 +75,13 @@ def predict_batches(
     pad_to = int(lengths.max()) if equal_lengths else None
     batches = bucketed_batches(features, batch_size, BatchOrder(None, by_length=True), pad_to=pad_to)
     return _for_keras(batches, None), np.argsort(by_falling_length(lengths))
+
+
+def one_batch(features: list[Features], sample_weight=None) -> tuple:
+    """All examples, in their order, as one batch of arrays: x, y and sample_weight, or None."""
+    batches = bucketed_batches(features, len(features), BatchOrder(None))
+    (batch,) = _for_keras(batches, sample_weight).as_numpy_iterator()
+    return (*(batch if isinstance(batch, tuple) else (batch,)), None, None)[:3]
 
 
 def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int) -> tf.data.Dataset:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 import keras
+import numpy as np
 
 from albert_tf.finetuning.string_batches import (
     are_strings,
@@ -11,6 +12,7 @@ from albert_tf.finetuning.string_batches import (
     fit_batches,
     is_dataset_of_strings,
     map_strings,
+    one_batch,
     predict_batches,
 )
 from albert_tf.model.keras_model import AlbertModel
@@ -71,7 +73,7 @@ class StringModel(AlbertModel):
         features = self._needed_preprocessor().features(x, y, self.labels)
         held_out = len(features) - math.floor(len(features) * (1 - validation_split))
         if held_out:  # the last examples, as many as in Keras
-            weights = None if sample_weight is None else sample_weight[-held_out:]
+            weights = None if sample_weight is None else np.asarray(sample_weight)[-held_out:]
             kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, batch_size)
             features = features[:-held_out]
         order = self.seeds.get_config()["seed"] if shuffle else None
@@ -92,6 +94,28 @@ class StringModel(AlbertModel):
             features = self._needed_preprocessor().features(x)
             return self._predict_features(features, batch_size or 32, verbose, **kwargs)
         return super().predict(self._mapped(x), batch_size, verbose, **kwargs)
+
+    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+        """Keras' `train_on_batch`, which also takes strings."""
+        if class_weight:
+            class_weight = self._weight_of_each_class(class_weight)
+        return super().train_on_batch(*self._one_batch(x, y, sample_weight), class_weight, return_dict)
+
+    def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
+        """Keras' `test_on_batch`, which also takes strings."""
+        return super().test_on_batch(*self._one_batch(x, y, sample_weight), return_dict)
+
+    def predict_on_batch(self, x):
+        """Keras' `predict_on_batch`, which also takes strings."""
+        return super().predict_on_batch(self._one_batch(x)[0])
+
+    def _one_batch(self, x, y=None, sample_weight=None) -> tuple:
+        """x, y and sample_weight as arrays."""
+        if not are_strings(x):
+            return x, y, sample_weight
+        if sample_weight is not None:
+            self._check_one_sequence()
+        return one_batch(self._needed_preprocessor().features(x, y, self.labels), sample_weight)
 
     def _predict_features(self, features, batch_size, verbose, **kwargs):
         """Outputs in the order of the features."""

@@ -145,11 +145,10 @@ class TaskModel(StringModel):
         cls, vocabulary: Vocabulary, length: int | None, config: AlbertConfig
     ) -> Preprocessor:
         """A preprocessor of `length` tokens. Default: its usual length, but at most the model's positions."""
-        preprocessor_class = PREPROCESSORS[cls.kind]
+        preprocessor = PREPROCESSORS[cls.kind](vocabulary)
         if length is not None:
-            return preprocessor_class(vocabulary, max_seq_length=length)
-        preprocessor = preprocessor_class(vocabulary)
-        preprocessor.shorten(config.max_position_embeddings)
+            preprocessor.max_seq_length = length
+        preprocessor.shorten(length or config.max_position_embeddings)
         return preprocessor
 
     @classmethod

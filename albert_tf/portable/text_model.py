@@ -10,7 +10,7 @@ import numpy as np
 from albert_tf.portable.engines import Arrays
 from albert_tf.portable.inputs import MASKED_POSITIONS, to_hub_names
 from albert_tf.portable.model import PortableModel
-from albert_tf.prediction.preprocessor import as_texts
+from albert_tf.prediction.preprocessor import as_rows, as_texts
 from data_prep.errors import InputError
 from data_prep.tasks.features import SURROUNDING_SYMBOLS, joined
 from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
@@ -89,6 +89,7 @@ class TextModel(PortableModel):
             raise InputError(
                 f"This model takes {' and '.join(self.columns)}. Received {len(columns)} columns."
             )
+        columns = [as_rows(column) for column in columns]
         for name, column in zip(self.columns, columns, strict=True):
             if not _is_list(column):
                 raise InputError(f"`{name}` must be a list of texts. Received {column!r}.")

@@ -95,8 +95,7 @@ class LabelSetPreprocessor(TextPreprocessor):
     def labels(self, y, number, classes):
         if y is None:
             return [None] * number
-        _check_label_lists(y, number)
-        return [self._names(row, classes) for row in y]
+        return [self._names(row, classes) for row in _label_lists(y, number)]
 
     def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
         if _is_list(row) and all(isinstance(name, str) for name in row):
@@ -154,8 +153,7 @@ class WordsPreprocessor(Preprocessor):
         (sentences,) = _parts(x, 1)
         labels: list = [None] * len(sentences)
         if y is not None:
-            _check_label_lists(y, len(sentences))
-            labels = [self._names(row, classes) for row in y]
+            labels = [self._names(row, classes) for row in _label_lists(y, len(sentences))]
         examples = [
             WordsExample(str(i), tuple(as_texts(words)), names)
             for i, (words, names) in enumerate(zip(sentences, labels, strict=True))
@@ -249,8 +247,9 @@ def _parts(x, *numbers: int) -> tuple:
         raise InputError(
             f"This task takes {expected} columns of strings; several must be a tuple. Received {len(parts)}."
         )
+    parts = tuple(map(as_rows, parts))
     _check_lengths(*parts)
-    return tuple(parts)
+    return parts
 
 
 def _check_lengths(*columns) -> None:
@@ -266,12 +265,18 @@ def _is_list(values) -> bool:
     return isinstance(values, Iterable) and not isinstance(values, str | bytes)
 
 
+def as_rows(values):
+    """A column as a sequence of rows: an array for those of pandas, polars and TensorFlow."""
+    return np.asarray(values) if hasattr(values, "__array__") else values
+
+
 def as_texts(values) -> list[str]:
-    """Strings, from a list of strings or of TensorFlow's bytes.
+    """Strings, from a column of strings or of TensorFlow's bytes.
 
     Raises:
       InputError: it is no list, or holds something else.
     """
+    values = as_rows(values)
     if not _is_list(values):
         raise InputError(f"Texts, words and options must be a list of strings. Received {values!r}.")
     texts = [
@@ -293,11 +298,13 @@ def _labels(y, number: int) -> list:
     return labels
 
 
-def _check_label_lists(y, number: int) -> None:
+def _label_lists(y, number: int):
+    """A list of labels, or an array of 0 and 1, per example."""
     if len(y) != number:
         raise InputError(
             f"There must be a list of labels for each text. Received {len(y)} lists and {number} texts."
         )
+    return as_rows(y)
 
 
 def class_name(label, classes: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -373,6 +374,13 @@ def test_from_pretrained_with_other_dropout(source):
     )
 
 
+def test_short_windows_leave_room_for_the_context(source):
+    """Of the usual 64 tokens of a question and the stride of 128, a window of 12 has no room."""
+    model = QuestionAnswering.from_pretrained(source, max_seq_length=12)
+    assert model.preprocessor.lengths == {"max_seq_length": 12, "max_query_length": 3, "doc_stride": 6}
+    assert len(model.answer(["who?"], [" ".join(TEXTS)])) == 1
+
+
 def test_the_seed_of_the_head(source):
     """The head's weights follow from the seed, the encoder's from the files."""
 
@@ -449,6 +457,40 @@ def test_a_dataset_of_strings(model_file):
     )
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_single_batches_of_strings(name, model_file):
+    case = CASES[name]
+    model = case.build(model_file, dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.1))
+    whole = model.evaluate(case.x, case.y, batch_size=99, verbose=0)
+    assert model.test_on_batch(case.x, case.y) == pytest.approx(whole)
+    for one, all_together in zip(
+        keras.tree.flatten(model.predict_on_batch(case.x)),
+        keras.tree.flatten(model.predict(case.x, batch_size=99, verbose=0)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, all_together, atol=1e-6)
+    before = model.get_weights()
+    assert model.train_on_batch(case.x, case.y) == pytest.approx(whole)
+    assert not all(map(np.array_equal, before, model.get_weights()))
+
+
+def test_columns_of_pandas(model_file):
+    case = CASES["text"]
+    model = case.build(model_file, dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.0))
+    table = pd.DataFrame({"text": case.x, "label": case.y, "weight": range(N)}).sort_values("text")
+    options = {"validation_split": 0.25, "verbose": 0}
+    fitted = model.fit(table.text, table.label, sample_weight=table.weight, **options).history
+    x, y, weights = (table[name].tolist() for name in table)
+    assert fitted == model.fit(x, y, sample_weight=weights, **options).history
+    weights = {"big": 2.0}
+    assert model.train_on_batch(table.text, table.label, class_weight=weights) == pytest.approx(
+        model.test_on_batch(x, y, np.where(table.label == "big", 2.0, 1.0))
+    )
+    np.testing.assert_array_equal(model.predict(table.text, verbose=0), model.predict(x, verbose=0))
+
+
 def test_validation_split_and_weights(model_file):
     case = CASES["text"]
     model = case.build(model_file, dropout=0.0)
@@ -473,6 +515,12 @@ def test_bad_input(model_file):
         ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must have the same length. Received 20, 21"),
         ((TEXTS,) * 3, ["big"] * N, "takes 1 or 2 columns of strings; several must be a tuple. Received 3"),
         ([1.5], ["big"], "A text must be a string. Received 1.5"),
+        ("text", ["big"], "must be a list of strings. Received 'text'"),
+        (
+            np.ones((N, 3)),
+            ["big"] * N,
+            "strings, or a dict of integer arrays .* Received an array of float64",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             model.fit(x, y)

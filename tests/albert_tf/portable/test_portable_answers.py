@@ -4,6 +4,7 @@ import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -164,6 +165,14 @@ def test_threads_share_a_model(engine, exported):
     for ours, theirs in zip(found, expected, strict=True):
         assert ours["pieces"].tolist() == theirs["pieces"].tolist()
         np.testing.assert_allclose(ours["probabilities"], theirs["probabilities"], atol=1e-6)
+
+
+def test_columns_of_pandas(exported):
+    for name, columns in (("text", (TEXTS,)), ("span", PAIRS)):
+        model = load_portable(exported(name)[1])
+        expected, found = model(*columns), model(*map(pd.Series, columns))
+        for key, values in expected.items():
+            np.testing.assert_array_equal(found[key], values)
 
 
 def test_wrong_inputs_are_refused(exported):

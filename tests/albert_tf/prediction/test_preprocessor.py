@@ -1,5 +1,7 @@
 """Strings and labels, in the forms that task models take and in others."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from albert_tf.prediction.preprocessor import PREPROCESSORS
@@ -57,3 +59,40 @@ def test_an_option_as_number_or_letter(label):
 def test_other_forms_are_refused(kind, x, y, message):
     with pytest.raises(InputError, match=message):
         features(kind, x, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "y"),
+    [
+        ("classification", ["a", "b a"], ["good", "bad"]),
+        ("classification", (["a", "b"], ["b b", "a"]), [1, 0]),
+        ("regression", ["a", "b a"], [0.5, 1.0]),
+        ("multi_label_classification", ["a", "b a"], [["good"], []]),
+        ("token_classification", [["a", "b"], ["a"]], [["good", "bad"], ["bad"]]),
+        ("multiple_choice", (["a", "b"], ["b", "a"], [["a", "b"], ["b", "a"]]), ["A", "B"]),
+        ("question_answering", (["a", "b"], ["b a", "a"]), (["a", ""], [2, 0])),
+    ],
+)
+def test_columns_of_a_table(kind, x, y):
+    """As pandas has them after rows were shuffled: the index has other numbers."""
+
+    def column(values):
+        return pd.Series(values, index=range(len(values), 0, -1))
+
+    def columns(values):
+        return tuple(map(column, values)) if isinstance(values, tuple) else column(values)
+
+    for expected, found in zip(features(kind, x, y), features(kind, columns(x), columns(y)), strict=True):
+        np.testing.assert_equal(found, expected)
+
+
+def test_tables_for_several_columns():
+    """Of labels as 0 and 1, and of the options of a question."""
+    labels = pd.DataFrame({"bad": [0, 1], "good": [1, 1]})
+    expected = features("multi_label_classification", ["a", "b"], labels.to_numpy())
+    np.testing.assert_equal(features("multi_label_classification", ["a", "b"], labels), expected)
+    options = pd.DataFrame({"first": ["a"], "second": ["b"]})
+    expected = features("multiple_choice", QUESTION, [1])
+    np.testing.assert_equal(features("multiple_choice", (*QUESTION[:2], options), [1]), expected)
+    with pytest.raises(InputError, match=r"A text must be a string. Received \['a'\]"):
+        features("classification", pd.DataFrame({"text": ["a"]}))
