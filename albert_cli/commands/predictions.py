@@ -27,7 +27,7 @@ def predict(
     model_dir: str,
     task: TaskKind | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
-    input_format: Literal["auto", "text", "tsv", "jsonl"] = "auto",
+    input_format: Literal["auto", "text", "tsv", "csv", "jsonl"] = "auto",
     batch_size: int = 64,
     batch_tokens: int | None = None,
     max_answer_length: int = 30,
@@ -38,6 +38,8 @@ def predict(
     For example:
 
       albert predict --model_dir=runs/sst-2 < reviews.txt
+
+      albert predict --model_dir=runs/mine < new.csv
 
       albert predict --model_dir=runs/squad < questions.jsonl
 
@@ -56,7 +58,8 @@ def predict(
       flags: what the model's files leave open.
       input_format: layout of standard input. "text" has one text per line; "tsv", texts separated by tabs (two
         texts; a question and its context; a passage, a question and options); "jsonl", a JSON object with the
-        columns of your own data. "auto" decides from the first line.
+        columns of your own data; "csv", a table whose first line names these columns. "auto" decides from the
+        first line, and recognizes tables with tabs, too.
       batch_size: maximum number of lines per batch; lines are answered as they arrive.
       batch_tokens: maximum number of tokens per batch, padding included; a single line may have more. Default:
         no limit.

@@ -1,7 +1,8 @@
 """The columns of the user's own files: as named by the user, else by their usual names."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 from data_prep.errors import InputError
 
@@ -79,6 +80,17 @@ class Columns:
                 )
         named = {name.strip(): value.strip() for name, _, value in pairs}
         return cls(**named, label_separator=label_separator, label_order=label_order)
+
+    def present_in(self, names: Collection[str]) -> "Columns":
+        """The columns without those that a file lacks, so that the usual names count."""
+
+        def lacks(what: str) -> bool:
+            named = getattr(self, what)
+            is_prefix = what == "options" and any(name.startswith(str(named)) for name in names)
+            return named is not None and named not in names and not is_prefix
+
+        lacking: dict[str, Any] = dict.fromkeys(filter(lacks, _USUAL))
+        return replace(self, **lacking)
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:
         """The column for the attribute `what` among `names`; None if none is named and no usual name is there.

@@ -7,7 +7,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,8 @@ from data_prep.errors import InputError
 from data_prep.files import ESCAPED_SURROGATE, encodable
 from data_prep.tasks.examples import Problems, shown
 from data_prep.text.sources import COMPRESSIONS, InputFile
+
+_LONGEST_FIELD = 2**31 - 1  # characters; Python's own limit is 2 ** 17
 
 
 class TableRow(NamedTuple):
@@ -59,7 +61,7 @@ def read_table(
     if suffix == ".csv":
         rows = _csv_rows(text, path, problems)
     else:
-        rows = _quoted_rows(text) if quoted else _plain_rows(text)
+        rows = quoted_rows(text) if quoted else _plain_rows(text)
     yield from _with_names(rows, path, problems, needed, columns)
 
 
@@ -138,7 +140,7 @@ def _plain_rows(text: str) -> Iterator[tuple[int, list[str]]]:
         yield number, line.split("\t")
 
 
-def _quoted_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+def quoted_rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """Lines split at tabs, fields unquoted; in a line with unbalanced quotes these are text."""
     for number, line in _lines(text):
         try:
@@ -151,27 +153,56 @@ def _quoted_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(text: str, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    limit = csv.field_size_limit(max(len(text), 1))
+    for begin, fields in csv_records(io.StringIO(text, newline="")):
+        if is_open_quote(fields):
+            raise open_quote_error(f"{path}:{begin}")
+        if isinstance(fields, csv.Error):
+            problems.add("line that is not CSV", f"{path}:{begin}", str(fields))
+        elif fields:  # a blank line has none
+            yield begin, fields
+
+
+def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """The number of the first line of each row, from 1, and the row's fields, or why they cannot be read.
+
+    Args:
+      lines: with line ends; a field in quotes may have some, too.
+    """
+    reader = csv.reader(lines, strict=True)
+    limit = csv.field_size_limit(_LONGEST_FIELD)
     try:
         while True:
             begin = reader.line_num + 1
             try:
-                fields = next(reader)
+                yield begin, next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                if "unexpected end of data" in str(error):
-                    raise InputError(
-                        f"A quote that opens a field must close it. The one in {path}:{begin} never does; write "
-                        'quotes inside a field twice ("").'
-                    ) from None
-                problems.add("line that is not CSV", f"{path}:{begin}", str(error))
-                continue
-            if fields:  # a blank line has none
-                yield begin, fields
+                yield begin, error
     finally:
         csv.field_size_limit(limit)
+
+
+def is_open_quote(fields: list[str] | csv.Error) -> bool:
+    """Whether a row of `csv_records` ends inside quotes."""
+    return isinstance(fields, csv.Error) and "unexpected end of data" in str(fields)
+
+
+def open_quote_error(source: str) -> InputError:
+    """The error for a row that ends inside quotes."""
+    return InputError(
+        f"A quote that opens a field must close it. The one in {source} never does; write quotes inside a field "
+        'twice ("").'
+    )
+
+
+def check_different(names: Sequence[str], source: str) -> None:
+    """Raises InputError if two columns have the same name."""
+    if repeated := sorted({name for name in names if name and names.count(name) > 1}):
+        raise InputError(
+            f"The columns of a table must have different names. {source} has more than one "
+            f"{', '.join(map(shown, repeated))}; rename or remove the others."
+        )
 
 
 def _with_names(
@@ -183,7 +214,6 @@ def _with_names(
 ) -> Iterator[TableRow]:
     header = next(rows, (1, []))
     names = [name.strip() for name in header[1]]
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
     if not set(needed) <= set(names):
         if columns is None or set(columns) & set(names):
             missing = ", ".join(name for name in needed if name not in names)
@@ -193,11 +223,8 @@ def _with_names(
             )
         names = list(columns)
         rows = itertools.chain([header], rows)
-    elif repeated:
-        raise InputError(
-            f"The columns of a table must have different names. {path} has more than one "
-            f"{', '.join(map(shown, repeated))}; rename or remove the others."
-        )
+    else:
+        check_different(names, str(path))
     at_least = 1 + max((names.index(name) for name in needed), default=len(names) - 1)
     for number, fields in rows:
         source = f"{path}:{number}"

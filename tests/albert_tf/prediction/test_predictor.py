@@ -60,6 +60,16 @@ def test_json_lines_of_one_seed(classifier, finetuning_files, capfd, standard_in
     assert answered(capfd, standard_input, lines, flag) == answered(capfd, standard_input, plain, flag)
 
 
+def test_the_test_file_itself(classifier, finetuning_files, capfd, standard_input):
+    table = (finetuning_files.folder / "classification-test.csv").read_bytes()
+    plain = "".join(f"{text}\n" for text in texts_of(finetuning_files))
+    flag = f"--model_dir={classifier}/seed_1"
+    assert answered(capfd, standard_input, table, flag) == answered(capfd, standard_input, plain, flag)
+    standard_input(b'text,label\n"a,1\n')
+    assert cli.main(["predict", flag, "--input_format=csv"]) == 2
+    assert "The one in line 2 never does" in capfd.readouterr().err
+
+
 def test_a_pair_and_a_text_with_a_tab(classifier, capfd, standard_input):
     pair, text = (
         answered(capfd, standard_input, "the captain\tthe lighthouse\n", f"--model_dir={classifier}", *flags)

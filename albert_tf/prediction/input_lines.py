@@ -1,0 +1,205 @@
+"""Lines as examples, in the order in which they arrive: texts, fields, JSON objects, or rows of a table."""
+
+import csv
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from data_prep.errors import InputError
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.examples import Example, Problems, QuestionExample, Split, WordsExample
+from data_prep.tasks.own_data import examples_of_rows
+from data_prep.tasks.tables import (
+    TableRow,
+    check_different,
+    csv_records,
+    is_open_quote,
+    open_quote_error,
+    parse_json,
+    quoted_rows,
+)
+from data_prep.tasks.task import Task
+
+LineFormat = Literal["auto", "text", "tsv", "csv", "jsonl"]
+_FIELDS = {
+    "classification": ("text_a", "text_b"),
+    "ordinal_classification": ("text_a", "text_b"),
+    "multi_label_classification": ("text_a", "text_b"),
+    "regression": ("text_a", "text_b"),
+    "question_answering": ("question", "context"),
+    "multiple_choice": ("passage", "question"),  # then one field per option
+    "token_classification": ("words",),
+}
+_LEAST_FIELDS = 4  # of multiple choice: a passage, a question and two options
+# The columns that the first line of a table must name.
+_NEEDED = {
+    "question_answering": ("question", "context"),
+    "multiple_choice": ("question",),
+    "token_classification": ("words",),
+}
+_TEXT = ("text_a",)
+
+
+class InputLines:
+    """Reads examples, without their labels; the id of each is the number of its line.
+
+    Args:
+      task: determines the fields of a line.
+      columns: the columns that a model was trained on. Where the lines have no such column, the usual names count.
+      line_format: text for one text per line, which may contain tabs; tsv for texts with a tab between them; jsonl
+        for JSON objects; csv for a table with commas, whose first line names the columns. auto recognizes the
+        format by the first line, and also a table with tabs.
+    """
+
+    def __init__(self, task: Task, columns: Columns, line_format: LineFormat = "auto"):
+        self._task, self._columns = task, dataclasses.replace(columns, id=None)
+        self._format, self._table = line_format, _Table(",") if line_format == "csv" else None
+        self._done = 0  # lines
+
+    def examples(self, lines: Sequence[str]) -> list[Example]:
+        """The examples in lines that have arrived, without line ends.
+
+        Raises:
+          InputError: a line is not an example of the task; names the line.
+        """
+        first = self._done + 1
+        self._done += len(lines)
+        if first == 1:
+            lines = [lines[0].removeprefix("\ufeff"), *lines[1:]]  # a byte-order mark
+            if self._format == "auto":
+                self._recognize(lines[0])
+        if self._table:
+            return [self._example(values, number) for number, values in self._table.rows(lines)]
+        read = _object if self._format == "jsonl" else self._fields
+        return [self._example(read(line, number), number) for number, line in enumerate(lines, start=first)]
+
+    def finish(self) -> None:
+        """Raises InputError if the last row of a table is not complete."""
+        if self._table:
+            self._table.finish()
+
+    def _recognize(self, line: str) -> None:
+        """Sets the format."""
+        self._format = "jsonl" if _is_object(line) else "tsv"
+        for delimiter in ",\t" if self._format == "tsv" else "":
+            names = _header(line, delimiter)
+            columns = self._columns.present_in(names)
+            if all(columns.find(what, names, "") for what in _NEEDED.get(self._task.kind, _TEXT)):
+                self._table = _Table(delimiter)
+                logging.getLogger(__name__).warning(
+                    "the first line names the columns: %s; --input_format=text reads it as a text",
+                    ", ".join(names),
+                )
+                return
+
+    def _fields(self, line: str, number: int) -> Mapping[str, Any]:
+        """The columns of a line, as texts."""
+        kind, source = self._task.kind, f"line {number}"
+        names = _FIELDS[kind]
+        fields = [line] if self._format == "text" else line.split("\t")
+        if kind == "token_classification":
+            return {"words": " ".join(fields).split()}
+        if kind == "multiple_choice":
+            if len(fields) < _LEAST_FIELDS:
+                raise InputError(
+                    "A line of multiple choice must be a passage, a question and at least two options, separated "
+                    f"by tabs, or a JSON object. Received {len(fields)} fields in {source}."
+                )
+            return {**dict(zip(names, fields, strict=False)), "options": fields[len(names) :]}
+        if len(fields) > len(names) or (kind == "question_answering" and len(fields) < len(names)):
+            raise InputError(
+                f"A line must have {' and '.join(names)}, with a tab between them, or be a JSON object. Received "
+                f"{len(fields)} fields in {source}; --input_format=text treats tabs as text."
+            )
+        return dict(zip(names, fields, strict=False))
+
+    def _example(self, values: Mapping[str, Any], number: int) -> Example:
+        problems = Problems()
+        row = TableRow({**values, "id": str(number)}, f"line {number}")
+        split = Split(self._task, "test", problems, self._columns.present_in(row.values))
+        for example in examples_of_rows([row], split):
+            return _without_label(example)
+        raise InputError(
+            f"Every line must be an example of {self._task.kind}. {'; '.join(problems.lines())}."
+        )
+
+
+class _Table:
+    """The rows of a table that arrives in parts; its first line names the columns."""
+
+    def __init__(self, delimiter: str):
+        self._delimiter = delimiter
+        self._names: list[str] = []
+        self._done = 0  # lines of complete rows
+        self._rest: list[str] = []  # the lines of a row whose quote is open
+
+    def rows(self, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+        """The number of the first line of each complete row, and its values by column."""
+        lines, before = [*self._rest, *lines], self._done
+        self._rest, self._done = [], before + len(lines)
+        for begin, fields in _records(lines, self._delimiter):
+            if is_open_quote(fields):
+                self._rest, self._done = lines[begin - 1 :], before + begin - 1
+                return
+            source = f"line {before + begin}"
+            if isinstance(fields, csv.Error):
+                raise InputError(f"Every row must be CSV. Received {source}: {fields}.")
+            if self._names and fields:
+                yield before + begin, self._by_column(fields, source)
+            elif fields:
+                self._names = [name.strip() for name in fields]
+                check_different(self._names, source.capitalize())
+
+    def finish(self) -> None:
+        """Raises InputError if a quote is open."""
+        if self._rest:
+            raise open_quote_error(f"line {self._done + 1}")
+
+    def _by_column(self, fields: list[str], source: str) -> dict[str, str]:
+        if len(fields) != len(self._names):
+            raise InputError(
+                f"Every row must have the {len(self._names)} columns that the first line names. Received "
+                f"{len(fields)} fields in {source}."
+            )
+        return dict(zip(self._names, fields, strict=True))
+
+
+def _records(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """As in files: quotes may enclose line ends in CSV, and are text where they are unbalanced in TSV."""
+    if delimiter == ",":
+        return csv_records(f"{line}\n" for line in lines)
+    return quoted_rows("\n".join(lines))
+
+
+def _header(line: str, delimiter: str) -> list[str]:
+    """The names in the first line of a table; [] if it is text, which has a space after a comma."""
+    try:
+        names = next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return []
+    return names if all(name == name.strip() for name in names) else []
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(parse_json(line), dict)
+    except ValueError:
+        return False
+
+
+def _object(line: str, number: int) -> Mapping[str, Any]:
+    try:
+        values = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"Every line must be a JSON object. Received line {number}: {error}.") from None
+    if not isinstance(values, dict):
+        raise InputError(f"Every line must be a JSON object. Received line {number}: {line[:60]!r}.")
+    return values
+
+
+def _without_label(example: Example) -> Example:
+    """An example that is only predicted: its label need not be one of the model's."""
+    if isinstance(example, WordsExample):
+        return dataclasses.replace(example, labels=None)
+    return example if isinstance(example, QuestionExample) else dataclasses.replace(example, label=None)

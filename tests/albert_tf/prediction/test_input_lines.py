@@ -1,0 +1,92 @@
+"""Lines of standard input as examples."""
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert_tf.prediction.input_lines import InputLines
+from data_prep.errors import InputError
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.task import own_data_task
+
+OWN = Columns.named("text_a=review,label=stars")
+TEXT = own_data_task("classification")
+
+
+def texts(content: str, columns: Columns = OWN, line_format="auto") -> list[tuple]:
+    """The texts of all lines, and of the same lines if each arrives alone."""
+    found = []
+    for size in (10**6, 1):
+        reader, lines = InputLines(TEXT, columns, line_format), content.removesuffix("\n").split("\n")
+        examples = [one for i in range(0, len(lines), size) for one in reader.examples(lines[i : i + size])]
+        reader.finish()
+        found.append([(one.id, one.text_a, one.text_b, one.label) for one in examples])
+    assert found[0] == found[1]
+    return [(number, a) if b is None else (number, a, b) for number, a, b, label in found[0] if label is None]
+
+
+def test_formats_are_recognized():
+    assert texts("a\tb\nc\n") == [("1", "a", "b"), ("2", "c")]
+    assert texts('{"review": "a"}\n{"text": "b", "stars": 9}\n') == [("1", "a"), ("2", "b")]
+    assert texts('\ufeffreview,stars\r\na,5\r\n\r\n"b, c",1\r\n') == [("2", "a"), ("4", "b, c")]
+    assert texts('stars\treview\n5\ta "b\n1\t"c"\n') == [("2", 'a "b'), ("3", "c")]
+    assert texts("text\na, b\n".replace("a, b", '"a, b"')) == [("2", "a, b")]
+    assert texts("sentence1,sentence2\na,b\n") == [("2", "a", "b")]
+    assert texts("text, a review of stars\n") == [("1", "text, a review of stars")]
+    assert texts("review\n", line_format="text") == [("1", "review")]
+    assert texts("a\tb\n", line_format="text") == [("1", "a\tb")]
+    assert texts("review,stars\n", line_format="csv") == []
+
+
+def test_fields_of_several_lines():
+    assert texts('review,stars\n"a\nb ""c""\n",5\nd,1\n') == [("2", 'a\nb "c"\n'), ("5", "d")]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1), min_size=1))
+def test_tables_that_python_writes(rows):
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer.writerows([["review", "stars"], *([row, "1"] for row in rows)])
+    assert [found[1] for found in texts(file.getvalue(), line_format="csv")] == rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "expected"),
+    [
+        ("question_answering", ["question,context", "a,b"], {"question": "a", "context": "b"}),
+        ("multiple_choice", ["question,option_a,option_b", "a,b,c"], {"options": ("b", "c")}),
+        ("token_classification", ["id,words", '7,"[""a"", ""b""]"'], {"words": ("a", "b")}),
+    ],
+)
+def test_tables_of_other_tasks(kind, lines, expected):
+    (example,) = InputLines(own_data_task(kind), Columns()).examples(lines)
+    assert expected.items() <= vars(example).items()
+
+
+def test_a_note_about_a_table(caplog):
+    texts("review,stars\na,1\n")
+    assert "the first line names the columns: review, stars; --input_format=text reads" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("review,stars\na\n", "the 2 columns that the first line names. Received 1 fields in line 2"),
+        (
+            'review,stars\n"a,1\nb,2\n',
+            "A quote that opens a field must close it. The one in line 2 never does",
+        ),
+        ('review,stars\na,1\n"b"c,2\n', "Every row must be CSV. Received line 3: ',' expected after"),
+        ("review,stars,stars\n", "must have different names. Line 1 has more than one 'stars'"),
+        ("a\tb\tc\n", "A line must have text_a and text_b, with a tab between them, or be a JSON object"),
+        (json.dumps({"texts": "a"}), "A column for `text_a` is needed"),
+    ],
+)
+def test_refused_lines(content, message):
+    with pytest.raises(InputError) as error:
+        texts(content)
+    assert message in str(error.value)
