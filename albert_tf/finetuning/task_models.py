@@ -41,11 +41,12 @@ class LinearTaskModel(TaskModel):
         seed: int | None = None,
         **kwargs,
     ):
-        if self.has_labels != bool(labels):
+        names = _class_names(labels)
+        if self.has_labels != bool(names):
             rule = "needs `labels`, the names of its classes" if self.has_labels else "takes no `labels`"
             raise ValueError(f"`{type(self).__name__}` {rule}. Received {labels!r}.")
         super().__init__(encoder, preprocessor=preprocessor, seed=seed, **kwargs)
-        self.labels = tuple(labels)
+        self.labels = names
         self.classifier_dropout = classifier_dropout
         head = LinearHead(
             len(self.labels) or 1,
@@ -77,9 +78,21 @@ class LinearTaskModel(TaskModel):
     @classmethod
     def _head_arguments(cls, head, labels=(), **arguments):
         if cls.has_labels:
-            head = with_classes(head, tuple(labels) or head.class_names)
+            head = with_classes(head, _class_names(labels) or head.class_names)
             arguments["labels"] = head.labels
         return super()._head_arguments(head, **arguments)
+
+
+def _class_names(labels) -> tuple[str, ...]:
+    """The names of the classes as strings, from any sequence.
+
+    Raises:
+      ValueError: they are one string, or two classes have the same name.
+    """
+    names = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
+    if isinstance(labels, str) or len(set(names)) < len(names):
+        raise ValueError(f"`labels` must be a list of different names. Received {labels!r}.")
+    return names
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -135,7 +148,7 @@ class OrdinalClassifier(TextClassifier):
 
     def __init__(self, encoder: AlbertEncoder, labels: Sequence[str] = (), **kwargs):
         super().__init__(encoder, labels, **kwargs)
-        self.numbers = as_ordinals(labels, order=labels)
+        self.numbers = as_ordinals(self.labels, order=self.labels)
 
     def task_losses(self, y, outputs):
         numbers = ops.cast(self.numbers, "float32")  # (C,)
@@ -179,11 +192,11 @@ class MultiLabelClassifier(TextClassifier):
         **kwargs,
     ):
         super().__init__(encoder, labels, **kwargs)
-        self.thresholds = tuple(thresholds) or (0.5,) * len(labels)
-        if len(self.thresholds) != len(labels):
+        self.thresholds = tuple(thresholds) or (0.5,) * len(self.labels)
+        if len(self.thresholds) != len(self.labels):
             raise ValueError(
                 f"`thresholds` must have one number for each label. Received {len(self.thresholds)} numbers and "
-                f"{len(labels)} labels."
+                f"{len(self.labels)} labels."
             )
 
     def task_losses(self, y, outputs):

@@ -308,16 +308,22 @@ def _label_lists(y, number: int):
 
 
 def class_name(label, classes: Sequence[str]) -> str:
-    """The class that a label names or numbers.
+    """The class that a label names, or numbers from 0.
 
     Raises:
-      InputError: there is no such class.
+      InputError: there is no such class, or the number is the name of another one.
     """
     name = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
     if isinstance(name, str) and name in classes:
         return str(name)
     if not isinstance(name, str) and name in range(len(classes)):
-        return classes[int(name)]
+        found = classes[int(name)]
+        if str(int(name)) in classes and found != str(int(name)):
+            raise InputError(
+                f"Labels that are numbers count the classes from 0. Received {label!r}, which is the name of a "
+                f"class and the number of another one, {found}; give the names as strings."
+            )
+        return found
     raise InputError(
         f"A label must be one of {', '.join(classes)}, or its number from 0 to {len(classes) - 1}. Received "
         f"{label!r}."

@@ -1,5 +1,7 @@
 """Task models: outputs and losses against NumPy, strings as inputs, saving, several devices."""
 
+import re
+
 import keras
 import numpy as np
 import pandas as pd
@@ -538,6 +540,12 @@ def test_bad_input(model_file):
             topics.fit(TEXTS, y)
     with pytest.raises(ValueError, match="one number for each label. Received 1 numbers and 2 labels"):
         MultiLabelClassifier(AlbertEncoder(CONFIG), ("a", "b"), thresholds=(0.5,))
+    for labels in ("bad,good", ("bad", "bad")):
+        with pytest.raises(
+            ValueError, match=f"a list of different names. Received {re.escape(repr(labels))}"
+        ):
+            TextClassifier(AlbertEncoder(CONFIG), labels)
+    assert TextClassifier(AlbertEncoder(CONFIG), np.array([0, 1])).labels == ("0", "1")
     with pytest.raises(ValueError, match="`TextClassifier` needs `labels`"):
         TextClassifier(AlbertEncoder(CONFIG))
     with pytest.raises(ValueError, match="`TextRegressor` takes no `labels`"):

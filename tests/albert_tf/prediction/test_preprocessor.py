@@ -25,6 +25,17 @@ def test_a_class_as_name_or_number(label):
     assert found["label"].max() == 1
 
 
+def test_a_class_that_the_number_of_another_names():
+    """Stars from 1 to 5 as integers would all be one too many."""
+    preprocessor, stars = PREPROCESSORS["classification"](VOCABULARY), tuple("12345")
+    with pytest.raises(
+        InputError, match="Received 1, which is the name of a class and the number of another one, 2"
+    ):
+        preprocessor.features(["a", "b"], [1, 5], stars)
+    assert preprocessor.features(["a"], ["5"], stars)[0]["label"] == 4
+    assert preprocessor.features(["a"], [1], ("0", "1"))[0]["label"] == 1
+
+
 @pytest.mark.parametrize("label", [1, "B"])
 def test_an_option_as_number_or_letter(label):
     (found,) = features("multiple_choice", QUESTION, [label])
