@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.prediction.preprocessor import Preprocessor
+from albert_tf.prediction.preprocessor import Preprocessor, class_name
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, batches_per_epoch, bucketed_batches, by_falling_length
 from data_prep.tasks.features import LABEL_SET, Features
@@ -84,14 +84,24 @@ def one_batch(features: list[Features], sample_weight=None) -> tuple:
     return (*(batch if isinstance(batch, tuple) else (batch,)), None, None)[:3]
 
 
-def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int) -> tf.data.Dataset:
+def map_strings(
+    dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int, classes: Sequence[str]
+) -> tf.data.Dataset:
     """Replaces batches of strings in a dataset by the model's arrays.
 
     Args:
-      dataset: x, (x, y) or (x, y, sample_weight); x as the preprocessor takes it.
+      dataset: x, (x, y) or (x, y, sample_weight); x as the preprocessor takes it, y numbers or names of classes.
       preprocessor: the model's.
       rank: number of axes of the arrays.
+      classes: names of the labels.
+
+    Raises:
+      InputError: the dataset yields single examples.
     """
+    if any(leaf.shape.rank == 0 for leaf in tf.nest.flatten(dataset.element_spec)):
+        raise InputError(
+            "A dataset of strings must yield batches. This one yields single examples; use `batch`."
+        )
     names = ("input_ids", "input_mask", "token_type_ids")
 
     def arrays(x):
@@ -105,8 +115,19 @@ def map_strings(dataset: tf.data.Dataset, preprocessor: Preprocessor, rank: int)
             name: tf.ensure_shape(value, [None] * rank) for name, value in zip(names, values, strict=True)
         }
 
+    def numbered(y):
+        if getattr(y, "dtype", None) != tf.string:
+            return y
+
+        def numbers(names):
+            return np.array([classes.index(class_name(name, classes)) for name in names.flat], np.int32)
+
+        return tf.ensure_shape(tf.numpy_function(numbers, [y], tf.int32), [None])
+
     if isinstance(dataset.element_spec, tuple):
-        return dataset.map(lambda x, *labels: (arrays(x), *labels), num_parallel_calls=tf.data.AUTOTUNE)
+        return dataset.map(
+            lambda x, *labels: (arrays(x), *map(numbered, labels)), num_parallel_calls=tf.data.AUTOTUNE
+        )
     return dataset.map(arrays, num_parallel_calls=tf.data.AUTOTUNE)
 
 

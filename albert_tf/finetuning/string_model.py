@@ -151,4 +151,4 @@ class StringModel(AlbertModel):
         if not is_dataset_of_strings(x):
             return x
         self._check_one_sequence()
-        return map_strings(x, self._needed_preprocessor(), self.input_rank)
+        return map_strings(x, self._needed_preprocessor(), self.input_rank, self.labels)

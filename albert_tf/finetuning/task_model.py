@@ -100,6 +100,7 @@ class TaskModel(StringModel):
         hidden_dropout: float | None = None,
         new_head: bool = False,
         seed: int | None = None,
+        dtype: str | keras.DTypePolicy | None = None,
         **kwargs,
     ):
         """Builds a model on a pretrained encoder; it takes strings if there is a vocabulary.
@@ -117,6 +118,7 @@ class TaskModel(StringModel):
           hidden_dropout: the encoder's dropout, on hidden vectors and attention probabilities; default: its own.
           new_head: initialize the head even if the source holds one.
           seed: determines the head's weights and dropout.
+          dtype: policy of encoder and head, for instance "mixed_bfloat16". Default: Keras' global policy.
           **kwargs: further arguments of the constructor.
 
         Raises:
@@ -135,7 +137,10 @@ class TaskModel(StringModel):
         return cls.from_stored(
             dataclasses.replace(stored, head=head),
             *args,
-            **{"hidden_dropout": hidden_dropout, "preprocessor": preprocessor, "seed": seed, **kwargs},
+            hidden_dropout=hidden_dropout,
+            seed=seed,
+            dtype=dtype,
+            **{"preprocessor": preprocessor, **kwargs},
         )
 
     from_preset = from_pretrained  # KerasHub's name
@@ -158,6 +163,7 @@ class TaskModel(StringModel):
         *args,
         hidden_dropout: float | None = None,
         seed: int | None = None,
+        dtype: str | keras.DTypePolicy | None = None,
         **kwargs,
     ):
         """Builds a model on the encoder of files that were read, with their head if they hold one.
@@ -167,12 +173,13 @@ class TaskModel(StringModel):
           *args: the constructor's arguments after the encoder.
           hidden_dropout: as for `from_pretrained`.
           seed: as for `from_pretrained`.
+          dtype: as for `from_pretrained`.
           **kwargs: further arguments of the constructor.
 
         Raises:
           InputError: the labels do not fit the head.
         """
-        encoder, head = as_pretrained(stored, seed).encoder, stored.head
+        encoder, head = as_pretrained(stored, seed, dtype).encoder, stored.head
         if hidden_dropout is not None:
             encoder = with_dropout(encoder, hidden_dropout)
         if head is None:

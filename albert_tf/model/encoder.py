@@ -86,9 +86,9 @@ class AlbertEncoder(AlbertModel):
         self.build()
 
     @classmethod
-    def from_pretrained(cls, source: str | Path) -> "AlbertEncoder":
-        """Loads the encoder as `albert_tf.load_pretrained` does, which also returns the tokenizer."""
-        return albert_tf.load_pretrained(source).encoder
+    def from_pretrained(cls, source: str | Path, **options) -> "AlbertEncoder":
+        """Loads the encoder as `albert_tf.load_pretrained` does, which has the same options and the tokenizer."""
+        return albert_tf.load_pretrained(source, **options).encoder
 
     from_preset = from_pretrained  # KerasHub's name
 

@@ -63,9 +63,9 @@ class AlbertPretrainer(AlbertModel):
         self.build()
 
     @classmethod
-    def from_pretrained(cls, source: str | Path) -> "AlbertPretrainer":
-        """Loads the model as `albert_tf.load_pretrained` does, which also returns the tokenizer."""
-        return albert_tf.load_pretrained(source).model
+    def from_pretrained(cls, source: str | Path, **options) -> "AlbertPretrainer":
+        """Loads the model as `albert_tf.load_pretrained` does, which has the same options and the tokenizer."""
+        return albert_tf.load_pretrained(source, **options).model
 
     from_preset = from_pretrained  # KerasHub's name
 

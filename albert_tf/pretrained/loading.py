@@ -121,7 +121,11 @@ class Pretrained:
 
 
 def load_pretrained(
-    source: str | Path, *, config: AlbertConfig | str | Path | None = None, seed: int | None = None
+    source: str | Path,
+    *,
+    config: AlbertConfig | str | Path | None = None,
+    seed: int | None = None,
+    dtype: str | keras.DTypePolicy | None = None,
 ) -> Pretrained:
     """Loads an ALBERT from any of the formats that it is published in; the format is detected.
 
@@ -133,6 +137,7 @@ def load_pretrained(
       config: the configuration, or its albert_config.json, if it is not beside a TF1 checkpoint. It may also
         change the dropout of any other source.
       seed: seed of the parts that the files do not hold, and of dropout.
+      dtype: policy of the model, for instance "mixed_bfloat16". Default: Keras' global policy.
 
     Returns:
       The model, the parts that the files do not hold (also logged), and the vocabulary.
@@ -150,7 +155,7 @@ def load_pretrained(
         logging.getLogger(__name__).warning(
             "%s holds no %s: using fresh weights", source, ", ".join(stored.missing)
         )
-    return as_pretrained(stored, seed)
+    return as_pretrained(stored, seed, dtype)
 
 
 def read_source(
@@ -192,9 +197,9 @@ def read_with_config(source: str | Path, config: AlbertConfig | str | Path | Non
     )
 
 
-def as_pretrained(stored: StoredModel, seed: int | None = None) -> Pretrained:
+def as_pretrained(stored: StoredModel, seed: int | None = None, dtype=None) -> Pretrained:
     """A model with the weights of files that were read; see `load_pretrained`."""
-    return Pretrained(stored.to_pretrainer(seed), stored.missing, stored.vocabulary, stored.head)
+    return Pretrained(stored.to_pretrainer(seed, dtype), stored.missing, stored.vocabulary, stored.head)
 
 
 def load_weights_into(

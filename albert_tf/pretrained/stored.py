@@ -57,9 +57,9 @@ class StoredModel:
         """Which of "pooler", "masked_lm" and "sentence_order" the files do not hold."""
         return tuple(part for part in OPTIONAL_PARTS if part not in self.parts)
 
-    def to_pretrainer(self, seed: int | None = None) -> AlbertPretrainer:
+    def to_pretrainer(self, seed: int | None = None, dtype=None) -> AlbertPretrainer:
         """A model with these weights; parts that the files do not hold are initialized from `seed`."""
-        model = AlbertPretrainer(self.config, seed=seed)
+        model = AlbertPretrainer(self.config, seed=seed, dtype=dtype)
         set_weights(model, self.weights)
         return model
 

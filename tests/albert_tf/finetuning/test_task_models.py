@@ -401,6 +401,19 @@ def test_a_copy_with_dropout_computes_the_same(tiny_config):
     np.testing.assert_array_equal(encoder(ids)["pooled_output"], other(ids)["pooled_output"])
 
 
+def test_mixed_precision_of_a_pretrained_model(source):
+    """The argument is for the encoder, too, which computes nearly everything."""
+    options = {"labels": ("a", "b"), "max_seq_length": 12}
+    model = TextClassifier.from_pretrained(source, dtype="mixed_bfloat16", **options)
+    assert model.dtype_policy.name == model.encoder.dtype_policy.name == "mixed_bfloat16"
+    model.compile(keras.optimizers.SGD(0.1))
+    assert np.isfinite(model.fit(TEXTS, [0, 1, 0] * 7, verbose=0).history["loss"]).all()
+    assert model.predict(TEXTS, verbose=0).dtype == np.float32
+    assert TextClassifier.from_pretrained(source, **options).encoder.dtype_policy.name == "float32"
+    encoder = AlbertEncoder.from_pretrained(source, dtype="bfloat16")
+    assert {variable.dtype for variable in encoder.trainable_variables} == {"bfloat16"}
+
+
 def test_mixed_precision_is_kept():
     encoder = AlbertEncoder(CONFIG, seed=0, dtype="mixed_bfloat16")
     model = TextClassifier(encoder, ("a", "b"))
@@ -457,6 +470,10 @@ def test_a_dataset_of_strings(model_file):
     np.testing.assert_allclose(
         model.predict(dataset.map(lambda x, y: x), verbose=0), model.predict(case.x, verbose=0), atol=1e-6
     )
+    names = tf.data.Dataset.from_tensor_slices((case.x, case.y))
+    assert model.evaluate(names.batch(8), verbose=0) == model.evaluate(dataset, verbose=0)
+    with pytest.raises(InputError, match="must yield batches. This one yields single examples"):
+        model.evaluate(names)
 
 
 @pytest.mark.parametrize("name", CASES)
