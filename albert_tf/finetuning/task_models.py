@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 from keras import ops
 
 from albert_tf.finetuning.heads import LinearHead, masked
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.prediction.preprocessor import as_rows
+from albert_tf.prediction.task_outputs import word_probabilities
 from albert_tf.pretrained.heads import with_classes
 from data_prep.tasks.features import LABEL_SET
 from data_prep.tasks.text_rows import as_ordinals
@@ -71,6 +74,24 @@ class LinearTaskModel(TaskModel):
     def task_losses(self, y, outputs):
         return cross_entropy(y, outputs)
 
+    def predict_labels(self, x, batch_size: int | None = None, verbose="auto") -> list:
+        """What the model predicts for each example, as labels in the form that `fit` takes.
+
+        Args:
+          x: as for `predict`.
+          batch_size: as for `predict`.
+          verbose: as for `predict`.
+
+        Returns:
+          For each example the name of a class, a list of names, a name for each word, the number of an option, or
+          a number.
+        """
+        return self.labels_of_outputs(self.predict(x, batch_size, verbose))
+
+    def labels_of_outputs(self, outputs: np.ndarray) -> list:
+        """The labels for what `predict` returns."""
+        return [self.labels[best] for best in outputs.argmax(axis=-1)]
+
     def get_config(self):
         config = {**super().get_config(), "classifier_dropout": self.classifier_dropout}
         return {**config, "labels": list(self.labels)} if self.has_labels else config
@@ -113,6 +134,8 @@ class TextClassifier(LinearTaskModel):
     >>> history = model.fit(["What a film!", "Two hours wasted."], ["good", "bad"], verbose=0)
     >>> model.predict(["Well worth two hours."], verbose=0).shape
     (1, 2)
+    >>> model.predict_labels(["Well worth two hours."], verbose=0)[0] in model.labels
+    True
     """
 
     default_name, kind = "text_classifier", "classification"
@@ -203,6 +226,13 @@ class MultiLabelClassifier(TextClassifier):
         """The mean over the labels, float32 (B,)."""
         return ops.mean(ops.binary_crossentropy(ops.cast(y, "float32"), outputs, from_logits=True), axis=-1)
 
+    def labels_of_outputs(self, outputs):
+        """The labels whose probability reaches their threshold."""
+        reached = ops.convert_to_numpy(ops.sigmoid(outputs)) >= np.array(self.thresholds, np.float32)
+        return [
+            [name for name, is_there in zip(self.labels, row, strict=True) if is_there] for row in reached
+        ]
+
     def get_config(self):
         return {**super().get_config(), "thresholds": list(self.thresholds)}
 
@@ -236,6 +266,9 @@ class TextRegressor(LinearTaskModel):
     def call(self, inputs, training=False):
         return self.regressor(self.pooled_output(inputs, training), training=training)[:, 0]
 
+    def labels_of_outputs(self, outputs):
+        return outputs.tolist()
+
     def task_losses(self, y, outputs):
         return ops.square(outputs - ops.reshape(ops.cast(y, "float32"), (-1,)))
 
@@ -262,6 +295,9 @@ class MultipleChoice(LinearTaskModel):
     default_name, kind, head_name, has_labels = "multiple_choice", "multiple_choice", "scorer", False
     input_rank = 3
     scorer: LinearHead
+
+    def labels_of_outputs(self, outputs):
+        return outputs.argmax(axis=-1).tolist()
 
     def call(self, inputs, training=False):
         _, C, T = ops.shape(inputs["input_ids"])
@@ -292,6 +328,8 @@ class TokenClassifier(LinearTaskModel):
     >>> model = TokenClassifier.from_pretrained("runs/base", labels=("O", "B-PER", "I-PER"))
     >>> model.predict([["Captain", "Lee", "sailed"]], verbose=0).shape[-1]
     3
+    >>> len(model.predict_labels([["Captain", "Lee", "sailed"]], verbose=0)[0])
+    3
     """
 
     default_name, kind = "token_classifier", "token_classification"
@@ -305,6 +343,15 @@ class TokenClassifier(LinearTaskModel):
     def call(self, inputs, training=False):
         tokens = self.encode(inputs, training)["sequence_output"]
         return self.classifier(tokens, training=training)
+
+    def predict_labels(self, x, batch_size=None, verbose="auto"):
+        """A name for each word of each sentence; words beyond the longest sequence are outside entities, "O"."""
+        features = self._needed_preprocessor().features(x)
+        outputs = self._predict_features(features, batch_size or 32, verbose)
+        return [
+            self.labels_of_outputs(word_probabilities(len(words), example["word_index"], logits, self.labels))
+            for words, example, logits in zip(as_rows(x), features, outputs, strict=True)
+        ]
 
     def labels_of(self, x, y, sample_weight):
         """Nonnegative labels (B, T), and weights (B, T) that are 0 for tokens that do not count."""

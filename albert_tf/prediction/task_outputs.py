@@ -12,7 +12,7 @@ from albert_tf.evaluation.squad_metrics import choose_threshold, evaluate_squad1
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
 from albert_tf.prediction.splits import EncodedSplit, mean_loss
 from data_prep.errors import InputError
-from data_prep.tasks.examples import QuestionExample, WordsExample
+from data_prep.tasks.examples import QuestionExample
 from data_prep.tasks.task import SPLIT_GROUPS, Task
 
 Predictions = Probabilities | SquadPredictions
@@ -61,7 +61,7 @@ def predictions_of(
         return Probabilities(ids, (), tuple(outputs), _known(example.label for example in examples))
     if task.kind == "token_classification":
         values = tuple(
-            _of_words(example, features["word_index"], output, labels)
+            word_probabilities(len(example.words), features["word_index"], output, labels)
             for example, features, output in zip(examples, split.features, outputs, strict=True)
         )
         return Probabilities(ids, labels, values, _known(example.labels for example in examples))
@@ -169,12 +169,19 @@ def _squad_metrics(
     return evaluate_squad1(answers, {id_: texts[id_] for id_ in answers})
 
 
-def _of_words(
-    example: WordsExample, word_index: np.ndarray, logits: np.ndarray, labels: Sequence[str]
+def word_probabilities(
+    words: int, word_index: np.ndarray, logits: np.ndarray, labels: Sequence[str]
 ) -> np.ndarray:
-    """Probabilities (W, C) of the words; words beyond the longest sequence count as outside entities."""
+    """Probabilities (W, C) of words from logits (T, C); words beyond the longest sequence are outside entities.
+
+    Args:
+      words: W.
+      word_index: the word that begins at each token, or -1; shape (T,).
+      logits: of the tokens.
+      labels: the C classes.
+    """
     outside = labels.index("O") if "O" in labels else 0
-    values = np.zeros((len(example.words), len(labels)))
+    values = np.zeros((words, len(labels)))
     values[:, outside] = 1.0
     places = np.flatnonzero(word_index >= 0)
     values[word_index[places]] = _softmax(logits[places])

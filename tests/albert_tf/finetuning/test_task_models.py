@@ -1,6 +1,8 @@
 """Task models: outputs and losses against NumPy, strings as inputs, saving, several devices."""
 
+import json
 import re
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -15,13 +17,16 @@ from albert_tf import (
     TextRegressor,
     TokenClassifier,
 )
+from albert_tf.finetuning.finetuned import Finetuned
 from albert_tf.finetuning.task_model import with_dropout
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW, WarmupPolynomialDecay
+from albert_tf.prediction.input_lines import InputLines
+from albert_tf.prediction.predictor import Predictor
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
-from tests.albert_tf.finetuning.task_models import CASES, CONFIG, TEXTS, N, fit, outputs
+from tests.albert_tf.finetuning.task_models import CASES, CONFIG, TEXTS, WORDS, N, fit, outputs
 from tests.albert_tf.model.test_encoder import make_encoder
 from tests.data_prep.conftest import model_file, story
 from tests.export.conftest import source
@@ -474,6 +479,39 @@ def test_a_dataset_of_strings(model_file):
     assert model.evaluate(names.batch(8), verbose=0) == model.evaluate(dataset, verbose=0)
     with pytest.raises(InputError, match="must yield batches. This one yields single examples"):
         model.evaluate(names)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("span")])
+def test_predicted_labels(name, model_file):
+    """They are those of `albert predict`, and `fit` takes them."""
+    case = CASES[name]
+    model = with_random_weights(case.build(model_file, dropout=0.0))
+    _, bias = getattr(model, model.head_name).trainable_variables
+    outputs = model.predict(case.x, verbose=0).reshape(-1, *bias.shape)
+    bias.assign(bias.numpy() - np.median(outputs, axis=0))  # so that predictions differ
+    labels = model.predict_labels(case.x, batch_size=8, verbose=0)
+    columns = case.x if isinstance(case.x, tuple) else (case.x,)
+    names = {"choice": ("passage", "question", "options"), "words": ("words",)}
+    rows = zip(*columns, strict=True)
+    lines = [json.dumps(dict(zip(names.get(name, ("text_a", "text_b")), row, strict=False))) for row in rows]
+    predictor = Predictor(Finetuned(model, Path("model"), pytest.fail))
+    answers = list(predictor(InputLines(predictor.task, predictor.columns).examples(lines)))
+    if name == "pair":
+        assert labels == pytest.approx([answer["score"] for answer in answers], abs=1e-5)
+    elif name == "choice":
+        assert ["ABC"[number] for number in labels] == [answer["label"] for answer in answers]
+    else:
+        assert labels == [answer.get("labels", answer.get("label")) for answer in answers]
+    assert len({str(label) for label in labels}) > 1
+    model.compile(keras.optimizers.SGD(0.0))
+    model.evaluate(case.x, labels, verbose=0)
+
+
+def test_labels_of_words_beyond_the_longest_sequence(model_file):
+    model = CASES["words"].build(model_file)
+    labels = model.predict_labels([WORDS[0] * 20, ["the"]], verbose=0)
+    assert [len(names) for names in labels] == [len(WORDS[0]) * 20, 1]
+    assert labels[0][-1] == "O"
 
 
 @pytest.mark.parametrize("name", CASES)
