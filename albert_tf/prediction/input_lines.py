@@ -13,6 +13,7 @@ from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import (
     TableRow,
     check_different,
+    csv_delimiter,
     csv_records,
     is_open_quote,
     open_quote_error,
@@ -54,7 +55,7 @@ class InputLines:
 
     def __init__(self, task: Task, columns: Columns, line_format: LineFormat = "auto"):
         self._task, self._columns = task, dataclasses.replace(columns, id=None)
-        self._format, self._table = line_format, _Table(",") if line_format == "csv" else None
+        self._format, self._table = line_format, _Table() if line_format == "csv" else None
         self._done = 0  # lines
 
     def examples(self, lines: Sequence[str]) -> list[Example]:
@@ -82,7 +83,7 @@ class InputLines:
     def _recognize(self, line: str) -> None:
         """Sets the format."""
         self._format = "jsonl" if _is_object(line) else "tsv"
-        for delimiter in ",\t" if self._format == "tsv" else "":
+        for delimiter in ",;\t" if self._format == "tsv" else "":
             names = _header(line, delimiter)
             columns = self._columns.present_in(names)
             if all(columns.find(what, names, "") for what in _NEEDED.get(self._task.kind, _TEXT)):
@@ -128,14 +129,15 @@ class InputLines:
 class _Table:
     """The rows of a table that arrives in parts; its first line names the columns."""
 
-    def __init__(self, delimiter: str):
-        self._delimiter = delimiter
+    def __init__(self, delimiter: str | None = None):
+        self._delimiter = delimiter  # None: that of CSV, by the first line
         self._names: list[str] = []
         self._done = 0  # lines of complete rows
         self._rest: list[str] = []  # the lines of a row whose quote is open
 
     def rows(self, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
         """The number of the first line of each complete row, and its values by column."""
+        self._delimiter = self._delimiter or csv_delimiter(lines[0])
         lines, before = [*self._rest, *lines], self._done
         self._rest, self._done = [], before + len(lines)
         for begin, fields in _records(lines, self._delimiter):
@@ -167,9 +169,9 @@ class _Table:
 
 def _records(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str] | csv.Error]]:
     """As in files: quotes may enclose line ends in CSV, and are text where they are unbalanced in TSV."""
-    if delimiter == ",":
-        return csv_records(f"{line}\n" for line in lines)
-    return quoted_rows("\n".join(lines))
+    if delimiter == "\t":
+        return quoted_rows("\n".join(lines))
+    return csv_records((f"{line}\n" for line in lines), delimiter)
 
 
 def _header(line: str, delimiter: str) -> list[str]:

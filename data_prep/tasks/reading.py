@@ -25,15 +25,15 @@ _SPLIT_NAMES = {
     "dev": ("dev", "valid", "validation", "val"),
     "test": ("test",),
 }
-_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".conll", ".txt", ".conllu", ".bio", ".iob")
-_TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson")
+_TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
+_SUFFIXES = (*_TABLE_SUFFIXES, ".conll", ".txt", ".conllu", ".bio", ".iob")
 _CONLL_SUFFIXES = ("", ".conll", ".conllu", ".txt", ".bio", ".iob", ".tsv")
 _OTHER_FORMATS = {
     "question_answering": ", or SQuAD's .json",
     "token_classification": ", or CoNLL's .conll, .conllu, .bio, .iob or .txt",
 }
-# The suffixes of own tables that stand in for a file of the download. (GLUE's own files are .tsv.)
-_OWN_SUFFIXES = {"glue": (".csv", ".jsonl", ".ndjson"), "squad": _TABLE_SUFFIXES, "race": _TABLE_SUFFIXES}
+# The suffixes of the download's own files; other tables may stand in for them.
+_DOWNLOADED = {"glue": (".tsv",), "squad": (".json",), "race": (".json",)}
 
 
 def read_examples(
@@ -82,7 +82,8 @@ def _read_files(path: Path, split: Split) -> list[Example]:
     task = split.task
     if not path.exists():
         raise InputError(f"There is no file or folder {path} with the {split.name} split of {task.name}.")
-    if task.download and table_suffix(path) not in _OWN_SUFFIXES[task.download]:
+    is_table = path.is_file() and table_suffix(path) in _TABLE_SUFFIXES
+    if task.download and (not is_table or table_suffix(path) in _DOWNLOADED[task.download]):
         if task.download == "glue":
             return list(read_glue(path, split))
         if task.download == "squad":
@@ -96,7 +97,9 @@ def _read_files(path: Path, split: Split) -> list[Example]:
         return list(read_conll(file, split.problems, labels=split.labels, is_test=split.is_test))
     if suffix not in _TABLE_SUFFIXES:
         others = _OTHER_FORMATS.get(task.kind, "")
-        raise InputError(f"Own data must be a .csv, .tsv or .jsonl file{others}. Received {file}.")
+        raise InputError(
+            f"Own data must be a .csv, .tsv, .json, .jsonl or .parquet file{others}. Received {file}."
+        )
     return examples_of_rows(read_table(file, split.problems, quoted=True), split)
 
 

@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON Lines files as rows: dicts of their columns.
+"""CSV, TSV, JSON, JSON Lines and Parquet files as rows: dicts of their columns.
 
 path --read_table--> TableRow(values, source) ...
 """
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from data_prep.errors import InputError
 from data_prep.files import ESCAPED_SURROGATE, encodable
 from data_prep.tasks.examples import Problems, shown
+from data_prep.text.parquet import open_parquet, rows_of
 from data_prep.text.sources import COMPRESSIONS, InputFile
 
 _LONGEST_FIELD = 2**31 - 1  # characters; Python's own limit is 2 ** 17
@@ -23,8 +24,8 @@ class TableRow(NamedTuple):
     """One row.
 
     Attributes:
-      values: column -> value; text in CSV and TSV, any JSON value in JSON Lines.
-      source: file and line for messages, "train.tsv:17".
+      values: column -> value; text in CSV and TSV, any value in the other formats.
+      source: file and line or row for messages, "train.tsv:17".
     """
 
     values: dict[str, Any]
@@ -39,10 +40,13 @@ def read_table(
     columns: Sequence[str] | None = None,
     quoted: bool = False,
 ) -> Iterator[TableRow]:
-    """The rows of a file. .jsonl and .ndjson are JSON Lines, .csv has commas, anything else tabs.
+    """The rows of a file.
+
+    .jsonl and .ndjson are JSON Lines, .json is an array of objects, .parquet is Parquet, .csv has commas, or
+    semicolons if its first line has no comma, and anything else has tabs.
 
     Args:
-      path: the file; .gz, .bz2, .xz and .zst files are unpacked.
+      path: the file; .gz, .bz2, .xz and .zst files are unpacked, but for Parquet.
       problems: collects malformed rows.
       needed: the columns that every row must have; without them a row must have all columns.
       columns: the columns of a file whose first row does not name them.
@@ -50,13 +54,16 @@ def read_table(
         unquoted; in GLUE's files quotes are part of the text.)
 
     Raises:
-      InputError: the file is missing or not UTF-8, its first row lacks a needed column or repeats a name, or a
-        quote in it is never closed.
+      InputError: the file is missing, damaged or not UTF-8; its first row lacks a needed column or repeats a name;
+        a quote in it is never closed; or a .json file holds something else.
     """
-    text = read_unpacked(path)
     suffix = table_suffix(path)
-    if suffix in (".jsonl", ".ndjson"):
-        yield from _json_lines(text, path, problems)
+    if suffix == ".parquet":
+        yield from _parquet_rows(path)
+        return
+    text = read_unpacked(path)
+    if suffix in (".jsonl", ".ndjson", ".json"):
+        yield from (_json_array if suffix == ".json" else _json_lines)(text, path, problems)
         return
     if suffix == ".csv":
         rows = _csv_rows(text, path, problems)
@@ -128,6 +135,29 @@ def _json_lines(text: str, path: Path, problems: Problems) -> Iterator[TableRow]
         yield TableRow(values, source)
 
 
+def _json_array(text: str, path: Path, problems: Problems) -> Iterator[TableRow]:
+    try:
+        rows = parse_json(text)
+    except ValueError as error:
+        raise InputError(
+            f"{path} must hold JSON. It does not: {error}. A file with an object in each line is .jsonl."
+        ) from None
+    if not isinstance(rows, list):
+        raise InputError(f"{path} must hold an array of objects, one for each row. Received {shown(rows)}.")
+    for number, values in enumerate(rows, start=1):
+        source = f"{path}, row {number}"
+        if isinstance(values, dict):
+            yield TableRow(values, source)
+        else:
+            problems.add("element that is not a JSON object", source, f"received {shown(values)}")
+
+
+def _parquet_rows(path: Path) -> Iterator[TableRow]:
+    with open_parquet(path) as table:
+        for number, values in enumerate(rows_of(table), start=1):
+            yield TableRow(values, f"{path}, row {number}")
+
+
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines that are not blank. Only a line feed ends one, since texts contain U+2028 and U+0085."""
     for number, line in enumerate(text.split("\n"), start=1):
@@ -153,7 +183,8 @@ def quoted_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(text: str, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    for begin, fields in csv_records(io.StringIO(text, newline="")):
+    delimiter = csv_delimiter(text.partition("\n")[0])
+    for begin, fields in csv_records(io.StringIO(text, newline=""), delimiter):
         if is_open_quote(fields):
             raise open_quote_error(f"{path}:{begin}")
         if isinstance(fields, csv.Error):
@@ -162,13 +193,23 @@ def _csv_rows(text: str, path: Path, problems: Problems) -> Iterator[tuple[int, 
             yield begin, fields
 
 
-def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
+def csv_delimiter(first: str) -> str:
+    """A comma, or the semicolon of spreadsheets where commas are decimal points.
+
+    Args:
+      first: the first line, with the names of the columns.
+    """
+    return ";" if ";" in first and "," not in first else ","
+
+
+def csv_records(lines: Iterable[str], delimiter: str = ",") -> Iterator[tuple[int, list[str] | csv.Error]]:
     """The number of the first line of each row, from 1, and the row's fields, or why they cannot be read.
 
     Args:
       lines: with line ends; a field in quotes may have some, too.
+      delimiter: between fields.
     """
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     limit = csv.field_size_limit(_LONGEST_FIELD)
     try:
         while True:

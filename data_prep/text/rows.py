@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
-from data_prep.errors import InputError, first_line, needs_extra
+from data_prep.errors import InputError
 from data_prep.files import encodable
-from data_prep.text.sources import COMPRESSIONS, InputFile, check_input
+from data_prep.text.parquet import open_parquet, rows_of
+from data_prep.text.sources import COMPRESSIONS, InputFile
 from data_prep.text.tfds_rows import is_tfds, read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
 from data_prep.tfrecord.serialization import parse_example
@@ -93,35 +93,15 @@ def _read_tfrecords(path: Path, text_field: str) -> Iterator[Row]:
 
 
 def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
-    check_input(path)
-    pyarrow, parquet = _pyarrow()
-    size = path.stat().st_size
-    done = 0
-    try:
-        with parquet.ParquetFile(path) as table:
-            names = table.schema_arrow.names
-            if text_field not in names:
-                raise _missing_field(text_field, str(path), names)
-            total = table.metadata.num_rows
-            for batch in table.iter_batches(batch_size=256, columns=[text_field]):
-                for text in batch.column(0).to_pylist():
-                    done += 1
-                    source = f"{path}, row {done}"
-                    # A table does not reveal the size of a row; assume that all have the same.
-                    yield Row(_as_text(text, text_field, source), source, size * done // total)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = first_line(error).rstrip(".")
-        raise InputError(
-            f"{path} is not a complete Parquet file: it cannot be read after row {done} ({reason}). "
-            "Copy it again or recreate it."
-        ) from None
-
-
-def _pyarrow() -> tuple[ModuleType, ModuleType]:
-    with needs_extra("Reading .parquet files", "pyarrow", "parquet"):
-        import pyarrow
-        from pyarrow import parquet
-    return pyarrow, parquet
+    with open_parquet(path) as table:
+        names = table.schema_arrow.names
+        if text_field not in names:
+            raise _missing_field(text_field, str(path), names)
+        size, total = path.stat().st_size, table.metadata.num_rows
+        for number, row in enumerate(rows_of(table, [text_field]), start=1):
+            source = f"{path}, row {number}"
+            # A table does not reveal the size of a row; assume that all have the same.
+            yield Row(_as_text(row[text_field], text_field, source), source, size * number // total)
 
 
 def _read_tfds(path: Path, text_field: str) -> Iterator[Row]:

@@ -34,6 +34,8 @@ def test_formats_are_recognized():
     assert texts('{"review": "a"}\n{"text": "b", "stars": 9}\n') == [("1", "a"), ("2", "b")]
     assert texts('\ufeffreview,stars\r\na,5\r\n\r\n"b, c",1\r\n') == [("2", "a"), ("4", "b, c")]
     assert texts('stars\treview\n5\ta "b\n1\t"c"\n') == [("2", 'a "b'), ("3", "c")]
+    assert texts("review;stars\na, b;1,5\n") == [("2", "a, b")]
+    assert texts("review;stars\na;1\n", line_format="csv") == [("2", "a")]
     assert texts("text\na, b\n".replace("a, b", '"a, b"')) == [("2", "a, b")]
     assert texts("sentence1,sentence2\na,b\n") == [("2", "a", "b")]
     assert texts("text, a review of stars\n") == [("1", "text, a review of stars")]

@@ -37,7 +37,7 @@ def test_the_first_column_is_the_word_and_the_last_its_label(tmp_path):
 def test_a_folder(tmp_path, suffix):
     examples, _ = read(tmp_path / f"dev{suffix}", CONLL_2003)
     assert read_examples(find_task("token-classification"), tmp_path, "dev", Problems()) == examples
-    with pytest.raises(InputError, match=r"\.jsonl file, or CoNLL's \.conll, .*Received .*a\.xml"):
+    with pytest.raises(InputError, match=r"\.parquet file, or CoNLL's \.conll, .*Received .*a\.xml"):
         read(tmp_path / "a.xml", "<a>")
 
 

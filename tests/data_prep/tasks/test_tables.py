@@ -2,6 +2,7 @@
 
 import gzip
 
+import pandas as pd
 import pytest
 
 from data_prep.errors import InputError
@@ -72,6 +73,37 @@ def test_json_lines(tmp_path):
     assert len(problems) == 2
     assert problems[0].startswith("1 row: line that is not JSON, left out") and "a.jsonl:3" in problems[0]
     assert "line that is not a JSON object, left out" in problems[1] and "received [1]" in problems[1]
+
+
+def test_csv_of_spreadsheets_with_decimal_commas(tmp_path):
+    values, _, problems = rows_of(tmp_path / "a.csv", 'text;score\na, b;0,5\n"c;d";1\n')
+    assert values == [{"text": "a, b", "score": "0,5"}, {"text": "c;d", "score": "1"}]
+    assert problems == []
+    assert rows_of(tmp_path / "b.csv", "text,score;\na,1\n")[0] == [{"text": "a", "score;": "1"}]
+
+
+def test_json_arrays(tmp_path):
+    values, _, problems = rows_of(tmp_path / "a.json", '[{"text": "a", "label": 1}, 7, {"text": "b"}]')
+    assert values == [{"text": "a", "label": 1}, {"text": "b"}]
+    assert problems == [
+        f"1 row: element that is not a JSON object, left out ({tmp_path}/a.json, row 2: received 7)"
+    ]
+    with pytest.raises(InputError, match=r"must hold an array of objects, one for each row. Received"):
+        rows_of(tmp_path / "a.json", '{"text": "a"}')
+    with pytest.raises(InputError, match=r"must hold JSON. .* with an object in each line is \.jsonl"):
+        rows_of(tmp_path / "a.json", '{"text": "a"}\n{"text": "b"}\n')
+
+
+def test_parquet(tmp_path):
+    table = pd.DataFrame({"text": ["a", "b"], "label": [1, 0], "words": [["c", "d"], []]})
+    table.to_parquet(tmp_path / "a.parquet")
+    problems = Problems()
+    rows = list(read_table(tmp_path / "a.parquet", problems))
+    assert [row.values for row in rows] == table.to_dict("records")
+    assert rows[1].source == f"{tmp_path}/a.parquet, row 2"
+    (tmp_path / "a.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
+    with pytest.raises(InputError, match="is not a complete Parquet file"):
+        list(read_table(tmp_path / "a.parquet", problems))
 
 
 def test_wrong_numbers_of_columns(tmp_path):
