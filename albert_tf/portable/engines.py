@@ -1,6 +1,7 @@
 """OpenVINO and ONNX Runtime behind one interface: arrays in, arrays out, several batches at a time."""
 
 import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -84,10 +85,17 @@ class _OpenVino(Engine):
         self.name = "openvino"
         self.inputs = tuple(port.get_any_name() for port in self._model.inputs)
         self._names = [port.get_any_name() for port in self._model.outputs]
-        self._requests = settings.requests
+        self._requests, self._process = settings.requests, os.getpid()
         self._idle: deque[Any] = deque()  # requests that no call uses; threads may call at the same time
 
     def outputs(self, batches):
+        if (
+            os.getpid() != self._process
+        ):  # OpenVINO's threads are not copied, and it would wait for them forever
+            raise InputError(
+                "A model on OpenVINO must be loaded by the process that runs it. Received one that was loaded "
+                "before a fork; call `load_portable` after it, or start processes with `spawn`."
+            )
         free = deque(self._request() for _ in range(self._requests))
 
         def start(arrays: Arrays):

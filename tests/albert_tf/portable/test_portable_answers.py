@@ -2,6 +2,7 @@
 
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from albert_tf.prediction.splits import BatchSize
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_for_runtime, export_model
+from tests.albert_tf.pretrained.processes import run_python
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import CONFIG, model_file, source, story, tokenizer
 from tests.export.test_finetuned import saved
@@ -165,6 +167,33 @@ def test_threads_share_a_model(engine, exported):
     for ours, theirs in zip(found, expected, strict=True):
         assert ours["pieces"].tolist() == theirs["pieces"].tolist()
         np.testing.assert_allclose(ours["probabilities"], theirs["probabilities"], atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_model_from_before_a_fork(engine, exported):
+    """As in the workers of a server that loads it first."""
+    script = """
+    import os, signal, sys
+    from albert_tf import load_portable
+    from data_prep.errors import InputError
+    model = load_portable(sys.argv[1], engine=sys.argv[2])
+    model(["a [MASK]."])
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+    else:
+        signal.alarm(60)
+        try:
+            print(model(["a [MASK]."] * 20)["pieces"].shape, flush=True)
+        except InputError as error:
+            print(error, flush=True)
+        os._exit(0)
+    """
+    printed = run_python(script, Path.cwd(), str(exported("fill-mask")[1]), engine)
+    expected = (
+        "(20, 1, 5)" if engine == "onnxruntime" else "call `load_portable` after it, or start processes"
+    )
+    assert expected in printed
 
 
 def test_columns_of_pandas(exported):
