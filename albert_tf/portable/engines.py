@@ -89,9 +89,8 @@ class _OpenVino(Engine):
         self._idle: deque[Any] = deque()  # requests that no call uses; threads may call at the same time
 
     def outputs(self, batches):
-        if (
-            os.getpid() != self._process
-        ):  # OpenVINO's threads are not copied, and it would wait for them forever
+        if os.getpid() != self._process:
+            # A fork does not copy OpenVINO's threads, and it would wait for them forever.
             raise InputError(
                 "A model on OpenVINO must be loaded by the process that runs it. Received one that was loaded "
                 "before a fork; call `load_portable` after it, or start processes with `spawn`."
