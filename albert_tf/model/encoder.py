@@ -10,7 +10,7 @@ import albert_tf
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
 from albert_tf.model.keras_model import AlbertModel
-from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense
+from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense, mask_scores_of
 from albert_tf.parameters import distinct_layers
 
 
@@ -121,6 +121,25 @@ class AlbertEncoder(AlbertModel):
             embedded, *layer_outputs = map(execution.to_sequence, hidden)
             outputs |= {"embedding_output": embedded, "encoder_outputs": layer_outputs}
         return outputs
+
+    def attention_maps(self, inputs) -> list:
+        """What each token attends to in every layer, without dropout.
+
+        Args:
+          inputs: as for a call.
+
+        Returns:
+          L arrays (B, N, T, T): for each head and token, the weights of all tokens, which sum to 1; padding has 0.
+          With `inner_group_num`, one array for each attention block.
+        """
+        input_ids, input_mask, token_type_ids = self._arrays(inputs)
+        mask_scores = mask_scores_of(input_mask, self.compute_dtype)
+        x, maps = self.embeddings(input_ids, token_type_ids), []
+        for layer in range(self.config.num_hidden_layers):
+            for attention, ffn in self.blocks(layer):
+                maps.append(attention.probabilities(x, mask_scores))
+                x = ffn(attention(x, mask_scores))
+        return maps
 
     def blocks(self, layer: int) -> Blocks:
         """The attention and feed-forward parts of a layer: of each list, the one at floor(layer * length / L)."""

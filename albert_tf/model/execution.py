@@ -11,7 +11,7 @@ from keras import ops
 
 from albert_tf.config import Remat
 from albert_tf.model.formulas import value_inside
-from albert_tf.model.layers import MASKED_SCORE, FeedForward, SelfAttention
+from albert_tf.model.layers import FeedForward, SelfAttention, mask_scores_of
 from albert_tf.model.padding import Unpadding, remove_padding, restore_zero_padding
 
 Blocks = list[tuple[SelfAttention, FeedForward]]  # of one layer, `inner_group_num` of them
@@ -77,8 +77,7 @@ class Execution:
 
     def __init__(self, encoder, input_mask, positions, training: bool):
         self.encoder, self.T, self.training = encoder, ops.shape(input_mask)[1], training
-        mask_scores = (1.0 - ops.cast(input_mask, encoder.compute_dtype)) * MASKED_SCORE  # (B, T)
-        self.mask_scores = ops.expand_dims(mask_scores, (1, 2))  # (B, 1, 1, T)
+        self.mask_scores = mask_scores_of(input_mask, encoder.compute_dtype)
         self.unpadding = Unpadding(input_mask) if encoder.unpad and not training else None
         if positions is not None:  # the pooler reads the first token
             positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)

@@ -141,6 +141,11 @@ class Embeddings(keras.layers.Layer):
         return ops.matmul(ops.one_hot(token_type_ids, self.config.type_vocab_size, dtype=table.dtype), table)
 
 
+def mask_scores_of(input_mask, dtype: str):
+    """What is added to the scores of the keys, (B, 1, 1, T): 0 for tokens, MASKED_SCORE for padding."""
+    return ops.expand_dims((1.0 - ops.cast(input_mask, dtype)) * MASKED_SCORE, (1, 2))
+
+
 def has_fused_attention(T: int, dtype: str) -> bool:
     """Whether `fused_attention` is one kernel, which keeps no probabilities.
 
@@ -234,6 +239,14 @@ class SelfAttention(keras.layers.Layer):
         if training:
             return add_and_normalize(self, asking, *product_and_bias(self.output_dense, context))
         return self.layer_norm(asking + self.output_dense(context))
+
+    def probabilities(self, x, mask_scores):
+        """The weight of each key for each query, without dropout: x (B*T, H) -> (B, N, T, T)."""
+        N, T = self.config.num_attention_heads, ops.shape(mask_scores)[-1]
+        D = self.config.hidden_size // N
+        query, key = (ops.reshape(layer(x), (-1, T, N, D)) for layer in (self.query, self.key))
+        scores = ops.einsum("btnd,bsnd->bnts", query, key)
+        return attention_probabilities(scores, mask_scores, D**-0.5)
 
     def _attend(self, query, key, value, mask_scores, training):
         """The weighted mean of `value` for each query: (B, P, N, D), with `key` and `value` (B, T, N, D)."""

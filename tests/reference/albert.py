@@ -40,17 +40,24 @@ ACTIVATIONS = {
 }
 
 
-def attention(x, mask, weights, name, heads):
-    """x (T, H), mask (T,) -> (T, H), one head after the other."""
-    T, H = x.shape
-    D = H // heads
-    query, key, value = (dense(x, weights, f"{name}/{part}") for part in ("query", "key", "value"))
-    context = np.zeros((T, H))
+def attention_map(x, mask, weights, name, heads):
+    """x (T, H), mask (T,) -> (N, T, T), the weights of the keys for each query."""
+    D = x.shape[1] // heads
+    query, key = (dense(x, weights, f"{name}/{part}") for part in ("query", "key"))
+    maps = []
     for head in range(heads):
         columns = slice(head * D, (head + 1) * D)
         scores = query[:, columns] @ key[:, columns].T / math.sqrt(D)
-        scores = scores + (1.0 - mask)[None, :] * -10000.0
-        context[:, columns] = softmax(scores) @ value[:, columns]
+        maps.append(softmax(scores + (1.0 - mask)[None, :] * -10000.0))
+    return np.stack(maps)
+
+
+def attention(x, mask, weights, name, heads):
+    """x (T, H), mask (T,) -> (T, H), one head after the other."""
+    D = x.shape[1] // heads
+    value = dense(x, weights, f"{name}/value")
+    probabilities = attention_map(x, mask, weights, name, heads)
+    context = np.concatenate([probabilities[n] @ value[:, n * D : (n + 1) * D] for n in range(heads)], axis=1)
     return layer_norm(x + dense(context, weights, f"{name}/output"), weights, f"{name}/layer_norm")
 
 

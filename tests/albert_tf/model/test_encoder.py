@@ -68,6 +68,30 @@ def test_equals_the_numpy_oracle(tiny_config, changes):
         np.testing.assert_allclose(outputs["pooled_output"][row], pooled, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("sharing", ["all", "none"])
+def test_attention_maps_equal_the_numpy_oracle(tiny_config, sharing):
+    config = AlbertConfig.from_dict({**tiny_config.to_dict(), "parameter_sharing": sharing})
+    encoder, inputs = make_encoder(config), random_inputs(config)
+    maps = encoder.attention_maps(inputs)
+    assert len(maps) == config.num_hidden_layers
+    weights = weights_of(encoder)
+    for row in range(B):
+        ids, mask, types = (inputs[n][row] for n in ("input_ids", "input_mask", "token_type_ids"))
+        layers, _ = reference.encoder(config, weights, ids, mask, types)
+        for layer, found in enumerate(maps):
+            name = f"attention_{layer if sharing == 'none' else 0}_0"
+            expected = reference.attention_map(layers[layer], mask, weights, name, config.num_attention_heads)
+            np.testing.assert_allclose(found[row], expected, atol=1e-6)
+
+
+def test_attention_maps_of_inner_groups(tiny_config):
+    config = AlbertConfig.from_dict({**tiny_config.to_dict(), **VARIANTS["3 groups, 2 inner"]})
+    maps = make_encoder(config).attention_maps(random_inputs(config))
+    assert len(maps) == 2 * config.num_hidden_layers
+    np.testing.assert_allclose(np.sum(maps, axis=-1), 1, rtol=1e-5)
+    assert np.abs(np.diff(maps, axis=0)).max(axis=(1, 2, 3, 4)).min() > 1e-3  # no two are equal
+
+
 def test_oracle_notices_swapped_query_and_key(tiny_config):
     encoder = make_encoder(tiny_config)
     inputs = random_inputs(tiny_config)

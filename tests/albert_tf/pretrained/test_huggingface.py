@@ -228,10 +228,11 @@ RANDOM_CHECKPOINT = """
             "input_ids", "input_mask", "token_type_ids", "masked_lm_positions"))
         names = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
         outputs = model(**names)
-        base = model.albert(**names)
+        model.set_attn_implementation("eager")  # the others return no attention
+        base = model.albert(**names, output_attentions=True)
     model.save_pretrained("model")
     np.savez("outputs.npz", sequence_output=base.last_hidden_state, pooled_output=base.pooler_output,
-             sentence_order_logits=outputs.sop_logits,
+             sentence_order_logits=outputs.sop_logits, attention_maps=torch.stack(base.attentions),
              masked_lm_logits=torch.take_along_dim(outputs.prediction_logits, positions[..., None], 1))
 """
 
@@ -245,6 +246,7 @@ def largest_difference(fields: dict, config: AlbertConfig, folder: Path, scale: 
     assert loaded.missing == ()
     assert loaded.config == config
     outputs = {**loaded.encoder(batch), **loaded.model(batch)}
+    outputs["attention_maps"] = np.stack(loaded.encoder.attention_maps(batch))
     with np.load(folder / "outputs.npz") as expected:
         assert set(expected) == set(outputs)
         return max(float(np.abs(outputs[name] - expected[name]).max()) for name in expected)
