@@ -22,6 +22,9 @@ _USUAL = {
     "word_labels": ("labels", "tags", "ner_tags"),
 }
 
+# What a test set may lack.
+ANSWERS = ("label", "answer", "answer_start", "word_labels")
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -81,15 +84,15 @@ class Columns:
         named = {name.strip(): value.strip() for name, _, value in pairs}
         return cls(**named, label_separator=label_separator, label_order=label_order)
 
-    def present_in(self, names: Collection[str]) -> "Columns":
-        """The columns without those that a file lacks, so that the usual names count."""
+    def present_in(self, names: Collection[str], which: Collection[str] = tuple(_USUAL)) -> "Columns":
+        """The columns without those of `which` that a file lacks, so that the usual names count."""
 
         def lacks(what: str) -> bool:
             named = getattr(self, what)
             is_prefix = what == "options" and any(name.startswith(str(named)) for name in names)
             return named is not None and named not in names and not is_prefix
 
-        lacking: dict[str, Any] = dict.fromkeys(filter(lacks, _USUAL))
+        lacking: dict[str, Any] = dict.fromkeys(filter(lacks, which))
         return replace(self, **lacking)
 
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.tasks.columns import Columns
+from data_prep.tasks.columns import ANSWERS, Columns
 from data_prep.tasks.examples import (
     ChoiceExample,
     Example,
@@ -37,6 +37,8 @@ def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
     if first is None:
         raise InputError(f"A {split.name} file must have rows. Received none that is readable.")
     rows = itertools.chain([first], rows)
+    if split.is_test:
+        split = replace(split, columns=split.columns.present_in(first.values, ANSWERS))
     if split.task.kind == "regression" or (
         split.task.has_classes and split.task.kind != "token_classification"
     ):
@@ -85,6 +87,7 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
     label = (columns.find if is_test else columns.need)("label", names, source)
     option_columns = _option_columns(columns, first)
     expected: int | None = None
+    numbers: set[int] = set()
     for identity, row in with_ids(rows, columns.find("id", names, source), split):
         options = _options(row, option_columns)
         if options is None or (expected not in (None, len(options))):
@@ -101,6 +104,8 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
         expected = len(options)
         value = _value(row, label)
         right = None if value in (None, "") else _right_option(value, options)
+        if as_label(value).isdecimal() and as_label(value) not in options:
+            numbers.add(int(as_label(value)[:9]))
         if right is None and (not is_test or value not in (None, "")):
             detail = f"received {shown(value)}"
             problems.add(
@@ -114,6 +119,11 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
             texts[-1],
             tuple(options),
             right,
+        )
+    if numbers and min(numbers) == 1 and max(numbers) == expected:
+        raise InputError(
+            f"Numbers of options count from 0. The {split.name} split, from {source} on, has 1 to {expected} for "
+            f"{expected} options; subtract 1, or write letters from A or the texts of the options."
         )
 
 

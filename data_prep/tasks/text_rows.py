@@ -1,5 +1,6 @@
 """Rows with one or two texts and a label, as examples."""
 
+import ast
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -96,7 +97,7 @@ def _label(value: Any, source: str, split: Split) -> Label | None:
             detail = f"received {shown(value)}"
             split.problems.add("label that is not a number", source, detail, outcome=split.label_outcome)
         return number
-    label = as_label(value)
+    label = known_label(as_label(value), split.labels)
     return None if _is_outside(label, source, split) else label
 
 
@@ -106,6 +107,24 @@ def _is_outside(label: str, source: str, split: Split) -> bool:
         return False
     split.add_label_outside(label, source, split.labels)
     return True
+
+
+def known_label(label: str, labels: Sequence[str]) -> str:
+    """The label as `labels` write it: a table has 1.0 for 1 where other labels miss, and True for true.
+
+    >>> known_label("1.0", ("0", "1")), known_label("1", ("0.0", "1.0")), known_label("TRUE", ("false", "true"))
+    ('1', '1.0', 'true')
+    """
+    if not labels or label in labels:
+        return label
+    number = as_number(label)
+    same = [
+        known
+        for known in labels
+        if (number is not None and as_number(known) == number)
+        or (label.lower() in ("true", "false") and known.lower() == label.lower())
+    ]
+    return same[0] if len(same) == 1 else label
 
 
 def as_labels(value: Any, separator: str) -> tuple[str, ...]:
@@ -121,13 +140,22 @@ def as_labels(value: Any, separator: str) -> tuple[str, ...]:
 
 
 def as_list(value: Any) -> Any:
-    """The value, parsed if it is a JSON list or object in a field of a table."""
+    """The value, parsed if it is a JSON list or object, or a list as Python writes it, in a field of a table."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             return parse_json(value)
         except ValueError:
-            return value
+            return _python_list(value)
     return value
+
+
+def _python_list(text: str) -> Any:
+    """The list that a text is the `repr` of, as pandas writes it to CSV; any other text unchanged."""
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return text
+    return value if isinstance(value, list) and repr(value) == text.strip() else text
 
 
 def as_label(value: Any) -> str:

@@ -11,6 +11,7 @@ from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, T
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
+from data_prep.tasks.text_rows import as_list
 
 
 def write(path, rows):
@@ -78,6 +79,37 @@ def test_labels_that_are_huge_numbers(tmp_path, task, row):
     assert (len(examples), problems.counts.total()) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("given", "labels", "expected"),
+    [
+        (["1.0", "0.0", "1"], ("0", "1"), ["1", "0", "1"]),
+        (["1", "0"], ("0.0", "1.0"), ["1.0", "0.0"]),
+        (["True", "false"], ("false", "true"), ["true", "false"]),
+        (["1", "1.0"], ("1", "1.0"), ["1", "1.0"]),
+    ],
+)
+def test_labels_as_the_training_split_writes_them(tmp_path, given, labels, expected):
+    """pandas writes 1.0 for 1 in a column where a label misses; CSV has True where Parquet has true."""
+    path = write(tmp_path / "dev.csv", [{"text": "a", "label": label} for label in given])
+    examples, problems = read("classification", path, "dev", labels=labels)
+    assert [example.label for example in examples] == expected
+    assert problems.lines() == []
+
+
+def test_lists_that_pandas_writes_to_csv(tmp_path):
+    labels = [["drama", "it's"], ["drama"], [], "[draft], final"]
+    path = write(tmp_path / "train.csv", [{"text": "a", "label": str(label)} for label in labels])
+    examples, _ = read("multi-label-classification", path)
+    assert [example.label for example in examples] == [
+        ("drama", "it's"), ("drama",), (), ("[draft]", "final")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["['a' 'b']", "['a', f()]", "[" * 1000, "['a'", "[1, 2"])
+def test_texts_that_are_no_lists_of_python(text):
+    assert as_list(text) == text
+
+
 def test_several_labels_of_a_text(tmp_path):
     rows = [{"text": "a", "labels": labels} for labels in ("x, 2;y", '["y", 2]', "", "x;x")]
     path = write(tmp_path / "train.csv", rows)
@@ -107,6 +139,22 @@ def test_other_splits_have_the_labels_of_the_training_split(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("task", "row", "names"),
+    [
+        ("classification", {"review": "a"}, "text_a=review,label=stars"),
+        ("multiple-choice", {"question": "a", "options": '["b", "c"]'}, "label=right"),
+        ("question-answering", {"question": "a", "context": "b"}, "answer=ans,answer_start=begin"),
+        ("token-classification", {"words": '["a"]'}, "word_labels=entities"),
+    ],
+)
+def test_a_test_file_without_the_named_labels(tmp_path, task, row, names):
+    path, columns = write(tmp_path / "test.csv", [row]), Columns.named(names)
+    assert len(read(task, path, "test", columns=columns)[0]) == 1
+    with pytest.raises(InputError, match="must be in the file"):
+        read(task, path, "dev", columns=columns)
+
+
 def test_a_test_file_without_labels(tmp_path):
     path = write(tmp_path / "test.csv", [{"text": "a"}, {"text": " "}])
     examples, problems = read("classification", path, "test")
@@ -129,6 +177,17 @@ def test_multiple_choice(tmp_path, row, suffix):
     examples, problems = read("multiple-choice", write(tmp_path / f"train{suffix}", [row]))
     assert examples == [ChoiceExample("0", "P.", "Q?", ("red", "blue"), 1)]
     assert problems.lines() == []
+
+
+def test_choices_that_count_from_one(tmp_path):
+    def rows(*labels):
+        return [{"question": "q", "options": '["a", "b", "3"]', "label": label} for label in labels]
+
+    three = {"question": "q", "options": '["a", "b", "c"]', "label": "3"}
+    with pytest.raises(InputError, match="count from 0. The train split, .* has 1 to 3 for 3 options"):
+        read("multiple-choice", write(tmp_path / "a.csv", [*rows("1", "2"), three]))
+    for labels in (("0", "2"), ("1", "2"), ("1", "3")):  # the last names the text of an option
+        assert len(read("multiple-choice", write(tmp_path / "b.csv", rows(*labels)))[0]) == 2
 
 
 def test_unusable_choices(tmp_path):
