@@ -19,7 +19,7 @@ from albert_tf.finetuning.construction import (
 )
 from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.recipes import choose_length, resolve
-from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results
+from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results, trained_seeds
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import (
     classes_of,
@@ -48,7 +48,7 @@ from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from data_prep.console import open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
-from data_prep.tasks.examples import Problems, QuestionExample
+from data_prep.tasks.examples import Problems, QuestionExample, WordsExample
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import report_unreachable
 
@@ -149,7 +149,7 @@ class FinetuningRun:
         raise NotImplementedError
 
     @property
-    def seeds(self) -> range:
+    def seeds(self) -> Sequence[int]:
         """The seeds of the run."""
         return range(self.settings.seed, self.settings.seed + self.settings.seeds)
 
@@ -210,6 +210,9 @@ class FinetuningRun:
             metrics, predictions = self.evaluate(role, inference, results.get("steps", 0))
             if metrics:
                 results[role] = metrics
+            elif role == "test":
+                results.pop(role, None)  # of an earlier test set
+                self.explain_missing_metrics(role)
             if self.writes:
                 threshold = null_threshold_of(results)
                 for split, of_split in zip(self.splits[role], predictions, strict=True):
@@ -218,10 +221,31 @@ class FinetuningRun:
             folder.write_results(results)
         return results
 
+    def explain_missing_metrics(self, role: str) -> None:
+        """Says why a set whose labels are known in part has no metrics."""
+        examples: list[Any] = [example for split in self.splits[role] for example in split.examples]
+        labels = [
+            one.labels if isinstance(one, WordsExample) else getattr(one, "label", "") for one in examples
+        ]
+        if 0 < (missing := labels.count(None)) < len(labels):
+            self.say(
+                f"warning: {role}: no metrics, because {missing:,} of {len(labels):,} rows have no label"
+            )
+
     def load_model(self, folder: SeedFolder) -> TaskModel:
-        """The model with the best weights of a seed."""
+        """The model with the best weights of a seed.
+
+        Raises:
+          InputError: there is none, or its classes are not those of the data.
+        """
         with self.strategy.scope():
-            return folder.load_model()
+            model = folder.load_model()
+        if model.labels and model.labels != self.labels:
+            raise InputError(
+                f"The classes of the data must be those that the model was trained with, "
+                f"{', '.join(model.labels)}. Received {', '.join(self.labels)}; train with another --output_dir."
+            )
+        return model
 
     def evaluate(
         self, role: str, inference: Inference, step: int, *, choose_thresholds: bool = False
@@ -347,10 +371,18 @@ class TrainingRun(FinetuningRun):
 class TrainedRun(FinetuningRun):
     """A run that evaluates and predicts with models that are trained already."""
 
+    @property
+    def seeds(self):
+        """The seeds that are trained, unless the flags name others."""
+        given, usual = self.settings, FinetuningSettings
+        is_given = (given.seed, given.seeds) != (usual.seed, usual.seeds)
+        return super().seeds if is_given else trained_seeds(given.output_dir) or super().seeds
+
     def prepare(self) -> None:
-        folder, settings = SeedFolder.of(self.settings.output_dir, self.settings.seed), self.settings
-        self._loaded = {folder: super().load_model(folder)}
-        model = self._loaded[folder]
+        folder, settings = SeedFolder.of(self.settings.output_dir, self.seeds[0]), self.settings
+        with self.strategy.scope():
+            model = folder.load_model()
+        self._loaded = {folder: model}
         self.preprocessor, self.labels = model.preprocessor, model.labels
         stored = folder.read_settings()
         if stored["task"] != self.task.name:

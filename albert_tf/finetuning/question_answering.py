@@ -9,6 +9,7 @@ from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions, pre
 from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.prediction.preprocessor import as_texts
 from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD
 
 
@@ -113,7 +114,7 @@ class QuestionAnswering(TaskModel):
           InputError: the model has no vocabulary.
         """
         preprocessor = self._needed_preprocessor()
-        examples = preprocessor.examples((list(questions), list(contexts)))
+        examples = preprocessor.examples((as_texts(questions), as_texts(contexts)))
         if not examples:
             return SquadPredictions({})
         windows = preprocessor.windows(examples)

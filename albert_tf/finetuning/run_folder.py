@@ -128,6 +128,13 @@ class SeedFolder:
         return load_task_model(path)
 
 
+def trained_seeds(output_dir: str | Path) -> list[int]:
+    """The seeds of a run whose training is over, in order."""
+    names = [path.name.removeprefix("seed_") for path in Path(output_dir).glob("seed_*")]
+    seeds = sorted(int(name) for name in names if name.isdecimal())
+    return [seed for seed in seeds if SeedFolder.of(output_dir, seed).is_trained]
+
+
 def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> TaskModel:
     """Reads the .keras file of a fine-tuned model, after a check of everything that it claims to hold.
 

@@ -28,6 +28,8 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 for _preprocessor in dict.fromkeys(PREPROCESSORS.values()):
     keras.saving.register_keras_serializable(package="albert_tf")(_preprocessor)  # .keras files hold them
 
+_CROSS_ENTROPIES = ("sparsecategoricalcrossentropy", "categoricalcrossentropy", "binarycrossentropy")
+
 
 class TaskModel(StringModel):
     """An encoder with a head.
@@ -215,6 +217,22 @@ class TaskModel(StringModel):
     def _head_arguments(cls, head: Head, **arguments) -> tuple[Head, dict]:
         """The head as the model has it, and the constructor's arguments with what the head adds to them."""
         return head, arguments if head.dropout is None else {"classifier_dropout": head.dropout, **arguments}
+
+    def compile(self, optimizer="rmsprop", loss=None, *args, **kwargs):
+        """Keras' `compile`; without `loss` the model has its task's.
+
+        Raises:
+          ValueError: the loss is a cross-entropy of probabilities, and the model returns logits.
+        """
+        for given in keras.tree.flatten(loss):
+            name = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+            is_cross_entropy = name.lower().replace("_", "") in _CROSS_ENTROPIES
+            if is_cross_entropy and not getattr(given, "from_logits", False):
+                raise ValueError(
+                    "The model returns logits, so `loss` must be left out, or have from_logits=True. Received "
+                    f"{name} of probabilities, with which a model hardly learns."
+                )
+        super().compile(optimizer, loss, *args, **kwargs)
 
     def task_losses(self, y, outputs):
         """The loss of each label, float32 (B,) or (B, T).

@@ -344,6 +344,12 @@ class TokenClassifier(LinearTaskModel):
         tokens = self.encode(inputs, training)["sequence_output"]
         return self.classifier(tokens, training=training)
 
+    def compile(self, *args, metrics=None, weighted_metrics=None, **kwargs):
+        """Keras' `compile`; metrics count words only, not [CLS], [SEP] and padding."""
+        given = [metrics or (), weighted_metrics or ()]
+        merged = [metric for each in given for metric in ([each] if isinstance(each, str) else each)]
+        super().compile(*args, weighted_metrics=merged or None, **kwargs)
+
     def predict_labels(self, x, batch_size=None, verbose="auto"):
         """A name for each word of each sentence; words beyond the longest sequence are outside entities, "O"."""
         features = self._needed_preprocessor().features(x)

@@ -346,6 +346,50 @@ def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, 
     assert first["dev"] == second["dev"]
 
 
+def test_predicting_alone_keeps_all_seeds(finetuning_files, tmp_path):
+    """7 is not the seed that a command has without flags."""
+    run, test_file = tmp_path / "run", finetuning_files.folder / "classification-test.csv"
+    assert cli.main(finetuning_files.flags(run, seeds=2, seed=7, num_train_steps=4)) == 0
+    before = json.loads((run / "results.json").read_text())
+    predict = ["finetune", "--task=classification", f"--output_dir={run}", "--do_predict"]
+    assert cli.main([*predict, f"--test_file={test_file}"]) == 0
+    after = json.loads((run / "results.json").read_text())
+    assert [seed["seed"] for seed in after["seeds"]] == [7, 8]
+    assert (after["best_seed"], after["dev"]) == (before["best_seed"], before["dev"])
+    for seed in (7, 8):
+        assert (run / f"seed_{seed}" / "test_probabilities.jsonl").exists()
+
+
+def test_a_test_set_that_is_labelled_in_part(finished, tmp_path, capfd):
+    """It has no metrics, and not those of an earlier test set."""
+    run, test_file = tmp_path / "run", tmp_path / "test.csv"
+    shutil.copytree(finished, run)
+    assert "test" in json.loads((run / "results.json").read_text())
+    test_file.write_text("text,label\nthe captain,light\nthe lighthouse,\n")
+    predict = ["finetune", "--task=classification", f"--output_dir={run}", "--do_predict"]
+    assert cli.main([*predict, f"--test_file={test_file}"]) == 0
+    assert "test" not in json.loads((run / "results.json").read_text())
+    assert "test: no metrics, because 1 of 2 rows have no label" in capfd.readouterr().err
+
+
+def test_a_trained_run_whose_classes_were_renamed(finetuning_files, tmp_path, capfd):
+    """In the same files; their numbers would mean other classes."""
+    command = finetuning_files.flags(tmp_path / "run", num_train_steps=2)
+    for split in ("train", "dev"):
+        file = shutil.copy(finetuning_files.folder / f"classification-{split}.csv", tmp_path)
+        command = [
+            f"--{split}_file={file}" if flag.startswith(f"--{split}_file=") else flag for flag in command
+        ]
+    assert cli.main(command) == 0
+    for split in ("train", "dev"):
+        file = tmp_path / f"classification-{split}.csv"
+        file.write_text(file.read_text().replace(",dark", ",dim").replace(",light", ",lit"))
+    capfd.readouterr()
+    assert cli.main(command) == 2
+    error = " ".join(capfd.readouterr().err.split())
+    assert "must be those that the model was trained with, dark, light. Received dim, lit" in error
+
+
 def test_fixed_padding_gives_the_same_evaluation(finished, finetuning_files, tmp_path):
     shutil.copytree(finished, tmp_path / "run")
     arguments = finetuning_files.flags(

@@ -247,6 +247,32 @@ def test_labels_of_texts_as_names_or_numbers(model_file):
     )
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "sparse_categorical_crossentropy",
+        keras.losses.SparseCategoricalCrossentropy(),
+        keras.losses.binary_crossentropy,
+    ],
+)
+def test_a_loss_of_probabilities_is_refused(loss):
+    """Of logits, it teaches nothing, without a word."""
+    with pytest.raises(ValueError, match="The model returns logits, so `loss` must be left out"):
+        CASES["text"].build(None).compile("sgd", loss)
+
+
+def test_metrics_of_words_count_words_alone(model_file):
+    case = CASES["words"]
+    model = case.build(model_file, dropout=0.0)
+    model.compile("sgd", metrics=["accuracy"])
+    predicted = [name for names in model.predict_labels(case.x, verbose=0) for name in names]
+    right = [name for names in case.y for name in names]
+    expected = np.mean([one == other for one, other in zip(predicted, right, strict=True)])
+    found = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
+    assert found["accuracy"] == pytest.approx(expected)
+    assert 0 < expected < 1
+
+
 def test_a_loss_given_to_compile():
     model = CASES["text"].build(None, dropout=0.0)
     batch, labels = batch_of_ids(4, 12), np.array([0, 1, 1, 0])
@@ -337,7 +363,7 @@ def test_micro_batches_draw_masks_of_their_own():
 
 
 def test_micro_batches_need_the_models_own_loss():
-    for compiled in ({"metrics": ["accuracy"]}, {"loss": "sparse_categorical_crossentropy"}):
+    for compiled in ({"metrics": ["accuracy"]}, {"loss": keras.losses.SparseCategoricalCrossentropy(True)}):
         model = CASES["text"].build(None)
         model.gradient_accumulation_steps = 2
         model.compile("sgd", run_eagerly=True, **compiled)
@@ -613,6 +639,8 @@ def test_bad_input(model_file):
         words.fit([["a", "b"]], [["O", "O"]] * 2)
     questions = CASES["span"].build(model_file)
     assert isinstance(questions, QuestionAnswering)
+    with pytest.raises(InputError, match="must be a list of strings. Received 'Who sailed"):
+        questions.answer("Who sailed?", "Ann sailed.")
     with pytest.raises(InputError, match="takes 2 columns"):
         questions.predict(TEXTS)
 
