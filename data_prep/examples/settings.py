@@ -17,9 +17,9 @@ class PrepareSettings:
     """The flags of `albert prepare`; the original's names keep their meaning.
 
     Attributes:
-      input_file: text to read: text files, .jsonl, .tfrecord or .parquet, all but the last also compressed (.gz,
-        .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads a
-        TensorFlow dataset, and - reads standard input.
+      input_file: text to read: text files, .jsonl, .json, .tfrecord or .parquet, all but the last also compressed
+        (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
+        a TensorFlow dataset, and - reads standard input.
       output_file: TFRecord file to write, beside a manifest.json. With --num_shards=N it becomes
         NAME-00000-of-0000N and so on; N names separated by commas are allowed, too.
       spm_model_file: SentencePiece model, from `albert vocab` or a released checkpoint.

@@ -6,6 +6,7 @@ The name of an input determines its format:
 
     book.txt            text, or any other name; `input_format` is its layout
     wiki.jsonl          one JSON object per line; also *.ndjson  ─┐
+    wiki.json           the same, or an array of objects          │
     wiki.tfrecord       tf.train.Examples; also *.tfrecords       ├ each row is a document of prose; `text_field`
     wiki.parquet        a table                                   │ is the field with its text
     tfds:imdb_reviews:train  a dataset of tensorflow-datasets    ─┘
@@ -16,6 +17,7 @@ memory does not grow with the files.
 """
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from data_prep.text.sources import InputFile, InputFormat
 
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
+_NO_TEXT = (".csv", ".tsv", ".xlsx", ".arrow", ".zip", ".pdf", ".docx")
 _MAX_PARAGRAPH = 1_000_000  # characters; a longer paragraph is cut at the end of a line
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 # Where a sentence ends and another one begins, in scripts with and without spaces.
@@ -79,6 +82,11 @@ def read_documents(
     if input_format not in get_args(InputFormat):
         raise InputError(f'`input_format` must be "lines" or "prose". Received {input_format!r}.')
     for path in paths:
+        if path.suffix.lower() in _NO_TEXT:
+            raise InputError(
+                "Inputs must be text files, .jsonl, .json, .tfrecord or .parquet. Received "
+                f"{path}; write its text to one of these."
+            )
         if rows_reader(path):
             yield from _read_rows(path, language, text_field)
         else:
@@ -260,9 +268,21 @@ def _text_lines(file: InputFile) -> Iterator[str]:
         yield from _decode(line, file).removesuffix("\n").removesuffix("\r").split("\r")
 
 
+def _is_json_object(line: bytes) -> bool:
+    try:
+        return line.lstrip().startswith(b"{") and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _decode(raw: bytes, file: InputFile) -> str:
     """The line just read as text, without the byte-order mark at the start of files from Windows editors."""
     offset = file.offset - len(raw)
+    if not offset and _is_json_object(raw):
+        raise InputError(
+            f"Text files must hold text. {file.name} begins with a JSON object; for JSON lines, give the file a "
+            "name that ends in .jsonl."
+        )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -35,8 +35,8 @@ class Row(NamedTuple):
 def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
     """The reader for an input, chosen by its name; None for text files.
 
-    The names: *.jsonl and *.ndjson, *.tfrecord and *.tfrecords (also followed by -00000-of-00005), each also
-    followed by .gz, .bz2, .xz or .zst; *.parquet; tfds:NAME/CONFIG:SPLIT.
+    The names: *.jsonl, *.ndjson and *.json, *.tfrecord and *.tfrecords (also followed by -00000-of-00005), each
+    also followed by .gz, .bz2, .xz or .zst; *.parquet; tfds:NAME/CONFIG:SPLIT.
 
     >>> rows_reader(Path("wiki.jsonl.gz"))
     <function _read_json_lines>
@@ -46,9 +46,33 @@ def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
     name = path.name.removesuffix(path.suffix) if path.suffix in COMPRESSIONS else path.name
     if name.endswith((".jsonl", ".ndjson")):
         return _read_json_lines
+    if name.endswith(".json"):
+        return _read_json
     if re.search(r"\.tfrecords?(-\d+-of-\d+)?$", name):
         return _read_tfrecords
     return _read_parquet if path.suffix == ".parquet" else None
+
+
+def _read_json(path: Path, text_field: str) -> Iterator[Row]:
+    """An array of objects, or JSON lines under another name."""
+    with InputFile(path) as file:
+        if not next(iter(file)).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            yield from _read_json_lines(path, text_field)
+            return
+    with InputFile(path) as file:
+        try:
+            rows = json.loads(b"".join(file).removeprefix(b"\xef\xbb\xbf"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"A .json file must hold JSON. {file.name} does not: {error}.") from None
+        for number, row in enumerate(rows, start=1):
+            source = f"{file.name}, element {number}"
+            if not isinstance(row, dict):
+                raise InputError(
+                    f"The elements of a .json file must be objects. {source} is a {type(row).__name__}."
+                )
+            if text_field not in row:
+                raise _missing_field(text_field, source, row)
+            yield Row(_as_text(row[text_field], text_field, source), source, file.position)
 
 
 def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:

@@ -13,9 +13,9 @@ class VocabularySettings:
     """The flags of `albert vocab`.
 
     Attributes:
-      input_file: text to read: text files, .jsonl, .tfrecord or .parquet, all but the last also compressed (.gz,
-        .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads a
-        TensorFlow dataset, and - reads standard input.
+      input_file: text to read: text files, .jsonl, .json, .tfrecord or .parquet, all but the last also compressed
+        (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
+        a TensorFlow dataset, and - reads standard input.
       output_prefix: path of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
         PREFIX.report.json.
       vocab_size: number of pieces, including the symbols.

@@ -43,13 +43,48 @@ def write_parquet(path, field):
     parquet.write_table(pyarrow.table({"id": [1] * len(texts), field: texts}), path, row_group_size=2)
 
 
+def write_json_array(path, field):
+    path.write_text("\ufeff" + json.dumps([{"id": 1, field: text} for text in TEXTS], indent=1))
+
+
 WRITERS = {
+    "wiki.json": write_json_array,
+    "wiki.train.00000-of-00001.json": write_json_lines,
     "wiki.jsonl": write_json_lines,
     "wiki.ndjson": write_json_lines,
     "wiki.tfrecord": write_tfrecords,
     "wiki-train.tfrecord-00000-of-00001": write_tfrecords,
     "wiki.parquet": write_parquet,
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", "[1]", "The elements of a .json file must be objects. .*element 1 is a int"),
+        ("a.json", '[{"texts": "a"}]', "element 1.*texts"),
+        ("a.json", '[{"text": "a"}', "A .json file must hold JSON. .*a.json does not"),
+        (
+            "wiki_00",
+            '{"text": "a"}\n',
+            "wiki_00 begins with a JSON object; for JSON lines, give the file a name",
+        ),
+        ("a.txt", ' {"text": "a"}\n', "begins with a JSON object"),
+        ("a.csv", "text\na\n", "must be text files, .jsonl, .json, .tfrecord or .parquet. Received .*a.csv"),
+        ("a.zip", "PK", "Received .*a.zip"),
+    ],
+)
+def test_other_files(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    for layout in ("lines", "prose"):
+        with pytest.raises(InputError, match=message):
+            list(read_documents([tmp_path / name], layout))
+
+
+def test_text_that_begins_with_a_brace(tmp_path):
+    (tmp_path / "a.txt").write_text("{sic} he said.\n{}x\n")
+    (document,) = read_documents([tmp_path / "a.txt"])
+    assert document.sentences == ("{sic} he said.", "{}x")
 
 
 @pytest.mark.parametrize("field", ["text", "content"])
@@ -59,7 +94,8 @@ def test_rows_are_documents_of_prose(tmp_path, name, field):
     documents = list(read_documents(expand_files(f"{tmp_path}/w*"), "lines", "en", field))
     assert [document.sentences for document in documents] == SENTENCES
     assert sum(document.num_bytes for document in documents) == input_size(tmp_path / name)
-    kind = {"jsonl": "line", "ndjson": "line", "parquet": "row"}.get(name.split(".")[-1], "record")
+    kinds = {"wiki.json": "element", "json": "line", "jsonl": "line", "ndjson": "line", "parquet": "row"}
+    kind = kinds.get(name) or kinds.get(name.split(".")[-1], "record")
     assert [document.source for document in documents] == [f"{tmp_path}/{name}, {kind} {n}" for n in (1, 3)]
 
 
