@@ -144,17 +144,27 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "AlbertConfig":
-        """Reads the keys of an `albert_config.json`; an unknown key is an error that names the nearest field."""
+        """Reads the keys of an `albert_config.json`; an unknown key is an error that names a similar field.
+
+        Raises:
+          InputError: a key is unknown, a value is out of range, or the file is Hugging Face's.
+        """
+        if theirs := _huggingface_key(values):
+            raise InputError(
+                f"This must be an {CONFIG_FILE}. It is a Hugging Face configuration, since it has `{theirs}`; "
+                f"load the model's folder with --init_checkpoint or load_pretrained, or name an {CONFIG_FILE}."
+            )
         fields = [field.name for field in dataclasses.fields(cls)]
         known = {}
         for key, value in values.items():
             if key in fields:
                 known[key] = value
             elif key not in _INERT:
-                nearest = difflib.get_close_matches(key, fields, n=1, cutoff=0.0)[0]
-                raise InputError(
-                    f"`{key}` is not a field of an ALBERT configuration. Did you mean `{nearest}`?"
+                similar = difflib.get_close_matches(key, fields, n=1)
+                advice = (
+                    f"Did you mean `{similar[0]}`?" if similar else f"The fields are {', '.join(fields)}."
                 )
+                raise InputError(f"`{key}` is not a field of an ALBERT configuration. {advice}")
             elif value != _INERT[key]:
                 raise InputError(f"`{key}` can only be {_INERT[key]}. Received {value!r}.")
         if isinstance(activation := known.get("hidden_act"), str):
@@ -165,7 +175,8 @@ class AlbertConfig:
     def from_json_file(cls, path: str | os.PathLike) -> "AlbertConfig":
         """Reads an `albert_config.json`, Google's or ours."""
         values = read_json_object(path)
-        if missing := [name for name in _SHAPE if name not in values]:
+        missing = [name for name in _SHAPE if name not in values]
+        if missing and not _huggingface_key(values):
             raise InputError(
                 f"{path} must give {', '.join(_SHAPE)}, since other values are another model. It lacks "
                 f"{', '.join(missing)}."
@@ -192,6 +203,11 @@ class AlbertConfig:
     def to_json_file(self, path: str | os.PathLike) -> None:
         """Writes an `albert_config.json` for `from_json_file` and, unless it has `gelu_erf`, for the original."""
         write_json(path, self.to_dict())
+
+
+def _huggingface_key(values: dict[str, Any]) -> str | None:
+    """A key that every config.json of Hugging Face has and no configuration of ours; None without it."""
+    return next((key for key in ("model_type", "architectures") if key in values), None)
 
 
 def _is_number(value) -> bool:

@@ -80,7 +80,7 @@ def plot(
     Args:
       runs: folders of pretraining or fine-tuning runs (their --output_dir); all seeds of a fine-tuning run are
         drawn.
-      output: PNG file to write.
+      output: picture to write: a .png, .pdf or .svg file.
     """
     from albert_tf.training.plot import plot_runs
 

@@ -13,6 +13,14 @@ from albert_tf.model.keras_model import AlbertModel
 from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense, mask_scores_of
 from albert_tf.parameters import distinct_layers
 
+# The names that Hugging Face, KerasHub and the original give the inputs -> ours, and what they are.
+_OTHER_NAMES = {
+    "token_ids": ("input_ids", "tokens"),
+    "attention_mask": ("input_mask", "mask"),
+    "padding_mask": ("input_mask", "mask"),
+    "segment_ids": ("token_type_ids", "segments"),
+}
+
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertEncoder(AlbertModel):
@@ -189,7 +197,14 @@ class AlbertEncoder(AlbertModel):
         return [variable for part in self._parts() for variable in part.weights]
 
     def _arrays(self, inputs) -> tuple:
-        """`input_ids`, `input_mask` and `token_type_ids`, with their defaults."""
+        """`input_ids`, `input_mask` and `token_type_ids`, with their defaults.
+
+        Raises:
+          ValueError: an input has the name that another library gives it, or the sequences are too long.
+        """
+        for theirs, (ours, what) in _OTHER_NAMES.items():
+            if theirs in inputs:
+                raise ValueError(f"`{ours}` is the name of the {what} here. Received `{theirs}`; rename it.")
         input_ids = inputs["input_ids"]
         T, longest = ops.shape(input_ids)[1], self.config.max_position_embeddings
         if isinstance(T, int) and T > longest:

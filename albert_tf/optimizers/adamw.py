@@ -48,6 +48,9 @@ class AdamW(keras.optimizers.Optimizer):
         match; of several matches the first counts, and for all others it is 1.
       kwargs: passed to `keras.optimizers.Optimizer`, for example `global_clipnorm=1.0`.
 
+    Raises:
+      ValueError: `weight_decay` is given, Keras' name of another decay.
+
     >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
     >>> model.compile(AdamW(2e-5, global_clipnorm=1.0), metrics=["accuracy"])
     """
@@ -65,6 +68,11 @@ class AdamW(keras.optimizers.Optimizer):
         name: str = "adamw",
         **kwargs,
     ):
+        if kwargs.get("weight_decay") is not None:
+            raise ValueError(
+                "`weight_decay` must be None: it is Keras' own decay, which covers biases, too. Received "
+                f"{kwargs['weight_decay']}; give `weight_decay_rate`."
+            )
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
@@ -89,6 +97,14 @@ class AdamW(keras.optimizers.Optimizer):
 
     def _rate_factor(self, path: str) -> float:
         return next((factor for name, factor in self.rate_factors.items() if re.search(name, path)), 1.0)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """Raises ValueError: the argument `exclude` says which variables have no weight decay."""
+        raise ValueError(
+            "Variables without weight decay must be named by `exclude` when the optimizer is made. Received "
+            f"`exclude_from_weight_decay`; leave it out, since {self.exclude!r} is excluded already, or make the "
+            "optimizer with another `exclude`."
+        )
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.examples import Example, Problems, QuestionExample, Split, WordsExample
+from data_prep.tasks.examples import Example, Problems, QuestionExample, Split, WordsExample, shown
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import (
     TableRow,
@@ -32,6 +32,7 @@ _FIELDS = {
     "multiple_choice": ("passage", "question"),  # then one field per option
     "token_classification": ("words",),
 }
+_OPTIONAL = ("text_b", "passage")
 _LEAST_FIELDS = 4  # of multiple choice: a passage, a question and two options
 # The columns that the first line of a table must name.
 _NEEDED = {
@@ -118,7 +119,13 @@ class InputLines:
     def _example(self, values: Mapping[str, Any], number: int) -> Example:
         problems = Problems()
         row = TableRow({**values, "id": str(number)}, f"line {number}")
-        split = Split(self._task, "test", problems, self._columns.present_in(row.values))
+        columns = self._columns.present_in(row.values)
+        for what in set(_FIELDS[self._task.kind]) - {"words"}:
+            name = columns.find(what, values, row.source)
+            given = values.get(name, "") if name else ""
+            if isinstance(given, list | dict) or (given is None and what not in _OPTIONAL):
+                raise InputError(f"`{name}` must be a text. Received {shown(given)} in {row.source}.")
+        split = Split(self._task, "test", problems, columns)
         for example in examples_of_rows([row], split):
             return _without_label(example)
         raise InputError(

@@ -1,6 +1,7 @@
 """Loads pretrained weights: `load_pretrained` builds a model, `load_weights_into` sets an existing one."""
 
 import dataclasses
+import hashlib
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -26,8 +27,8 @@ from albert_tf.pretrained.tf1 import read_moments
 from albert_tf.pretrained.weights import variables_by_name
 from albert_tf.training.weights import assign, load_weights
 from data_prep.errors import InputError
+from data_prep.examples.manifest import VocabularyFacts
 from data_prep.tasks.task import TaskKind
-from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
 _PART = re.compile(r"\b(attention|ffn)_\d+_")  # the parts of a group, or of a layer
@@ -208,7 +209,7 @@ def load_weights_into(
     *,
     resize_positions: ResizePositions = False,
     optimizer: AdamW | None = None,
-    normalization: Normalization | None = None,
+    vocabulary: VocabularyFacts | None = None,
     init_from_group0: bool = False,
 ) -> tuple[str, ...]:
     """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
@@ -221,8 +222,7 @@ def load_weights_into(
         the learned rows, "fresh" keeps the model's initial values.
       optimizer: built for the model; receives the moments and the step count, which our runs and TF1 checkpoints
         may hold.
-      normalization: of the examples that the model will be trained on; refused if the source's vocabulary has
-        another one.
+      vocabulary: that of the examples that the model will be trained on; refused if the source has another one.
       init_from_group0: groups of layers that `source` does not hold become copies of its first group.
 
     Returns:
@@ -232,7 +232,7 @@ def load_weights_into(
       InputError: `source` cannot be read, or holds another model or optimizer; the model is then unchanged.
     """
     if is_run(Path(source)) and not init_from_group0:
-        _check_same_normalization(read_run_vocabulary(Path(source)), normalization, source)
+        _check_same_vocabulary(read_run_vocabulary(Path(source)), vocabulary, source)
         load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
         return ()
     with named_files(source) as path:
@@ -244,8 +244,8 @@ def load_weights_into(
             )
         moments = read_moments(stored.path, stored.config) if optimizer is not None else None
     is_known = stored.format not in _WITHOUT_NORMALIZATION
-    if stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file)):
-        _check_same_normalization(stored.vocabulary, normalization, source)
+    has_normalization = stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file))
+    _check_same_vocabulary(stored.vocabulary, vocabulary, source, has_normalization=bool(has_normalization))
     free = {"max_position_embeddings"} if resize_positions else set()
     if stored.config.parameter_sharing == "all" and stored.config.num_hidden_groups == 1:
         free.add("num_hidden_layers")  # any number of layers has the same weights
@@ -278,14 +278,33 @@ def _assign_all(
             assign(variable, array, resize_positions)
 
 
-def _check_same_normalization(
-    vocabulary: Vocabulary | None, normalization: Normalization | None, source: str | Path
+def _check_same_vocabulary(
+    there: Vocabulary | None,
+    given: VocabularyFacts | None,
+    source: str | Path,
+    *,
+    has_normalization: bool = True,
 ) -> None:
-    if vocabulary and normalization and vocabulary.normalization != normalization:
+    """Raises InputError if examples have other ids than a model, or text that is normalized otherwise."""
+    if there is None or given is None:
+        return
+    if hashlib.sha256(there.content).hexdigest() != given.sha256 and not _has_pieces_of(there, given):
+        raise InputError(
+            f"A model must be trained on examples that were prepared with its own vocabulary. {source} has "
+            f"another one than {given.file}, with which these were prepared; prepare them again with {there.file}."
+        )
+    if has_normalization and there.normalization != given.normalization:
         raise InputError(
             f"A model must be trained on text that is normalized as its vocabulary was. {source} has "
-            f"{vocabulary.normalization}; the examples were prepared with {normalization}. Prepare them again."
+            f"{there.normalization}; the examples were prepared with {given.normalization}. Prepare them again."
         )
+
+
+def _has_pieces_of(there: Vocabulary, given: VocabularyFacts) -> bool:
+    """Whether a vocabulary of another file has the same pieces, as far as this can be known."""
+    if not Path(given.file).is_file():
+        return there.count_pieces() == given.size
+    return there.tokenizer().pieces == given.read().tokenizer().pieces
 
 
 def check_same_model(

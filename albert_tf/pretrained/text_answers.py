@@ -57,14 +57,14 @@ def fill_masks(
 def embeddings(model: AlbertPretrainer, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     """The mean (N, H) of the vectors of each text's tokens, float32."""
     longest = model.config.max_position_embeddings
-    run = _forward(model.encoder, len(texts))
+    encoded = tokenizer.encode_batch(as_texts(texts))
+    run = _forward(model.encoder, len(encoded))
 
     def mean(batch: Arrays) -> Arrays:
         vectors = ops.convert_to_numpy(ops.cast(run(batch)["sequence_output"], "float32"))
         weights = batch["input_mask"][:, :, np.newaxis].astype(np.float32)
         return {"embedding": (vectors * weights).sum(axis=1) / weights.sum(axis=1)}
 
-    encoded = tokenizer.encode_batch(as_texts(texts))
     found = _rows([joined(ids, None, tokenizer, longest) for ids in encoded], mean)
     return np.array([row["embedding"] for row in found], np.float32).reshape(-1, model.config.hidden_size)
 

@@ -70,12 +70,17 @@ class PretrainingInputs:
         if T > config.max_position_embeddings:
             raise InputError(
                 f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
-                f"{train_paths[0]} and {config.max_position_embeddings} in the model's configuration."
+                f"{self._train.paths[0]} and {config.max_position_embeddings} in the model's configuration."
             )
         self.phase = phase.resolve(T, self._train.max_predictions_per_seq, start_step)
         self.examples = self._train.num_examples
         self.manifest = self._train.manifest
         self.vocabulary = self._find_vocabulary()
+
+    @property
+    def lost_vocabulary(self) -> str | None:
+        """The vocabulary that the manifest names, if that file is no longer there and no flag names another."""
+        return self.manifest.vocabulary.file if self.manifest and not self.vocabulary else None
 
     def check_same_vocabulary(self, first: "PretrainingInputs") -> None:
         """Checks that the files were prepared like those of the `first` phase, as far as manifests tell.

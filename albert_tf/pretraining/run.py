@@ -12,6 +12,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
 from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.stored import find_vocabulary
 from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
@@ -132,10 +133,24 @@ class PretrainingRun:
             self.notes.append(
                 f"{settings.init_checkpoint} holds no {', '.join(missing)}: using fresh weights"
             )
-        if settings.do_eval and not any(phase.eval_file for phase in settings.phases):
-            self.notes.append(
+        self.notes += self._notes_on_files()
+
+    def _notes_on_files(self) -> list[str]:
+        """What the run goes without, since a flag or a file is missing."""
+        settings, notes, vocabulary = self.settings, list[str](), self.inputs[-1].lost_vocabulary
+        has_eval_file = any(phase.eval_file for phase in settings.phases)
+        if settings.do_eval and not has_eval_file:
+            notes.append(
                 "no evaluation: --do_eval needs --eval_file, since it never reads the training files"
             )
+        if has_eval_file and not settings.do_eval:
+            notes.append("no evaluation: --eval_file is read only with --do_eval")
+        if vocabulary and settings.do_train and not find_vocabulary(self.folder, ["spm.model"]):
+            notes.append(
+                f"no vocabulary: {vocabulary}, which the examples were prepared with, is no longer there; name "
+                "its new place with --spm_model_file, since fine-tuning and export need it"
+            )
+        return notes
 
     def _load_initial_weights(self) -> tuple[str, ...]:
         """Loads --init_checkpoint, if given; returns the parts of the model that it does not hold."""
@@ -148,7 +163,7 @@ class PretrainingRun:
                 self.settings.init_checkpoint,
                 resize_positions=self.settings.resize_positions,
                 optimizer=self.optimizer if self.settings.init_optimizer else None,
-                normalization=manifest.vocabulary.normalization if manifest else None,
+                vocabulary=manifest.vocabulary if manifest else None,
                 init_from_group0=self.settings.init_from_group0,
             )
 

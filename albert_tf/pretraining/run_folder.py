@@ -47,11 +47,12 @@ def write_run_folder(
       manifest: the examples' manifest, copied to data_manifest.json.
 
     Raises:
-      InputError: the folder holds a run with another configuration or other fixed settings.
+      InputError: the folder holds a run with another configuration, vocabulary or other fixed settings.
     """
     run = Path(settings.output_dir)
     if (run / CONFIG_FILE).exists():
         _check_same_config(run, config)
+        _check_same_vocabulary(run, manifest)
         if (run / SETTINGS_FILE).exists():
             if not settings.do_train:
                 return run  # an evaluation needs none of the run's flags, and keeps them
@@ -68,6 +69,19 @@ def write_run_folder(
         with written_aside(run / MANIFEST_FILE) as aside:
             shutil.copyfile(manifest.path, aside)
     return run
+
+
+def _check_same_vocabulary(run: Path, manifest: Manifest | None) -> None:
+    """Examples that are trained on or evaluated now must have the ids of the run's."""
+    if manifest is None or not (run / MANIFEST_FILE).exists():
+        return
+    there, given = Manifest.read(run / MANIFEST_FILE).vocabulary, manifest.vocabulary
+    if there.sha256 != given.sha256:
+        raise InputError(
+            f"Examples must be prepared with the vocabulary of the run, {there.file}. Received some that were "
+            f"prepared with {given.file}, which has other content; prepare them again, or name another "
+            "--output_dir."
+        )
 
 
 def _check_same_phases(run: Path, settings: ResolvedPretrainingSettings) -> None:

@@ -29,26 +29,37 @@ FINETUNING_PANELS = {
     "learning_rate": ("learning rate", "rate"),
 }
 MOST_PANELS = 6
+FORMATS = (".png", ".pdf", ".svg")
 SMOOTH_ABOVE = 60  # points in a line; a longer one is drawn smoothed, over a pale copy of itself
 
 
 def plot_runs(runs: list[Path], path: Path) -> None:
-    """Draws a PNG of losses, accuracies, gradient norm and learning rate against steps.
+    """Draws losses, accuracies, gradient norm and learning rate against steps.
 
     Training is drawn as a line, smoothed if it has many points, evaluation as dots; each run has its own
     color. A vertical line marks where a phase with sequences of another length begins. For fine-tuning runs the
     panels are the loss, the learning rate and the metrics of the task, and every seed is a run.
 
+    Args:
+      runs: their folders.
+      path: the file to write; its suffix, one of `FORMATS`, is its format.
+
     Raises:
-      InputError: there is no run, a folder has no metrics, runs are of both kinds, or the PNG cannot be written.
+      InputError: the suffix is another, there is no run, a folder has no metrics, runs are of both kinds, or the
+        file cannot be written.
     """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(
+            f"--output must end in .png, .pdf or .svg. Received {path}; give it one of these suffixes."
+        )
     figure = draw_runs(runs)
     try:
         with written_aside(path) as aside:
-            figure.savefig(aside, format="png", dpi=120)
+            figure.savefig(aside, format=suffix.removeprefix("."), dpi=120)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise InputError(
-            f"--output must name a PNG in an existing folder. Received {path}: {error.strerror}."
+            f"--output must name a file in an existing folder. Received {path}: {error.strerror}."
         ) from None
 
 

@@ -272,8 +272,16 @@ def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
 
 
 def without_manifests(files: Iterable[Path]) -> list[Path]:
-    """Leaves out NAME.manifest.json, which earlier versions kept and the glob NAME* matches."""
-    return [file for file in files if not file.name.endswith(_KEPT_BY_EARLIER_VERSIONS)]
+    """Leaves out manifest.json and manifest.NAME.json, which FOLDER/* matches, and NAME.manifest.json.
+
+    Earlier versions kept the last, which NAME* matches.
+    """
+    return [file for file in files if not _is_manifest(file.name)]
+
+
+def _is_manifest(name: str) -> bool:
+    earlier = name.startswith("manifest.") and name.endswith(".json")
+    return name == MANIFEST or earlier or name.endswith(_KEPT_BY_EARLIER_VERSIONS)
 
 
 def without_empty_shards(files: Iterable[Path], manifests: Mapping[Path, Manifest]) -> list[Path]:

@@ -19,7 +19,7 @@ from data_prep.tfrecord.records import is_gzip
 
 
 def pretraining_dataset(
-    files: ExampleFiles,
+    files: ExampleFiles | str | Path | Sequence[str | Path],
     *,
     batch_size: int,
     shuffle_seed: int | None = None,
@@ -36,7 +36,7 @@ def pretraining_dataset(
     (shuffle_seed or 0, epoch, position in the epoch).
 
     Args:
-      files: the examples.
+      files: the examples, or what `ExampleFiles.read` reads them from.
       batch_size: B.
       shuffle_seed: seed of the order; None keeps the order of the files.
       start_example: number of examples that this host has already read in an interrupted run; the stream resumes
@@ -53,23 +53,24 @@ def pretraining_dataset(
       sentence_order_weights float32 [B], 0 for an example without a second segment, which has no order.
 
     Raises:
-      InputError: there are fewer examples than hosts.
+      InputError: there are fewer examples than hosts, or `ExampleFiles.read` refuses the files.
 
-    >>> files = ExampleFiles.read([Path("heldout.tfrecord")])
-    >>> batch = next(iter(pretraining_dataset(files, batch_size=8)))
+    >>> batch = next(iter(pretraining_dataset("heldout.tfrecord", batch_size=8)))
     >>> tuple(batch["input_ids"].shape)
     (8, 32)
     """
-    share = _share_of(files, input_context or tf.distribute.InputContext())
+    examples = files if isinstance(files, ExampleFiles) else ExampleFiles.read(files)
+    share = _share_of(examples, input_context or tf.distribute.InputContext())
     records = share.records(start_example, repeat, shuffle_seed, shuffle_window)
 
     def parse(number, batch):
-        if not files.masking:
-            return _parse_batch(batch, files.layout)
+        if not examples.masking:
+            return _parse_batch(batch, examples.layout)
         # Batches have no gaps, so the number of a batch gives its examples' places in the endless stream.
         rows = tf.range(tf.shape(batch)[0], dtype=tf.int64)
         positions = (start_example + number * batch_size + rows) * share.num_hosts + share.host
-        return _drawn_batch(batch, files.layout, files.masking, example_keys(shuffle_seed or 0, positions))
+        keys = example_keys(shuffle_seed or 0, positions)
+        return _drawn_batch(batch, examples.layout, examples.masking, keys)
 
     batches = (
         records.batch(batch_size, drop_remainder=repeat)

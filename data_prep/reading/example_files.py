@@ -11,6 +11,7 @@ from pathlib import Path
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards, without_manifests
 from data_prep.reading.dynamic_masking import DynamicMasking
+from data_prep.text.sources import expand_files
 from data_prep.tfrecord.records import count_examples, read_records
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
 from data_prep.tfrecord.serialization import FeatureValues, parse_example
@@ -116,7 +117,7 @@ class ExampleFiles:
       manifest: the manifest that lists the first file, if there is one; the file may have been renamed.
       masking: how the reader masks unmasked examples and chunks; None for examples that are already masked.
 
-    >>> files = ExampleFiles.read([Path("heldout.tfrecord")])
+    >>> files = ExampleFiles.read("heldout.tfrecord")
     >>> files.max_seq_length
     32
     """
@@ -141,7 +142,7 @@ class ExampleFiles:
     @classmethod
     def read(
         cls,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
         vocab_size: int | None = None,
         max_seq_length: int | None = None,
@@ -150,7 +151,8 @@ class ExampleFiles:
         """Reads the headers of all records, the first records of every file, and the manifests.
 
         Args:
-          paths: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden.
+          paths: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden; also one
+            string or path, with globs and commas as for --input_file.
           vocab_size: V, if known; every id must be below it.
           max_seq_length: T that the examples must have. Default: T of the first example.
           max_predictions_per_seq: P that the examples must have. Default: P of the first file.
@@ -160,6 +162,8 @@ class ExampleFiles:
             a feature that is missing or has another type or length; an id or a position out of range; unmasked
             examples without a manifest.
         """
+        if isinstance(paths, str | Path):
+            paths = expand_files(str(paths))
         given = without_manifests(map(Path, paths))
         if not given:
             raise InputError("Pretraining needs at least one TFRecord file. Received none.")

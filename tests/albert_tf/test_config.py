@@ -95,6 +95,28 @@ def test_unknown_key_names_the_nearest_field():
         AlbertConfig.from_dict({"num_hidden_layer": 3})
 
 
+def test_a_key_like_no_field_is_not_a_spelling_of_one():
+    with pytest.raises(
+        InputError, match="`banana` is not a field.*The fields are vocab_size, embed"
+    ) as error:
+        AlbertConfig.from_dict({"banana": 3})
+    assert "Did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize("theirs", [{"model_type": "albert"}, {"architectures": ["AlbertForMaskedLM"]}])
+@pytest.mark.parametrize("lacking", ["net_structure_type", "embedding_size"])  # BERT's has no embedding_size
+def test_a_configuration_of_hugging_face(theirs, lacking, tmp_path):
+    path = tmp_path / "config.json"
+    sizes = {name: value for name, value in RELEASED.items() if name != lacking}
+    path.write_text(json.dumps({"_name_or_path": "a", **theirs, **sizes}))
+    (key,) = theirs
+    message = (
+        f"config.json: .*It is a Hugging Face configuration, since it has `{key}`; load .*--init_checkpoint"
+    )
+    with pytest.raises(InputError, match=message):
+        AlbertConfig.from_json_file(path)
+
+
 def test_unknown_preset_names_the_nearest():
     with pytest.raises(InputError, match="Did you mean 'albert_base_v2'"):
         AlbertConfig.from_preset("albert_base_v3", vocab_size=100)

@@ -130,6 +130,31 @@ def test_trains_through_fit(optimizer):
 
 
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
+@pytest.mark.parametrize("decay", [0.1, 0.0])
+def test_the_other_weight_decay_of_keras_is_refused(optimizer, decay):
+    """It would be added to ours, for biases too, and 0 would not switch ours off."""
+    with pytest.raises(
+        ValueError, match=f"`weight_decay` must be None.*Received {decay}; give `weight_decay_rate`"
+    ):
+        optimizer(0.1, weight_decay=decay)
+    config = optimizer(0.1, weight_decay_rate=0.3).get_config()
+    assert config["weight_decay"] is None
+    assert optimizer.from_config(config).weight_decay_rate == 0.3
+
+
+@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
+def test_only_the_argument_excludes_variables(optimizer):
+    message = "must be named by `exclude`.* since 'LayerNorm.layer_norm.bias' is excluded already"
+    with pytest.raises(ValueError, match=message):
+        optimizer(0.1).exclude_from_weight_decay(var_names=["kernel"])
+    weights = {"kernel": np.ones((2, 2), "float32"), "bias": np.ones(2, "float32")}
+    variables = make_variables(weights)
+    optimizer(0.1, exclude="kernel").apply([np.zeros_like(array) for array in weights.values()], variables)
+    assert (variables[0].numpy() == 1).all()
+    assert (variables[1].numpy() < 1).all()
+
+
+@pytest.mark.parametrize("optimizer", [Lamb, AdamW])
 def test_sparse_gradients_of_lookups_equal_dense_ones(optimizer):
     """Decay and moments move all rows, not only those that were looked up."""
     values, rows = np.array([[1.0, 2.0], [3.0, 4.0]], "float32"), np.array([2, 0])

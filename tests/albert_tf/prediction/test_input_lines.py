@@ -44,6 +44,10 @@ def test_formats_are_recognized():
     assert texts("review,stars\n", line_format="csv") == []
 
 
+def test_json_without_a_second_text():
+    assert texts('{"text_a": "a", "text_b": null}\n{"text": 5}\n') == [("1", "a", ""), ("2", "5")]
+
+
 def test_fields_of_several_lines():
     assert texts('review,stars\n"a\nb ""c""\n",5\nd,1\n') == [("2", 'a\nb "c"\n'), ("5", "d")]
 
@@ -86,6 +90,9 @@ def test_a_note_about_a_table(caplog):
         ("review,stars,stars\n", "must have different names. Line 1 has more than one 'stars'"),
         ("a\tb\tc\n", "A line must have text_a and text_b, with a tab between them, or be a JSON object"),
         (json.dumps({"texts": "a"}), "A column for `text_a` is needed"),
+        (json.dumps({"text": None}), "`text` must be a text. Received None in line 1."),
+        (json.dumps({"review": ["a", "b"]}), "`review` must be a text. Received ['a', 'b'] in line 1."),
+        (json.dumps({"text_a": "a", "text_b": {}}), "`text_b` must be a text. Received {} in line 1."),
     ],
 )
 def test_refused_lines(content, message):

@@ -97,6 +97,16 @@ def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
     assert len(made) == 1
 
 
+def test_embeds_texts_of_any_kind(tmp_path):
+    write_keras(random_stored(CONFIG), tmp_path)
+    loaded, texts = load_pretrained(tmp_path), ["a", "b a"]
+    expected = loaded.embed(texts)
+    for same in ((text for text in texts), np.array(texts), tuple(texts)):
+        np.testing.assert_array_equal(loaded.embed(same), expected)
+    with pytest.raises(InputError, match="must be a list of strings. Received 'a'"):
+        loaded.embed("a")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_keras_files_with_weights_that_are_not_finite(tmp_path, value):
     stored = random_stored(CONFIG)

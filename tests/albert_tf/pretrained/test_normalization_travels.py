@@ -1,6 +1,7 @@
 """The normalization of a vocabulary reaches every format and every later stage."""
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
@@ -17,7 +18,7 @@ from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
-from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from tests.albert_tf.pretrained.random_models import CONFIGS, VOCABULARY, random_stored
@@ -95,6 +96,42 @@ def test_examples_with_another_normalization_are_refused(prepared, tmp_path):
     ):
         prepared.vocabulary.read(tmp_path / "spm.model")
     model = MODEL.to_pretrainer(seed=0)
-    load_weights_into(model, tmp_path, normalization=KEPT)
-    with pytest.raises(InputError, match="normalized as its vocabulary was. .*keep_accents=false"):
-        load_weights_into(model, tmp_path, normalization=RELEASED)
+    assert MODEL.vocabulary is not None
+    sha256 = hashlib.sha256(MODEL.vocabulary.content).hexdigest()
+    facts = dataclasses.replace(prepared.vocabulary, sha256=sha256, **dataclasses.asdict(KEPT))
+    load_weights_into(model, tmp_path, vocabulary=facts)
+    with pytest.raises(InputError, match="normalized as its vocabulary was. .*keep_accents=false.*Prepare"):
+        load_weights_into(model, tmp_path, vocabulary=dataclasses.replace(facts, keep_accents=False))
+
+
+def test_examples_of_another_vocabulary_are_refused(prepared, tmp_path):
+    facts = prepared.vocabulary
+    stored = dataclasses.replace(
+        MODEL, vocabulary=dataclasses.replace(VOCABULARY, normalization=facts.normalization)
+    )
+    write_keras(stored, tmp_path)
+    model = stored.to_pretrainer(seed=0)
+    with pytest.raises(
+        InputError, match="prepared with its own vocabulary.*prepare them again with .*spm.model"
+    ):
+        load_weights_into(model, tmp_path, vocabulary=facts)
+    lost = dataclasses.replace(facts, file="nowhere.model")  # then only the number of pieces is known
+    with pytest.raises(InputError, match="has another one than nowhere.model"):
+        load_weights_into(model, tmp_path, vocabulary=lost)
+    same = dataclasses.replace(lost, size=VOCABULARY.count_pieces())
+    load_weights_into(model, tmp_path, vocabulary=same)
+
+
+def test_a_run_keeps_its_vocabulary(prepared, tmp_path):
+    """It would be overwritten, and the first steps' ids would mean nothing."""
+    settings, config = resolved((16, 2), output_dir=str(tmp_path)), CONFIGS["one group"]
+    facts = prepared.vocabulary
+    run = write_run_folder(settings, config, facts.read(), prepared)
+    other = dataclasses.replace(
+        prepared, vocabulary=dataclasses.replace(facts, sha256="0", file="other.model")
+    )
+    with pytest.raises(
+        InputError, match="vocabulary of the run.* Received some that were prepared with other.model"
+    ):
+        write_run_folder(settings, config, VOCABULARY, other)
+    assert read_run_vocabulary(run) == facts.read()

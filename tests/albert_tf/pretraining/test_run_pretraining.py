@@ -288,6 +288,36 @@ def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
 
 
+@pytest.mark.parametrize("by_phase", [False, True])
+def test_training_without_do_eval_reports_it(pretraining_files, tmp_path, capfd, by_phase):
+    changes = {"do_eval": None, "num_train_steps": 1}
+    phase = f"input_file={pretraining_files.train} eval_file={pretraining_files.heldout} num_train_steps=1"
+    if by_phase:
+        changes |= {"input_file": None, "eval_file": None, "num_train_steps": None, "phase": phase}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **changes)) == 0
+    assert "no evaluation: --eval_file is read only with --do_eval" in capfd.readouterr().err
+    assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
+
+
+def test_a_vocabulary_that_is_no_longer_there_is_reported(pretraining_files, tmp_path, capfd):
+    data, run, note = tmp_path / "data", tmp_path / "run", f"no vocabulary: {tmp_path}/gone.model, which"
+    shutil.copytree(Path(pretraining_files.train).parent, data)
+    manifest = json.loads((data / "manifest.json").read_text())
+    manifest["vocabulary"]["file"] = f"{tmp_path}/gone.model"
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    flags = {"input_file": f"{data}/train.tfrecord*", "num_train_steps": 1}
+    assert cli.main(pretraining_files.flags(run, **flags)) == 0
+    error = capfd.readouterr().err
+    assert note in error
+    assert "name its new place with --spm_model_file" in error
+    assert not (run / "spm.model").exists()
+    vocabulary = pretraining_files.spm_model_file
+    for named in ({"spm_model_file": vocabulary}, {}):  # once it is named, the run holds it
+        assert cli.main(pretraining_files.flags(run, **flags, **named)) == 0
+        assert note not in capfd.readouterr().err
+        assert (run / "spm.model").read_bytes() == vocabulary.read_bytes()
+
+
 def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
     """The metrics are those that the run's own last evaluation gave."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", num_train_steps=2)) == 0

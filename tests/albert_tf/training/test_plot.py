@@ -49,6 +49,13 @@ def test_one_run_and_two(tmp_path, points):
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "curves.png"}
 
 
+@pytest.mark.parametrize(("name", "begins"), [("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF"), ("a.svg", b"<?xml")])
+def test_the_suffix_is_the_format(tmp_path, name, begins):
+    make_run(tmp_path / "run", 3)
+    assert cli.main(["plot", f"{tmp_path}/run", f"--output={tmp_path}/{name}"]) == 0
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
 def test_where_the_length_changes():
     lines = [{"step": 5, "max_seq_length": 32}, {"step": 9, "max_seq_length": 32, "eval_loss": 1.0}]
     lines += [{"step": step, "max_seq_length": 128} for step in (12, 15)]
@@ -96,6 +103,8 @@ def test_without_tensorflow(tmp_path):
         ([], "a.png", "Name at least one run's folder"),
         (["nothing"], "a.png", "Received nothing, which does not"),
         (["run"], "no/folder/a.png", "Received no/folder/a.png: No such file or directory"),
+        (["nothing"], "a.jpg", "--output must end in .png, .pdf or .svg. Received a.jpg"),
+        (["run"], "a", "--output must end in .png, .pdf or .svg. Received a;"),
     ],
 )
 def test_errors(tmp_path, monkeypatch, capfd, runs, output, message):

@@ -15,6 +15,7 @@ from data_prep.examples.manifest import (
     VocabularyFacts,
     manifests_of,
     remove_manifests,
+    without_manifests,
 )
 from data_prep.examples.settings import PrepareSettings
 
@@ -109,6 +110,17 @@ def test_the_manifest_of_a_file_lists_it(tmp_path, of_an_earlier_version):
         "b": "b",
         "c": "c",
     }
+
+
+def test_a_glob_for_all_files_of_a_folder_names_no_manifest(tmp_path):
+    """FOLDER/* also matches manifest.json and the earlier ones; names that are only similar stay."""
+    for files in (("a-0", "a-1"), ("b",), ("c",)):
+        make(*files).write(tmp_path)
+    (tmp_path / "b.manifest.json").touch()
+    examples = ["a-0", "manifest.tfrecord", "my_manifest.json"]
+    for name in examples:
+        (tmp_path / name).touch()
+    assert [path.name for path in without_manifests(sorted(tmp_path.iterdir()))] == examples
 
 
 def test_manifests_of_replaced_files_are_removed(tmp_path):

@@ -167,6 +167,8 @@ def test_two_outputs_in_one_folder_keep_both_manifests(story, model_file, tmp_pa
     read = ExampleFiles.read(expand_files(pattern))
     assert (read.manifest, read.num_examples) == (first, first.counts.examples)
     inspect([pattern], Console(file=io.StringIO()), verify=True)
+    everything = ExampleFiles.read(f"{tmp_path}/*")  # as the message for a folder advises
+    assert [path.name for path in everything.paths] == ["heldout.tfrecord", "train.tfrecord"]
 
 
 def test_prose(model_file, tmp_path):

@@ -216,6 +216,25 @@ def test_features_that_fit(files):
     assert ExampleFiles.read([str(path) for path in files], vocab_size=V).counts == found.counts
 
 
+def test_one_string_or_path_is_read_as_a_flag(files):
+    """With globs and commas, as --input_file."""
+    folder = files[0].parent
+    for one in (f"{folder}/a,{folder}/[bc]*", f"{folder}/*", folder / "*"):
+        assert list(ExampleFiles.read(one).paths) == files
+    assert (
+        list(ExampleFiles.read(files[1]).paths) == list(ExampleFiles.read(str(files[1])).paths) == [files[1]]
+    )
+    with pytest.raises(InputError, match="No file matches '.*x[*]'"):
+        ExampleFiles.read(f"{folder}/x*")
+
+
+def test_batches_from_paths(files):
+    expected = stream(files, repeat=False)
+    for given in (f"{files[0].parent}/*", files, [str(path) for path in files]):
+        batches = pretraining_dataset(given, batch_size=4, repeat=False)
+        assert [batch["input_ids"][:, 1].numpy().tolist() for batch in batches] == expected
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
