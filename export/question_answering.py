@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.heads import IMPOSSIBLE
 from albert_tf.finetuning.question_answering import QuestionAnswering
+from albert_tf.prediction.task_outputs import EVEN_ODDS
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
@@ -49,7 +50,10 @@ class _Spans(NamedTuple):
 
 
 def build_question_answering(
-    model: QuestionAnswering, tokenizer: Tokenizer, max_answer_length: int = 30
+    model: QuestionAnswering,
+    tokenizer: Tokenizer,
+    max_answer_length: int = 30,
+    null_threshold: float = EVEN_ODDS,
 ) -> Export:
     """The model with its tokenizer, from a question and a context of any length to the answer.
 
@@ -57,15 +61,16 @@ def build_question_answering(
     the context; `begin`, int32 (B,), the character (code point) of the context at which it begins; and `score`,
     float32 (B,), by which the answer was chosen: the sum of the two logits, or log probabilities. Windows slide
     over the context as in fine-tuning. A model that was trained with unanswerable questions also returns
-    `null_odds`, float32 (B,), the log odds that there is no answer; above 0 the answer is "" and `begin` -1, as
-    for a context without words. `.examples` takes the ids of windows, [CLS] question [SEP] context [SEP], as
-    serialized tf.train.Example messages, string (W,), and returns the model's scores as `window_outputs` does. The
-    signature `serving_default` has the inputs `question` and `context`; `examples` has `examples`.
+    `null_odds`, float32 (B,), the log odds that there is no answer; above `null_threshold` the answer is "" and
+    `begin` -1, as for a context without words. `.examples` takes the ids of windows, [CLS] question [SEP] context
+    [SEP], as serialized tf.train.Example messages, string (W,), and returns the model's scores as `window_outputs`
+    does. The signature `serving_default` has the inputs `question` and `context`; `examples` has `examples`.
 
     Args:
       model: the fine-tuned model.
       tokenizer: the tokenizer of its vocabulary.
       max_answer_length: in tokens.
+      null_threshold: the null odds above which there is no answer.
 
     Raises:
       InputError: `max_answer_length` is less than 1.
@@ -86,7 +91,7 @@ def build_question_answering(
         if model.answerable:
             most = tf.math.segment_max(outputs["answerable_logits"], windows.rows)
             results["null_odds"] = -most
-            has_answer &= most >= 0
+            has_answer &= -most <= null_threshold
         begins = tf.where(has_answer, begins, 0)
         texts = tf.strings.substr(contexts, begins, tf.where(has_answer, ends - begins, 0))
         texts = tf.strings.regex_replace(texts, _SPACE_AT_END, "")  # which a final "▁" stands for

@@ -286,6 +286,9 @@ def _build(
     if kind == "encoder":  # takes ids, so that it needs no tokenizer
         return KINDS[kind].build(model, assets)
     vocabulary = _vocabulary(source)
+    if kind == "question-answering":
+        assert source.finetuned, "it is where the model comes from"
+        options = {**options, "null_threshold": source.finetuned.null_threshold}
     export = KINDS[kind].build(model, vocabulary.tokenizer(), **options)
     track_vocabulary(export.root, vocabulary, assets)
     return export

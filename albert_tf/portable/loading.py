@@ -54,7 +54,8 @@ def load_portable(
       A `PortableModel` of the kind in the folder.
 
     Raises:
-      InputError: a file is missing or has changed, the download fails, or no engine is installed.
+      InputError: a file is missing or has changed, the download fails, no engine is installed, or an argument is
+        of another type.
 
     >>> exported = export_for_runtime("runs/base", "portable", "onnx", kind="fill-mask")  # doctest: +SKIP
     >>> load_portable("portable")(["The captain [MASK]."])["pieces"].shape  # doctest: +SKIP
@@ -67,6 +68,11 @@ def load_folder(
     folder: PortableFolder, settings: EngineSettings, size: BatchSize = USUAL_SIZE
 ) -> PortableModel:
     """Loads the model of a folder that has been read."""
+    if not isinstance(size, BatchSize):
+        raise InputError(
+            "`size` must be a BatchSize of albert_tf.prediction.splits, such as BatchSize(rows=8). Received "
+            f"{size!r}."
+        )
     if folder.facts.kind not in MODELS:
         raise InputError(
             f"The kind in {folder.path / FACTS_FILE} must be one of {', '.join(MODELS)}. Received "

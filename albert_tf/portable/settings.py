@@ -2,6 +2,7 @@
 
 import importlib.util
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, get_args
 
 from data_prep.errors import InputError, check_at_least
@@ -35,6 +36,8 @@ class EngineSettings:
     cache_dir: str | None = None
 
     def __post_init__(self):
+        if not isinstance(self.requests, Integral):
+            raise InputError(f"--requests must be a whole number. Received {self.requests!r}.")
         check_at_least(1, self, "requests")
         for name, kind in (("engine", EngineName), ("precision", EnginePrecision)):
             if getattr(self, name) not in get_args(kind):

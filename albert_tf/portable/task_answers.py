@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.evaluation.squad_predictions import IMPOSSIBLE, predict_answers
+from albert_tf.evaluation.squad_predictions import IMPOSSIBLE, Answer, predict_answers
 from albert_tf.portable.engines import Arrays
 from albert_tf.portable.folder import PortableFolder
 from albert_tf.portable.text_model import Field, TextAnswer, TextModel
@@ -15,6 +15,8 @@ from albert_tf.prediction.preprocessor import (
     QuestionPreprocessor,
     TextPreprocessor,
 )
+from data_prep.tasks.examples import ChoiceExample
+from data_prep.tasks.features import choice_features
 
 
 def task_preprocessor(folder: PortableFolder) -> Any:
@@ -58,7 +60,7 @@ class PortableClassifier(TextModel):
     def _answer(self, row: Arrays) -> TextAnswer:
         facts = self.folder.facts
         if not facts.labels:
-            return {"score": row["score"]}
+            return {"score": float(row["score"])}
         labels, probabilities = np.array(facts.labels, object), row["probabilities"]
         if facts.thresholds:
             decision = {"has_label": probabilities >= np.array(facts.thresholds, np.float32)}
@@ -72,7 +74,10 @@ class _Pairs(PortableClassifier):
 
 
 class PortableQuestionAnswering(TextModel):
-    """Questions and contexts to `answer`, `begin`, `score` and, if it may find none, `null_odds` (B,)."""
+    """Questions and contexts to `answer`, `begin`, `score` and, if it may find none, `null_odds` (B,).
+
+    Above the null odds that were best on the dev set of the model's run, there is no answer.
+    """
 
     columns = ("question", "context")
 
@@ -91,19 +96,18 @@ class PortableQuestionAnswering(TextModel):
         rows = self.rows(self.preprocessor.inputs(windows))
         longest = int(self.folder.facts.options["max_answer_length"])
         found = predict_answers(examples, windows, rows, n_best=1, max_answer_length=longest)
+        texts = found.texts(self.folder.facts.null_threshold)
         return [
-            _best_answer(found.n_best[example.id][0], (found.null_odds or {}).get(example.id))
-            for example in examples
+            _best_answer(text, found.n_best[id_][0], (found.null_odds or {}).get(id_))
+            for id_, text in texts.items()
         ]
 
 
-def _best_answer(best, null_odds: float | None) -> TextAnswer:
-    score = best.start_score + best.end_score if best.text else IMPOSSIBLE
-    is_none = not best.text or (null_odds is not None and null_odds > 0)
+def _best_answer(text: str, best: Answer, null_odds: float | None) -> TextAnswer:
     answer: TextAnswer = {
-        "answer": "" if is_none else best.text,
-        "begin": -1 if is_none else best.answer_start,
-        "score": score,
+        "answer": text,
+        "begin": best.answer_start if text else -1,
+        "score": best.start_score + best.end_score if best.text else IMPOSSIBLE,
     }
     return answer if null_odds is None else {**answer, "null_odds": null_odds}
 
@@ -111,7 +115,7 @@ def _best_answer(best, null_odds: float | None) -> TextAnswer:
 class PortableMultipleChoice(TextModel):
     """Passages, questions and options to `answer`, `choice` (B,) and `probabilities` (B, C).
 
-    All questions of a call have the same number of options.
+    Questions may have different numbers of options; the probabilities of a call are padded with 0.
     """
 
     columns = ("passage", "question", "options")
@@ -129,7 +133,12 @@ class PortableMultipleChoice(TextModel):
         return task_preprocessor(self.folder)
 
     def answers(self, columns):
-        rows = self.rows(self.preprocessor.features(tuple(columns)))
+        examples = [
+            ChoiceExample(str(i), passage, question, tuple(options))
+            for i, (passage, question, options) in enumerate(zip(*columns, strict=True))
+        ]
+        of = self.preprocessor
+        rows = self.rows(choice_features(examples, of.tokenizer, of.max_seq_length, of.max_qa_length))
         choices = [int(row["logits"].argmax()) for row in rows]
         return [
             {"answer": given[choice], "choice": choice, "probabilities": row["probabilities"]}

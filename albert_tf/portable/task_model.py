@@ -64,6 +64,10 @@ class PortableTaskModel(TrainedModel):
     def preprocessor(self) -> Preprocessor:
         return self._preprocessor
 
+    @property
+    def other_names(self) -> str:
+        return "export the model again with --labels, which names them in the order of the outputs"
+
     def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
         for found in self._model.outputs(batches):
             yield {**as_task_outputs(found), "index": found["index"]}

@@ -89,14 +89,18 @@ class TextModel(PortableModel):
             raise InputError(
                 f"This model takes {' and '.join(self.columns)}. Received {len(columns)} columns."
             )
-        columns = [as_rows(column) for column in columns]
-        for name, column in zip(self.columns, columns, strict=True):
+        received, columns = columns, [as_rows(column) for column in columns]
+        for name, column, given in zip(self.columns, columns, received, strict=True):
             if not _is_list(column):
-                raise InputError(f"`{name}` must be a list of texts. Received {column!r}.")
-            for row in column if name == "options" else ():
+                raise InputError(f"`{name}` must be a list of texts. Received {given!r}.")
+            for number, row in enumerate(column if name == "options" else ()):
                 if not _is_list(row):
                     raise InputError(
                         f"`options` must hold a list of texts for each question. Received {row!r}."
+                    )
+                if not len(row):
+                    raise InputError(
+                        f"Each question must have at least one option. Received none in row {number} of `options`."
                     )
         if len({len(column) for column in columns}) > 1:
             names = " and ".join(f"`{name}`" for name in self.columns)
@@ -109,7 +113,9 @@ class TextModel(PortableModel):
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0  # a single string has no axis
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Arrays:

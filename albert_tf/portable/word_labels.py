@@ -52,9 +52,9 @@ class PortableTokenClassification(TextModel):
         return {
             "words": np.array([word.text for word in words], object),
             "labels": np.array([labels[values.argmax()] for values in probabilities], object),
-            "begins": [word.begin for word in words],
-            "ends": [word.end for word in words],
-            "probabilities": [values.max() for values in probabilities],
+            "begins": np.array([word.begin for word in words], np.int32),
+            "ends": np.array([word.end for word in words], np.int32),
+            "probabilities": np.array([values.max() for values in probabilities], np.float32),
         }
 
 

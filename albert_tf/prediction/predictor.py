@@ -91,9 +91,9 @@ def lines_of_predictions(
         texts = predictions.texts(null_threshold)
         for example in examples:
             best = predictions.n_best[example.id][0]
-            line: dict[str, Any] = {"answer": texts[example.id], "probability": best.probability}
-            if texts[example.id]:
-                line["answer_start"] = best.answer_start
+            line: dict[str, Any] = {"answer": texts[example.id]}
+            if texts[example.id]:  # else these would be those of the text that was rejected
+                line |= {"probability": best.probability, "answer_start": best.answer_start}
             if predictions.null_odds is not None:
                 line["null_odds"] = predictions.null_odds[example.id]
             yield line

@@ -65,6 +65,11 @@ class TrainedModel(ABC):
     @abstractmethod
     def preprocessor(self) -> Preprocessor: ...
 
+    @property
+    def other_names(self) -> str:
+        """How the classes get other names, the end of a message."""
+        return "--labels gives them other names, in the order of the outputs"
+
     @abstractmethod
     def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
         """The model's outputs for each batch.
@@ -105,7 +110,7 @@ class TrainedModel(ABC):
         if task.labels and task.has_classes and set(self.labels) != set(task.labels):
             raise InputError(
                 f"The classes of {task.name} are {', '.join(task.labels)}. {self.source} has "
-                f"{', '.join(self.labels)}; --labels gives them other names, in the order of the outputs."
+                f"{', '.join(self.labels)}; {self.other_names}."
             )
 
 

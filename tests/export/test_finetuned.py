@@ -251,6 +251,22 @@ def test_question_answering_equals_the_model(exported, name):
     assert loaded(*[tf.zeros([0], tf.string)] * 2)["answer"].shape == (0,)
 
 
+def test_null_odds_above_the_threshold_mean_no_answer(exported, tokenizer):
+    model = exported("span or none", "question-answering")[0]
+    contexts = [line for line in LINES if line][:12]
+    questions = ["who painted the lighthouse?"] * len(contexts)
+    found = model.best_answers(questions, contexts)
+    odds = sorted(odds for id_, odds in found.null_odds.items() if found.n_best[id_][0].text)
+    threshold = (odds[2] + odds[3]) / 2
+    export = build_question_answering(model, tokenizer, null_threshold=threshold)
+    outputs = export.signatures["serving_default"](tf.constant(questions), tf.constant(contexts))
+    texts = list(found.texts(threshold).values())
+    assert texts != list(found.texts(0.0).values())
+    assert [text.decode() for text in outputs["answer"].numpy()] == texts
+    assert [begin >= 0 for begin in outputs["begin"].numpy()] == [text != "" for text in texts]
+    np.testing.assert_allclose(outputs["null_odds"], list(found.null_odds.values()), atol=1e-4)
+
+
 def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypatch):
     monkeypatch.setattr("export.question_answering._CONTEXT", " ")
     export = build_question_answering(CASES["span"].build(model_file), tokenizer)

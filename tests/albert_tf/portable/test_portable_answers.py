@@ -1,6 +1,7 @@
 """Portable models answer as the SavedModels of their kinds, on both engines."""
 
 import importlib.util
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,8 +11,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import load_portable
+from albert_tf.finetuning.finetuned import read_finetuned
+from albert_tf.portable.settings import EngineSettings
+from albert_tf.portable.task_model import PortableTaskModel
+from albert_tf.prediction.predictor import Predictor
 from albert_tf.prediction.splits import BatchSize
 from data_prep.errors import InputError
+from data_prep.tasks.examples import QuestionExample
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_for_runtime, export_model
 from tests.albert_tf.pretrained.processes import run_python
@@ -146,6 +152,65 @@ def test_stream_answers_in_order(exported):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", [*FINETUNED, *PRETRAINED])
+def test_streams_are_json(name, exported):
+    columns = PRETRAINED[name] if name in PRETRAINED else FINETUNED[name][1]
+    model = load_portable(exported(name)[1])
+    items = columns[0] if len(model.columns) == 1 else zip(*columns, strict=True)
+    for answer in model.stream(items):
+        for key, value in answer.items():
+            if isinstance(value, np.ndarray):
+                assert value.dtype == model.fields[key].dtype, key
+        json.dumps({k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in answer.items()})
+
+
+def test_questions_with_different_numbers_of_options(exported):
+    """Each is answered as alone; the array of a call is padded."""
+    model = load_portable(exported("choice")[1])
+    options = ["the captain", "_", "a café", "a letter"]
+    items = [(LINES[i], QUESTIONS[i], options[: 4 - i % 3]) for i in range(9)]
+    alone = [model(*([column] for column in item)) for item in items]
+    answers, together = list(model.stream(items)), model(*zip(*items, strict=True))
+    assert together["probabilities"].shape == (9, 4)
+    for i, (expected, answer) in enumerate(zip(alone, answers, strict=True)):
+        assert answer["answer"] == expected["answer"][0] == together["answer"][i]
+        assert answer["answer"] == options[answer["choice"]]
+        assert answer["choice"] == expected["choice"][0] == together["choice"][i]
+        np.testing.assert_allclose(answer["probabilities"], expected["probabilities"][0], atol=1e-5)
+        padded = [*answer["probabilities"], 0, 0, 0][:4]
+        np.testing.assert_allclose(together["probabilities"][i], padded, atol=1e-6)
+
+
+def test_the_runs_threshold_decides_whether_there_is_an_answer(model_file, tmp_path):
+    """In both exports, and in `albert predict` with the run and with the portable model."""
+    model, file = saved("span or none", model_file, tmp_path)
+    questions, contexts = QUESTIONS[:12], TEXTS[:12]
+    found = model.best_answers(questions, contexts)
+    odds = sorted(odds for id_, odds in found.null_odds.items() if found.n_best[id_][0].text)
+    threshold = (odds[2] + odds[3]) / 2
+    expected = list(found.texts(threshold).values())
+    run = tmp_path / "run"
+    run.mkdir()
+    file.rename(run / "model.keras")
+    (run / "settings.json").write_text(json.dumps({"task": "squad2.0"}))
+    (run / "results.json").write_text(json.dumps({"dev": {"threshold": threshold}}))
+    export_model(run, tmp_path / "savedmodel", "question-answering")
+    export_for_runtime(run, tmp_path / "onnx", "onnx", kind="question-answering")
+    theirs = tf.saved_model.load(tmp_path / "savedmodel")(*map(tf.constant, (questions, contexts)))
+    ours = load_portable(tmp_path / "onnx")(questions, contexts)
+    assert_equal(theirs, ours)
+    assert ours["answer"].tolist() == expected
+    assert [text != "" for text in expected] == [begin >= 0 for begin in ours["begin"]]
+    assert 0 < sum(text != "" for text in expected) < len(expected)
+    assert expected != list(found.texts(0.0).values())
+    examples = [
+        QuestionExample(str(i), *each) for i, each in enumerate(zip(questions, contexts, strict=True))
+    ]
+    for trained in (read_finetuned(run), PortableTaskModel(tmp_path / "onnx", EngineSettings())):
+        assert [line["answer"] for line in Predictor(trained)(examples)] == expected
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "method"), [("words", "__call__"), ("pair", "pair")])
 def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
     """A model answers one call after the other; a tokenizer of 30,000 pieces takes a tenth of a second."""
@@ -226,6 +291,9 @@ def test_wrong_inputs_are_refused(exported):
         assert message in str(error.value)
     for call, message in (
         (lambda: classify("one text"), "`text` must be a list of texts. Received 'one text'."),
+        (lambda: classify(np.str_("a")), "`text` must be a list of texts. Received np.str_('a')."),
+        (lambda: classify(np.array("a")), "`text` must be a list of texts. Received array('a'"),
+        (lambda: classify.pair(["a"], np.array("a")), "`text_pair` must be a list of texts. Received array"),
         (lambda: classify([1]), "A text must be a string. Received 1."),
         (lambda: classify(["a"], ["b"]), "This model takes text. Received 2 columns."),
         (lambda: answer(["a"]), "This model takes question and context. Received 1 columns."),
@@ -233,6 +301,9 @@ def test_wrong_inputs_are_refused(exported):
         (lambda: list(answer.stream(["ab"])), "must be a tuple of question and context. Received 'ab'."),
         (lambda: list(answer.stream([("a", "b"), ("c",)])), "question and context. Received ('c',)."),
         (lambda: choose(["a"], ["b"], ["captain"]), "a list of texts for each question. Received 'captain'."),
+        (lambda: choose(["a"], ["b"], [np.array("c")]), "a list of texts for each question. Received array"),
+        (lambda: choose(["a"] * 2, ["b"] * 2, [["c"], []]), "at least one option. Received none in row 1"),
+        (lambda: list(choose.stream([("a", "b", [])])), "Each question must have at least one option."),
     ):
         with pytest.raises(InputError) as error:
             call()

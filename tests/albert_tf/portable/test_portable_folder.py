@@ -183,6 +183,20 @@ def test_flags_that_do_not_fit(folders, monkeypatch, capsys):
         assert message in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_size_is_a_batch_size(folders):
+    with pytest.raises(InputError, match=r"`size` must be a BatchSize .*\(rows=8\). Received 8"):
+        load_portable(folders[1], size=8)
+
+
+def test_other_names_need_another_export(folders, tmp_path, capsys):
+    """`albert evaluate` refuses --labels with a portable model."""
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\na\t0\n")
+    flags = ["--task=sst-2", f"--gold={tmp_path / 'dev.tsv'}", f"--model_dir={folders[1]}"]
+    assert cli.main(["evaluate", *flags]) == 2
+    message = "has small, big; export the model again with --labels, which names them in the order"
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
 class _KServe(http.server.BaseHTTPRequestHandler):
     """Answers as a model server does."""
 

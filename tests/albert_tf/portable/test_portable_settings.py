@@ -24,6 +24,12 @@ def test_takes_the_faster_engine(settings, quantize, engine, monkeypatch):
     assert settings.package(quantize) == engine
 
 
+@pytest.mark.parametrize("requests", ["2", 1.5, None])
+def test_requests_are_a_whole_number(requests):
+    with pytest.raises(InputError, match=f"--requests must be a whole number. Received {requests!r}."):
+        EngineSettings(requests=requests)
+
+
 @pytest.mark.parametrize(("quantize", "extra"), [("none", "openvino"), ("int8", "onnx")])
 def test_names_the_extra_of_the_faster_engine(quantize, extra, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

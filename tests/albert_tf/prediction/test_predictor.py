@@ -9,9 +9,11 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.evaluation.run_predictions import read_n_best, read_probabilities
+from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from albert_tf.finetuning.finetuned import read_finetuned
 from albert_tf.finetuning.run_folder import load_task_model
-from albert_tf.prediction.predictor import Predictor, predict_stream
+from albert_tf.prediction.predictor import Predictor, lines_of_predictions, predict_stream
+from data_prep.tasks.examples import QuestionExample
 
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
 
@@ -176,6 +178,16 @@ def test_questions(finetuning_files, tmp_path, capfd, standard_input):
     for answer, (_, context) in zip(answers, rows, strict=True):
         if answer["answer"]:
             assert context[answer["answer_start"] :].startswith(answer["answer"])
+            assert 0 < answer["probability"] <= 1
+
+
+def test_no_answer_has_no_probability():
+    """The probability is that of the best text, which the threshold rejects."""
+    found = SquadPredictions({"1": [Answer("sea", 4, 1.0, 2.0, 3.0)]}, {"1": 0.5})
+    examples = [QuestionExample("1", "what?", "the sea")]
+    (none,), (some,) = (list(lines_of_predictions(examples, found, threshold)) for threshold in (0.0, 1.0))
+    assert none == {"answer": "", "null_odds": 0.5}
+    assert some == {"answer": "sea", "probability": 1.0, "answer_start": 4, "null_odds": 0.5}
 
 
 @pytest.mark.slow
