@@ -234,6 +234,11 @@ class TaskModel(StringModel):
                 )
         super().compile(optimizer, loss, *args, **kwargs)
 
+    def compile_from_config(self, config):
+        """Compiles a loaded model as it was when it was saved; Keras' does so only for its own `compile`."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
     def task_losses(self, y, outputs):
         """The loss of each label, float32 (B,) or (B, T).
 
