@@ -251,7 +251,7 @@ def test_the_folder_above_says_nothing_of_a_model(sources, data, tmp_path):
 def test_addresses_and_archives(sources, tmp_path, monkeypatch, standard_input, capfd):
     """Also of our own runs, whose settings then come along."""
     monkeypatch.setattr(
-        "albert_tf.pretrained.sources.download", lambda address: sources("text", "huggingface")
+        "albert_tf.pretrained.downloads._download_from_hub", lambda *_: sources("text", "huggingface")
     )
     lines = b"the captain\n"
     (found,) = answers(capfd, standard_input, lines, "--model_dir=hf://me/texts")
