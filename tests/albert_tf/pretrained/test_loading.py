@@ -291,7 +291,8 @@ def test_all_groups_from_the_first(tmp_path, sharing):
 @pytest.mark.slow
 def test_a_run_starts_from_a_checkpoint_of_another_format(pretraining_files, tmp_path, capfd):
     config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
-    write_tf1(random_stored(config, "sentence_order"), tmp_path)
+    vocabulary = Vocabulary.read(pretraining_files.spm_model_file)
+    write_tf1(random_stored(config, "sentence_order", vocabulary=vocabulary), tmp_path)
     run = tmp_path / "run"
     # At this learning rate the weights hardly change.
     flags = {"num_train_steps": 1, "learning_rate": 1e-12, "init_checkpoint": tmp_path}
