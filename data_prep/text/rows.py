@@ -66,13 +66,8 @@ def _read_json(path: Path, text_field: str) -> Iterator[Row]:
             raise InputError(f"A .json file must hold JSON. {file.name} does not: {error}.") from None
         for number, row in enumerate(rows, start=1):
             source = f"{file.name}, element {number}"
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"The elements of a .json file must be objects. {source} is a {type(row).__name__}."
-                )
-            if text_field not in row:
-                raise _missing_field(text_field, source, row)
-            yield Row(_as_text(row[text_field], text_field, source), source, file.position)
+            text = _text_of(row, "The elements of a .json file must be objects.", text_field, source)
+            yield Row(text, source, file.position)
 
 
 def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
@@ -89,13 +84,17 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
                 raise InputError(
                     f"Every line of a .jsonl file must be a JSON object. {source} is not: {reason}."
                 ) from None
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"Every line of a .jsonl file must be a JSON object. {source} is a {type(row).__name__}."
-                )
-            if text_field not in row:
-                raise _missing_field(text_field, source, row)
-            yield Row(_as_text(row[text_field], text_field, source), source, file.position)
+            text = _text_of(row, "Every line of a .jsonl file must be a JSON object.", text_field, source)
+            yield Row(text, source, file.position)
+
+
+def _text_of(row: Any, rule: str, text_field: str, source: str) -> str:
+    """The text of a JSON value, which must be an object: `rule` says so."""
+    if not isinstance(row, dict):
+        raise InputError(f"{rule} {source} is a {type(row).__name__}.")
+    if text_field not in row:
+        raise _missing_field(text_field, source, row)
+    return _as_text(row[text_field], text_field, source)
 
 
 def _read_tfrecords(path: Path, text_field: str) -> Iterator[Row]:
