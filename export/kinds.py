@@ -44,31 +44,51 @@ class ExportKind(NamedTuple):
       option: the flag that only this kind has.
       task_models: the classes of fine-tuned models that it takes; none if it takes pretrained models.
       portable: builds the function for other runtimes from the model, if there is one.
+      call: Python that calls the portable model `model` with texts; none if it takes ids.
     """
 
     build: Callable[..., Export]
     option: str | None = None
     task_models: tuple[type[TaskModel], ...] = ()
     portable: Callable[..., Portable] | None = None
+    call: str | None = None
 
+
+_TWO_TEXTS = 'model(["The captain sailed past.", "A quiet neighbour."])'
 
 KINDS: dict[KindName, ExportKind] = {
     "encoder": ExportKind(build_encoder, portable=portable_encoder),
     "preprocessor": ExportKind(build_preprocessor, "seq_length"),
-    "fill-mask": ExportKind(build_fill_mask, "top_k", portable=portable_fill_mask),
-    "embedding": ExportKind(build_embedding, "pooling", portable=portable_embedding),
+    "fill-mask": ExportKind(
+        build_fill_mask,
+        "top_k",
+        portable=portable_fill_mask,
+        call='model(["The captain [MASK] past the lighthouse."])',
+    ),
+    "embedding": ExportKind(build_embedding, "pooling", portable=portable_embedding, call=_TWO_TEXTS),
     "classifier": ExportKind(
         build_classifier,
         None,
         (TextClassifier, OrdinalClassifier, MultiLabelClassifier, TextRegressor),
         portable_classifier,
+        _TWO_TEXTS,
     ),
     "question-answering": ExportKind(
-        build_question_answering, "max_answer_length", (QuestionAnswering,), portable_question_answering
+        build_question_answering,
+        "max_answer_length",
+        (QuestionAnswering,),
+        portable_question_answering,
+        'model(["Who painted the lighthouse?"], ["His brother painted the lighthouse."])',
     ),
-    "multiple-choice": ExportKind(build_multiple_choice, None, (MultipleChoice,), portable_classifier),
+    "multiple-choice": ExportKind(
+        build_multiple_choice,
+        None,
+        (MultipleChoice,),
+        portable_classifier,
+        'model(["His brother painted it."], ["Who was it?"], [["the captain", "his brother"]])',
+    ),
     "token-classification": ExportKind(
-        build_token_classification, None, (TokenClassifier,), portable_classifier
+        build_token_classification, None, (TokenClassifier,), portable_classifier, _TWO_TEXTS
     ),
 }
 

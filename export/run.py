@@ -15,7 +15,7 @@ from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.execution import layers_made_by
 from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
-from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
+from albert_tf.pretrained.card import CARD_FILE, Usage, python_block, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
@@ -35,7 +35,7 @@ from export.evaluation import (
 from export.kinds import KINDS, TEXT_KINDS, check_options
 from export.litert import LITERT
 from export.onnx import ONNX
-from export.portable import Portable, Runner
+from export.portable import Portable, Runner, Runtime
 from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.settings import (
     ExportSettings,
@@ -228,8 +228,7 @@ def export_for_runtime(
         if format == "onnx":
             _write_portable(aside, kind, quantize, portable, found)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
-        example = portable.example(runtime.example)
-        usage = Usage(f"{runtime.file}, {kind}", _COMMAND, example, portable.section)
+        usage = _usage(portable, runtime, kind)
         write_card(aside, source, stored, usage, notes, check)
     return Exported(tuple(notes), comparison)
 
@@ -269,6 +268,21 @@ def _write_portable(folder: Path, kind: KindName, quantize: str, portable: Porta
     if vocabulary and kind == "question-answering":
         write_tables(folder, vocabulary)
     write_manifest(folder, facts)
+
+
+def _usage(portable: Portable, runtime: Runtime, kind: KindName) -> Usage:
+    """The card shows how to call the model with texts, if it takes them, and the file with ids."""
+    title, with_ids, interface = (
+        f"{runtime.file}, {kind}",
+        portable.example(runtime.example),
+        portable.section,
+    )
+    call = KINDS[kind].call
+    if call is None or runtime is not ONNX:
+        return Usage(title, _COMMAND, with_ids, interface)
+    example = f'from albert_tf import load_portable\n\nmodel = load_portable(".")\nprint({call})'
+    interface += f"\n\nWithout `albert_tf`, in {runtime.name}:\n\n{python_block(with_ids)}"
+    return Usage(title, _COMMAND, example, interface)
 
 
 def _read(source: str | Path, kind: KindName, flags: SourceFlags) -> _Source:

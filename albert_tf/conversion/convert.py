@@ -1,14 +1,13 @@
 """`albert convert`: from any format that can be read to any that can be written."""
 
 import dataclasses
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from albert_tf.config import CONFIG_FILE
+from albert_tf.conversion.examples import example_for
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.pretrained.card import LIBRARIES, TITLES, Usage, write_card
@@ -27,20 +26,6 @@ from data_prep.errors import InputError
 from data_prep.tasks.task import TaskKind
 
 
-class _Writer(NamedTuple):
-    """A format that can be written.
-
-    Attributes:
-      write: writes a model into an empty folder and returns notes on what the format cannot express.
-      example: Python that runs in the folder of the files.
-      task_example: the same for a fine-tuned model, of whose classes {ours} and {theirs} are the names.
-    """
-
-    write: Callable[[StoredModel, Path], list[str]]
-    example: str
-    task_example: str = ""
-
-
 def _write_keras(stored: StoredModel, folder: Path) -> list[str]:
     """Writes model.keras, a task model if there is a head, and the files that belong to it."""
     head, vocabulary = stored.head, stored.vocabulary
@@ -55,77 +40,12 @@ def _write_keras(stored: StoredModel, folder: Path) -> list[str]:
     return []
 
 
-_WRITERS: dict[Writable, _Writer] = {
-    "tf1": _Writer(
-        write_tf1,
-        """
-        import albert_tf, keras
-
-        model = albert_tf.load_pretrained(".").model  # google-research/albert: --init_checkpoint=model.ckpt-best
-        outputs = model.encoder({"input_ids": keras.ops.array([[2, 13, 1, 9, 3]])})
-        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
-        """,
-        """
-        import keras
-        from albert_tf import {ours}
-
-        model = {ours}.from_pretrained(".")
-        print(model({{"input_ids": keras.ops.array({ids})}}))
-        """,
-    ),
-    "huggingface": _Writer(
-        write_huggingface,
-        """
-        import torch
-        from transformers import AlbertModel
-
-        outputs = AlbertModel.from_pretrained(".")(torch.tensor([[2, 13, 1, 9, 3]]))
-        print(outputs.last_hidden_state.shape, outputs.pooler_output.shape)
-        """,
-        """
-        import torch
-        from transformers import AutoModelFor{theirs}
-
-        model = AutoModelFor{theirs}.from_pretrained(".")
-        print(model(torch.tensor({ids})))
-        """,
-    ),
-    "keras": _Writer(
-        _write_keras,
-        """
-        import keras
-        from albert_tf import AlbertPretrainer  # so that Keras knows the class
-
-        model = keras.models.load_model("model.keras")
-        outputs = model.encoder({"input_ids": keras.ops.array([[2, 13, 1, 9, 3]])})
-        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
-        """,
-        """
-        import keras
-        from albert_tf import {ours}  # so that Keras knows the class
-
-        model = keras.models.load_model("model.keras")
-        print(model({{"input_ids": keras.ops.array({ids})}}))
-        """,
-    ),
-    "kerashub": _Writer(
-        write_kerashub,
-        """
-        import keras_hub, numpy as np
-
-        ids = np.array([[2, 13, 1, 9, 3]])
-        inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
-        outputs = keras_hub.models.AlbertBackbone.from_preset("./")(inputs)
-        print(outputs["sequence_output"].shape, outputs["pooled_output"].shape)
-        """,
-        """
-        import keras_hub, numpy as np
-
-        ids = np.array({ids})
-        inputs = {{"token_ids": ids, "padding_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}}
-        print(keras_hub.models.AlbertTextClassifier.from_preset("./", preprocessor=None)(inputs))
-        """,
-    ),
+# Each writes a model into an empty folder and returns notes on what the format cannot express.
+_WRITERS: dict[Writable, Callable[[StoredModel, Path], list[str]]] = {
+    "tf1": write_tf1,
+    "huggingface": write_huggingface,
+    "keras": _write_keras,
+    "kerashub": write_kerashub,
 }
 
 
@@ -174,7 +94,7 @@ def convert(
     """
     destination = Path(destination)
     _check_destination(destination)
-    write, rounded = _WRITERS[to].write, dtype != "float32"
+    write, rounded = _WRITERS[to], dtype != "float32"
     if rounded:
         if to != "huggingface":
             raise InputError(f"--dtype={dtype} needs --to=huggingface. Received --to={to}.")
@@ -188,7 +108,7 @@ def convert(
         label = f"weights in {dtype}" if rounded else "verified"
         check = comparison.describe(label) if comparison else "not verified (--noverify)"
         library = LIBRARIES.get(to, Usage.library)
-        usage = Usage(TITLES[to], "albert convert", _example(to, stored), library=library)
+        usage = Usage(TITLES[to], "albert convert", example_for(stored, to), library=library)
         write_card(aside, source, stored, usage, notes, check)
     missing = [part for part in stored.missing if part == "pooler" or not stored.head]
     absent = (f"not in the source: {', '.join(missing)}",) if missing else ()
@@ -216,23 +136,6 @@ def _as_written(stored: StoredModel) -> tuple[StoredModel, list[str]]:
     weights = {name: array for name, array in stored.weights.items() if name.split("/")[0] not in extra}
     notes = [f"a fine-tuned model has no heads for pretraining: left out {', '.join(extra)}"] if extra else []
     return dataclasses.replace(stored, weights=weights), notes
-
-
-def _example(to: Writable, stored: StoredModel) -> str:
-    """Python for the README.md that runs the model."""
-    if stored.head is None:
-        return _WRITERS[to].example
-    kind = stored.head.kinds[0]
-    if kind == "ordinal_classification" and to != "keras":
-        kind = "classification"  # as which other formats hold it
-    sequence = ("classification", "multi_label_classification", "regression")
-    theirs = dict.fromkeys(sequence, "SequenceClassification")
-    ids = [[2, 13, 1, 9, 3]]
-    return textwrap.dedent(_WRITERS[to].task_example).format(
-        ours=TASK_MODELS[kind].__name__,
-        theirs=theirs.get(kind, kind.title().replace("_", "")),
-        ids=[ids] if kind == "multiple_choice" else ids,
-    )
 
 
 def _verified(stored: StoredModel, result: StoredModel, to: Writable, rounded: bool) -> OutputComparison:

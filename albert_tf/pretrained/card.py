@@ -78,7 +78,7 @@ def write_card(
         *([_scores_section(scores)] if scores else []),
         f"## Check\n\n{check[0].upper()}{check[1:]}.",
         *([usage.interface] if usage.interface else []),
-        f"## Use\n\n```python\n{textwrap.dedent(usage.example).strip()}\n```\n",
+        f"## Use\n\n{python_block(usage.example)}\n",
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections), encoding="utf-8")
 
@@ -149,6 +149,11 @@ def markdown_table(header: tuple[str, ...], rows: Iterable[Sequence]) -> str:
     """A table in Markdown."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def python_block(code: str) -> str:
+    """Code in Markdown."""
+    return f"```python\n{textwrap.dedent(code).strip()}\n```"
 
 
 def weights_hash(stored: StoredModel) -> str:

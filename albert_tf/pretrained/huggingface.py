@@ -25,7 +25,12 @@ from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line, needs_extra
 from data_prep.files import Number, as_record, check_file, read_json_object, write_json
-from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, read_tokenizer_json, write_tokenizer_json
+from data_prep.tokenizers.tokenizer_json import (
+    TOKENIZER_JSON,
+    gives_other_ids,
+    read_tokenizer_json,
+    write_tokenizer_json,
+)
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 
 _CONFIG_FILE = "config.json"
@@ -103,7 +108,7 @@ def read_huggingface(folder: Path) -> StoredModel:
     notes: tuple[str, ...] = ()
     if vocabulary is None and (folder / TOKENIZER_JSON).exists():
         vocabulary = read_tokenizer_json(folder / TOKENIZER_JSON)
-        if vocabulary.kind == "sentencepiece":
+        if vocabulary.kind == "sentencepiece" and gives_other_ids(folder / TOKENIZER_JSON):
             notes = (f"vocabulary from {TOKENIZER_JSON}; {_OTHER_IDS}",)
     head, kind = None, _kind(values, size.outputs) if size else None
     if size and kind is None:

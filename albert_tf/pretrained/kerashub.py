@@ -1,6 +1,7 @@
 """KerasHub presets of an AlbertBackbone, alone or in a task model, AlbertTextClassifier or AlbertMaskedLM.
 
-config.json and model.weights.h5; of a task model also task.json and task.weights.h5.
+config.json and model.weights.h5; of a task model also task.json and task.weights.h5; with a vocabulary
+tokenizer.json, and of a task model preprocessor.json.
 """
 
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ from data_prep.files import Number, as_record, read_json_object, write_json
 _CONFIG_FILE = "config.json"
 _WEIGHTS_FILE = "model.weights.h5"
 _CLASS = "keras_hub>AlbertBackbone"
+_PREPROCESSOR_FILE = "preprocessor.json"
 _TASK_CONFIG_FILE, _TASK_WEIGHTS_FILE = "task.json", "task.weights.h5"
 _CLASSIFIER, _MASKED_LM = "AlbertTextClassifier", "AlbertMaskedLM"
 _KINDS = ("classification", "regression")  # that the classifier's linear layer is for
@@ -169,9 +171,9 @@ def _write_arrays(path: Path, arrays: dict[str, np.ndarray], without_weights: It
 def _write_task(
     stored: StoredModel, backbone: dict[str, Any], arrays: dict[str, np.ndarray], folder: Path
 ) -> list[str]:
-    """Writes the task model's two files; returns notes."""
+    """Writes the task model's files; returns notes."""
     head = stored.head
-    values: dict[str, Any] = {"backbone": backbone, "preprocessor": None}
+    values: dict[str, Any] = {"backbone": backbone, "preprocessor": _write_preprocessor(stored, folder)}
     if head:
         module, name, notes = "albert_text_classifier", _CLASSIFIER, []
         dropout = 0.1 if head.dropout is None else head.dropout
@@ -186,19 +188,45 @@ def _write_task(
     return notes
 
 
+def _write_preprocessor(stored: StoredModel, folder: Path) -> dict[str, Any] | None:
+    """Writes what lets the task model take texts, if KerasHub has a tokenizer for them."""
+    if not _has_tokenizer(stored):
+        return None
+    longest = stored.config.max_position_embeddings
+    module = "albert_text_classifier" if stored.head else "albert_masked_lm"
+    name = f"{module}_preprocessor"
+    values = {"name": name, "trainable": True, "dtype": _dtype("float32"), "config_file": _PREPROCESSOR_FILE}
+    values |= {"tokenizer": _tokenizer(), "sequence_length": longest, "truncate": "round_robin"}
+    if not stored.head:  # the paper's shares, section 4.1
+        values |= {"mask_selection_rate": 0.15, "mask_selection_length": min(96, longest)}
+        values |= {"mask_token_rate": 0.8, "random_token_rate": 0.1}
+    class_name = f"{_CLASSIFIER if stored.head else _MASKED_LM}Preprocessor"
+    preprocessor = _serialized(name, class_name, values)
+    write_json(folder / _PREPROCESSOR_FILE, preprocessor)
+    return preprocessor
+
+
+def _has_tokenizer(stored: StoredModel) -> bool:
+    return stored.vocabulary is not None and stored.vocabulary.kind == "sentencepiece"
+
+
+def _tokenizer() -> dict[str, Any]:
+    values = {"name": "albert_tokenizer", "trainable": True, "dtype": _dtype("int32"), "proto": None}
+    values |= {"config_file": "tokenizer.json", "sequence_length": None, "add_bos": False, "add_eos": False}
+    return _serialized("albert_tokenizer", "AlbertTokenizer", values)
+
+
 def _write_tokenizer(stored: StoredModel, folder: Path) -> list[str]:
     vocabulary = stored.vocabulary
     if vocabulary is None:
         return []
-    if vocabulary.kind != "sentencepiece":
+    if not _has_tokenizer(stored):
         return ["KerasHub's AlbertTokenizer reads SentencePiece models only: left out vocab.txt"]
     (folder / _TOKENIZER).mkdir(parents=True)
     (folder / _TOKENIZER / "vocabulary.spm").write_bytes(vocabulary.content)
-    values = {"name": "albert_tokenizer", "trainable": True, "dtype": _dtype("int32"), "proto": None}
-    values |= {"config_file": "tokenizer.json", "sequence_length": None, "add_bos": False, "add_eos": False}
-    write_json(folder / "tokenizer.json", _serialized("albert_tokenizer", "AlbertTokenizer", values))
+    write_json(folder / "tokenizer.json", _tokenizer())
     if vocabulary.normalization.do_lower_case:
-        return ["KerasHub's AlbertTokenizer does not lower-case"]
+        return ["KerasHub's AlbertTokenizer does not lower-case: give it texts in lower case"]
     return []
 
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ _MOST_BYTES = 1 << 28  # a vocabulary of 30,000 pieces has 2 MB
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Applied by transformers, but not by the code that trained ALBERT: quotes; a run of spaces is one anyway.
 _LEFT_OUT = ("``", "''", " {2,}")
+_NEVER = "\x01"  # begins the names of pieces that no text has
+_DIGIT_COMMA = re.compile(rf"^[^{_NEVER}]*\d,$")  # pieces that ALBERT splits
 
 
 def read_tokenizer_json(path: Path) -> Vocabulary:
@@ -46,6 +49,21 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path} is not a complete tokenizer of transformers ({reason}).") from None
     raise InputError(f"{path} must have a model of the type Unigram or WordPiece. Received {kind!r}.")
+
+
+def gives_other_ids(path: Path) -> bool:
+    """Whether transformers may compute other ids from a Unigram file than the vocabulary that was read from it.
+
+    A file that `write_tokenizer_json` wrote, or transformers after loading it, gives the same ones.
+    """
+    values = read_json_object(path)
+    has_replacements = any(step["type"] == "Replace" for step in _steps(values["normalizer"], "normalizers"))
+    has_added = not all(token["special"] for token in values["added_tokens"])
+    return (
+        has_replacements
+        or has_added
+        or any(_DIGIT_COMMA.search(piece) for piece, _ in values["model"]["vocab"])
+    )
 
 
 def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
@@ -78,7 +96,7 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
     for piece, never in zip(proto.pieces, is_split, strict=True):
         # SentencePiece's score of user-defined pieces.
         score = best * len(piece.piece) - 0.1 if piece.type == _PIECE.USER_DEFINED else piece.score
-        pieces.append((f"\x01{piece.piece}" if never else piece.piece, score))
+        pieces.append((f"{_NEVER}{piece.piece}" if never else piece.piece, score))
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     write_json(

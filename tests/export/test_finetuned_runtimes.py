@@ -129,13 +129,19 @@ def test_metric_before_and_after(name, models, exported):
 
 
 @EVERY_KIND
-def test_example_of_the_card_runs(name, exported, monkeypatch):
-    folder, _ = exported(name, "litert")
-    (example,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_examples_of_the_card_run(name, runtime, exported, monkeypatch):
+    """With ids; in a portable model, also with texts."""
+    folder, _ = exported(name, runtime)
+    with_ids, *with_texts = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
     monkeypatch.chdir(folder)
+    assert len(with_texts) == (runtime == "onnx")
+    for example in with_texts:
+        assert "load_portable" in example
+        exec(example, {})
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(example, {})
+        exec(with_ids, {})
     shapes = {"topics": (1, 3), "choice": (1, 2), "words": (1, 5, 2), "span": (1, 7), "span or none": (1,)}
     assert printed.getvalue().strip() == str(shapes[name])
 

@@ -342,9 +342,9 @@ def test_measures_what_quantization_costs_a_fine_tuned_model(
     assert {key: array.shape for key, array in run(inputs).items()} == (
         {"score": (2,)} if name == "pair" else {"probabilities": (2, 2), "logits": (2, 2)}
     )
-    (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     monkeypatch.chdir(tmp_path / "saved")
-    exec(example, {})
+    for example in re.findall(r"```python\n(.*?)```", card, re.DOTALL):
+        exec(example, {})
 
 
 def test_evaluation_needs_a_file_of_the_models_task(model_file, tmp_path):

@@ -162,7 +162,10 @@ def test_command_refuses_in_one_sentence(model_file, tmp_path, capfd):
     [
         ("text", "keras"),
         ("choice", "tf1"),
-        pytest.param("choice", "huggingface", marks=needs_transformers),
+        *(
+            pytest.param(name, "huggingface", marks=needs_transformers)
+            for name in ("text", "words", "span", "choice")
+        ),
         pytest.param("text", "kerashub", marks=needs_keras_hub),
     ],
 )
@@ -174,6 +177,27 @@ def test_example_of_the_card_runs_in_its_folder(name, to, model_file, tmp_path):
     (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     root = str(Path(__file__).parents[3])
     assert run_python(f"import sys; sys.path.append({root!r})\n{example}", tmp_path / "there")
+
+
+KERAS_HUB = """
+    import json, keras_hub, sys
+    model = keras_hub.models.AlbertTextClassifier.from_preset("./there")
+    print(json.dumps(model.predict(json.loads(sys.argv[1]), verbose=0).tolist()))
+"""
+
+
+@pytest.mark.slow
+@needs_keras_hub
+def test_kerashub_takes_texts(model_file, tmp_path):
+    """Its tokenizer does not lower-case, which a note says; long texts are cut."""
+    case, model = CASES["text"], CASES["text"].build(model_file)
+    (tmp_path / "run").mkdir()
+    model.save(tmp_path / "run" / "model.keras")
+    notes = convert(tmp_path / "run", tmp_path / "there", "kerashub", verify=False).notes
+    assert any("lower case" in note for note in notes)
+    texts = [text.lower() for text in case.x if "1987," not in text]
+    found = json.loads(run_python(KERAS_HUB, tmp_path, json.dumps(texts)).splitlines()[-1])
+    np.testing.assert_allclose(found, model.predict(texts, verbose=0), atol=1e-5)
 
 
 PIPELINE = """

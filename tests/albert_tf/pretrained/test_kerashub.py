@@ -224,6 +224,12 @@ LOAD_TOKENIZER = """
     tokenizer = keras_hub.models.AlbertTokenizer.from_preset("written")
     print(json.dumps(tokenizer("the old house").tolist()))
 """
+LOAD_MASKED_LM = """
+    import json, keras_hub
+    preprocessor = keras_hub.models.AlbertMaskedLM.from_preset("written").preprocessor
+    inputs, labels, weights = preprocessor(["the old house"])
+    print(json.dumps([inputs["token_ids"].shape[1], inputs["mask_positions"].shape[1]]))
+"""
 
 
 @pytest.mark.slow
@@ -255,3 +261,14 @@ def test_we_read_what_kerashub_writes(tmp_path, pretraining_files):
     write_kerashub(read(tmp_path / "preset"), tmp_path / "written")
     ids = json.loads(run_python(LOAD_TOKENIZER, tmp_path).splitlines()[-1])
     assert ids == AlbertTokenizer(model_file).encode("the old house")
+
+
+@pytest.mark.slow
+@needs_keras_hub
+def test_the_masked_lm_of_kerashub_takes_texts(tmp_path, pretraining_files):
+    config = AlbertConfig(**{**CONFIG.to_dict(), "vocab_size": 100})
+    (tmp_path / "written").mkdir()
+    vocabulary = Vocabulary("sentencepiece", pretraining_files.spm_model_file.read_bytes())
+    write_kerashub(random_stored(config, vocabulary=vocabulary), tmp_path / "written")
+    T = config.max_position_embeddings
+    assert json.loads(run_python(LOAD_MASKED_LM, tmp_path).splitlines()[-1]) == [T, T]

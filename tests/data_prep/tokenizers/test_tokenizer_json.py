@@ -9,7 +9,7 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import Normalization
-from data_prep.tokenizers.tokenizer_json import read_tokenizer_json, write_tokenizer_json
+from data_prep.tokenizers.tokenizer_json import gives_other_ids, read_tokenizer_json, write_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from tests.data_prep.nasty import LINES, texts
@@ -68,8 +68,27 @@ def test_written_and_read(model_file, tmp_path, normalization):
     assert write_tokenizer_json(vocabulary, tmp_path / "tokenizer.json")
     found = read_tokenizer_json(tmp_path / "tokenizer.json")
     assert found.normalization == normalization
+    assert not gives_other_ids(tmp_path / "tokenizer.json")
     for line in LINES:
         assert found.tokenizer().encode(line) == vocabulary.tokenizer().encode(line)
+
+
+@pytest.mark.parametrize("rule", ["replacement", "added token", "piece"])
+def test_rules_that_give_other_ids_in_transformers(model_file, tmp_path, rule):
+    vocabulary = Vocabulary("sentencepiece", model_file.read_bytes())
+    write_tokenizer_json(vocabulary, tmp_path / "tokenizer.json")
+    values = json.loads((tmp_path / "tokenizer.json").read_text())
+    if rule == "replacement":
+        step = {"type": "Replace", "pattern": {"String": "``"}, "content": '"'}
+        values["normalizer"]["normalizers"].insert(0, step)
+    elif rule == "added token":
+        values["added_tokens"].append(
+            {**values["added_tokens"][0], "id": 9, "content": "-", "special": False}
+        )
+    else:
+        values["model"]["vocab"].append(("\u25811,", -3.0))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    assert gives_other_ids(tmp_path / "tokenizer.json")
 
 
 def test_unusual_rules_for_spaces_are_not_written(model_file, tmp_path):
