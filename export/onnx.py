@@ -3,8 +3,10 @@
 model --trace, freeze--> graph of TensorFlow --tf2onnx--> graph of ONNX --shared once, quantized--> model.onnx
 """
 
+import contextlib
+import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -124,9 +126,21 @@ def _int8(proto):
     with tempfile.TemporaryDirectory() as folder:
         before, after = f"{folder}/float32.onnx", f"{folder}/int8.onnx"
         onnx.save(proto, before)
-        # Unsigned: the signed form saturates on x86 processors without VNNI.
-        quantize_dynamic(before, after, weight_type=QuantType.QUInt8, per_channel=True)
+        with _without_warnings():  # which advise steps that do not apply here
+            # Unsigned: the signed form saturates on x86 processors without VNNI.
+            quantize_dynamic(before, after, weight_type=QuantType.QUInt8, per_channel=True)
         return onnx.load(after)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Within this context, no logger of Python reports warnings."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _int8_static(proto, batches: Sequence[dict[str, np.ndarray]]):

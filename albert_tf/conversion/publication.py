@@ -37,6 +37,7 @@ def publish(
       InputError: the folder or the address is something else, or the Hub cannot be reached or refuses.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.errors import LocalTokenNotFoundError
 
     folder = Path(folder)
     repository, revision = repository_of(address)
@@ -57,9 +58,13 @@ def publish(
             f"{folder} cannot be published at {address}: {' '.join(str(error).split())}"
         ) from None
     except hub_failures() as error:
+        has_answered = getattr(error, "response", None) is not None
+        if has_answered or isinstance(error, LocalTokenNotFoundError):
+            remedy = "The Hub needs a token that may write there: `hf auth login`, or the variable HF_TOKEN."
+        else:
+            remedy = "Publish it from a machine that reaches the Hub."
         raise InputError(
-            f"{folder} cannot be published at {address}: {first_line(error).rstrip('.')}. The Hub needs a token "
-            "that may write there: `hf auth login`, or the environment variable HF_TOKEN."
+            f"{folder} cannot be published at {address}: {first_line(error).rstrip('.')}. {remedy}"
         ) from None
     return str(commit.commit_url)
 
@@ -72,6 +77,8 @@ def _card(folder: Path, license_name: str, languages: Sequence[str], tags: Seque
     """
     from huggingface_hub import ModelCard
 
+    if not folder.is_dir():
+        raise InputError(f"A folder to publish must exist. Received {folder}.")
     path = folder / CARD_FILE
     text = read_text(path) if path.is_file() else ""
     if not any(written_by(f"albert {command}") in text for command in ("convert", "export")):

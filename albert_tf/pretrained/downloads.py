@@ -22,7 +22,7 @@ from data_prep.errors import InputError, first_line, needs_extra
 
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
 _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
-# Beside portable.json, which lists them.
+PORTABLE_FACTS = "portable.json"  # in the folder of a portable model
 _PORTABLE_FILES = ["model.onnx", "offsets.npz", "spm.model"]
 _HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]
 # Of a repository without these: an older Hugging Face directory, a .keras file, a checkpoint or a SavedModel.
@@ -111,7 +111,7 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
 
     try:
         folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
-        if (folder / "portable.json").exists():
+        if (folder / PORTABLE_FACTS).exists():
             snapshot(_PORTABLE_FILES)
         elif not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
             folder = snapshot(_HUB_FILES + _OTHER_HUB_FILES)

@@ -9,6 +9,7 @@ from google.protobuf import text_format
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained import huggingface, kerashub, own, savedmodels, tf1
+from albert_tf.pretrained.downloads import PORTABLE_FACTS
 from albert_tf.pretrained.sources import READABLE, local_files
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from data_prep.errors import InputError, first_line
@@ -58,6 +59,12 @@ def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:
 def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
     if own.is_run(folder):
         return own.read_run(folder)
+    if (folder / PORTABLE_FACTS).exists():
+        raise InputError(
+            f"{folder} is a portable model, which `albert_tf.load_portable`, `albert predict`, `albert embed` and "
+            "`albert evaluate` run. It cannot be read; name the model that it was exported from, which its "
+            "README.md names."
+        )
     if (folder / "saved_model.pb").exists():
         return _read_savedmodel(folder, otherwise)
     if (folder / "config.json").exists():

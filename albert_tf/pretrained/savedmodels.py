@@ -27,6 +27,7 @@ WEIGHTS = "albert_weights"  # the attribute of our exports that maps our name of
 CONSTANT = f"{WEIGHTS}/"  # begins the names of the weights that are constants, as in bfloat16 exports
 _VARIABLES = "variables/variables"  # the prefix of a SavedModel's checkpoint
 _NO_WEIGHTS = ("save_counter", "do_lower_case", "Variable")  # Model Garden's other variables
+_OUR_ENCODER = "albert_encoder"  # begins the names of its variables
 _QUERY = "transformer/self_attention/query/kernel"  # (H, N, D)
 
 
@@ -59,10 +60,7 @@ def _export_keys(graph: TrackableObjectGraph) -> dict[str, str]:
 def _read_export(folder: Path, keys: dict[str, str]) -> StoredModel:
     assets = folder / "assets"
     if not (assets / CONFIG_FILE).exists():
-        raise InputError(
-            f"{folder} is an export for predictions only. Only exports of --kind=encoder can be read; name the "
-            "model that this one was exported from, which its README.md names."
-        )
+        raise _for_predictions(folder)
     config = AlbertConfig.from_json_file(assets / CONFIG_FILE)
     arrays = read_arrays(folder / _VARIABLES, set(keys.values()).__contains__)
     if lost := sorted(name for name, key in keys.items() if key not in arrays):
@@ -73,6 +71,13 @@ def _read_export(folder: Path, keys: dict[str, str]) -> StoredModel:
     dtypes = {array.dtype.name for array in named.values()} - {"float32"}
     notes = tuple(f"the weights were rounded to {dtype}" for dtype in sorted(dtypes))
     return StoredModel("export", folder, config, weights, vocabulary, notes)
+
+
+def _for_predictions(folder: Path) -> InputError:
+    return InputError(
+        f"{folder} is an export for predictions only, which `tf.saved_model.load` runs. Only exports of "
+        "--kind=encoder can be read; name the model that this one was exported from, which its README.md names."
+    )
 
 
 def _constants(saved_model: saved_model_pb2.SavedModel) -> dict[str, np.ndarray]:
@@ -94,6 +99,8 @@ def _read_garden(folder: Path, graph: TrackableObjectGraph) -> StoredModel:
         for attribute in node.attributes
         if attribute.checkpoint_key in arrays and attribute.full_name not in _NO_WEIGHTS
     }
+    if any(name.startswith(_OUR_ENCODER) for name in named):
+        raise _for_predictions(folder)
     if _QUERY not in named:
         raise InputError(
             f"{folder} is a SavedModel, but not of an ALBERT encoder. Google's and Model Garden's TF-Hub modules "

@@ -40,7 +40,13 @@ def main() -> None:
     parser.add_argument("--model", default="albert")
     flags = parser.parse_args()
     with grpc.insecure_channel(flags.address) as channel:
-        outputs = predict(channel, flags.model, flags.texts)
+        try:
+            outputs = predict(channel, flags.model, flags.texts)
+        except grpc.RpcError as error:  # gRPC's errors of a call are also calls
+            parser.error(
+                f"{flags.address} must be the address of a server that holds {flags.model}. Received: "
+                f"{error.details()}."
+            )
     for text, pieces in zip(flags.texts, outputs["pieces"], strict=True):
         print(text, *("\n    " + "  ".join(piece.decode() for piece in row) for row in np.array(pieces)))
 

@@ -6,8 +6,6 @@ The client reads the whole exported folder, but uses only its vocabulary and tab
 """
 
 import argparse
-import json
-import urllib.request
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -16,6 +14,8 @@ from albert_tf.portable.engines import Arrays, Engine
 from albert_tf.portable.folder import PortableFolder
 from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS
 from albert_tf.portable.loading import MODELS
+from data_prep.errors import InputError
+from examples.serve.json_request import post
 
 URL = "http://localhost:8000/v2/models/albert"
 _TYPES = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
@@ -48,10 +48,7 @@ class KServeEngine(Engine):
             }
             for name in self.inputs
         ]
-        body = json.dumps({"inputs": inputs}).encode()
-        request = urllib.request.Request(f"{self._url}/infer", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=self._timeout) as response:
-            outputs = json.load(response)["outputs"]
+        outputs = post(f"{self._url}/infer", {"inputs": inputs}, self._timeout)["outputs"]
         return {
             each["name"]: np.array(each["data"], _TYPES[each["datatype"]]).reshape(each["shape"])
             for each in outputs
@@ -66,12 +63,22 @@ def main() -> None:
     parser.add_argument("texts", nargs="+")
     parser.add_argument("--url", default=URL)
     flags = parser.parse_args()
-    folder = PortableFolder(flags.folder)
+    try:
+        print_answers(flags.folder, flags.url, flags.texts)
+    except InputError as error:
+        parser.error(str(error))
+
+
+def print_answers(path: str, url: str, texts: list[str]) -> None:
+    """Prints the answer to each text, of the model at `url` that was exported to the folder `path`."""
+    folder = PortableFolder(path)
     if getattr(MODELS.get(folder.facts.kind), "columns", None) != ("text",):
-        parser.error(f"the folder must hold a model of single texts. Received --kind={folder.facts.kind}.")
+        raise InputError(
+            f"the folder must hold a model of single texts. Received --kind={folder.facts.kind}."
+        )
     inputs = (*TEXT_INPUTS, MASKED_POSITIONS) if folder.facts.kind == "fill-mask" else TEXT_INPUTS
-    model = MODELS[folder.facts.kind](folder, KServeEngine(flags.url, inputs))
-    for text, answer in zip(flags.texts, model.stream(flags.texts), strict=True):
+    model = MODELS[folder.facts.kind](folder, KServeEngine(url, inputs))
+    for text, answer in zip(texts, model.stream(texts), strict=True):
         print(text)
         for name, value in answer.items():
             print("   ", name, np.asarray(value).tolist())

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from data_prep.errors import InputError
+from data_prep.files import read_text
 from examples.serve.rest_client import URL, predict
 
 _TEXTS = ("The captain [MASK] past the lighthouse.", "A [MASK] letter.", "It was a [MASK] and stormy night.")
@@ -44,7 +46,7 @@ def load(url: str, texts: Sequence[str], clients: int, requests: int) -> Load:
     Each client sends its next request when its last one is answered.
 
     Raises:
-      OSError: a request failed.
+      InputError: a request failed.
     """
 
     def ask(text: str) -> float:
@@ -67,9 +69,12 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--requests", type=int, default=200)
     flags = parser.parse_args()
-    texts = flags.texts.read_text(encoding="utf-8").splitlines() if flags.texts else _TEXTS
-    load(flags.url, texts, flags.clients, flags.clients)  # Serving may still be warming up
-    print(load(flags.url, texts, flags.clients, flags.requests).sentence)
+    try:
+        texts = read_text(flags.texts).splitlines() if flags.texts else _TEXTS
+        load(flags.url, texts, flags.clients, flags.clients)  # Serving may still be warming up
+        print(load(flags.url, texts, flags.clients, flags.requests).sentence)
+    except InputError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ python -m examples.serve.rest_client "The captain [MASK] past the lighthouse."
 """
 
 import argparse
-import json
-import urllib.request
+
+from data_prep.errors import InputError
+from examples.serve.json_request import post
 
 URL = "http://localhost:8501/v1/models/albert"
 
@@ -17,11 +18,11 @@ def predict(url: str, texts: list[str], timeout: float = 60.0) -> list[dict]:
       url: of the model, as `URL`.
       texts: with [MASK] in them.
       timeout: seconds.
+
+    Raises:
+      InputError: no server answers, or it refuses the request.
     """
-    body = json.dumps({"instances": texts}).encode()
-    request = urllib.request.Request(f"{url}:predict", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=timeout) as response:
-        return json.load(response)["predictions"]
+    return post(f"{url}:predict", {"instances": texts}, timeout)["predictions"]
 
 
 def main() -> None:
@@ -31,7 +32,11 @@ def main() -> None:
     parser.add_argument("texts", nargs="+")
     parser.add_argument("--url", default=URL)
     flags = parser.parse_args()
-    for text, outputs in zip(flags.texts, predict(flags.url, flags.texts), strict=True):
+    try:
+        predictions = predict(flags.url, flags.texts)
+    except InputError as error:
+        parser.error(str(error))
+    for text, outputs in zip(flags.texts, predictions, strict=True):
         print(text)
         for pieces, probabilities in zip(outputs["pieces"], outputs["probabilities"], strict=True):
             print("   ", "  ".join(f"{p} {q:.3f}" for p, q in zip(pieces, probabilities, strict=True)))

@@ -89,6 +89,45 @@ def test_load_test(url, monkeypatch, capsys):
     assert load_test.Load(2.0, (0.1,) * 10).sentence.startswith("5.0 requests/s; latency 100 ms (median)")
 
 
+@pytest.fixture
+def refusing():
+    """A server that answers every request with status 400."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(400)
+            self.end_headers()
+            self.wfile.write(b'{"error": "no such signature"}')
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/models/albert"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("client", "argument"), [(rest_client, "A [MASK]."), (load_test, "--requests=1")])
+def test_requests_that_fail_are_one_sentence(client, argument, refusing, monkeypatch, capsys):
+    for url, message in (
+        (refusing, 'answers with status 400: {"error": "no such signature"}'),
+        ("http://localhost:1/v1", "must be the address of a model on a server that runs. Received: [Errno"),
+        ("localhost:8501", "Received: unknown url type: localhost."),
+    ):
+        monkeypatch.setattr("sys.argv", ["client", f"--url={url}", argument])
+        with pytest.raises(SystemExit, match="2"):
+            client.main()
+        assert message in capsys.readouterr().err
+
+
+def test_the_load_tests_file_must_exist(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["load_test", f"--texts={tmp_path / 'none.txt'}"])
+    with pytest.raises(SystemExit, match="2"):
+        load_test.main()
+    assert "must exist" in capsys.readouterr().err
+
+
 def test_grpc_client(signature):
     pytest.importorskip("tensorflow_serving", reason="tensorflow-serving-api is not installed")
     import grpc

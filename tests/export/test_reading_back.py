@@ -84,7 +84,7 @@ def test_damaged_exports(copied):
 def test_refuses_other_kinds(source, model_file, tmp_path):
     export_model(source, tmp_path / "embedding", "embedding")
     with pytest.raises(
-        InputError, match="an export for predictions only. Only exports of --kind=encoder can be read"
+        InputError, match="an export for predictions only.*Only exports of --kind=encoder can be read"
     ):
         read(tmp_path / "embedding")
     export_model(source, tmp_path / "preprocessor", "preprocessor", seq_length=8)
@@ -96,5 +96,5 @@ def test_refuses_other_kinds(source, model_file, tmp_path):
 def test_refuses_fine_tuned_models(model_file, tmp_path):
     _, file = saved("text", model_file, tmp_path)
     export_model(file, tmp_path / "classifier", "classifier")
-    with pytest.raises(InputError, match="not of an ALBERT encoder"):
+    with pytest.raises(InputError, match="an export for predictions only, which `tf.saved_model.load` runs"):
         read(tmp_path / "classifier")

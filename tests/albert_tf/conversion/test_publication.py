@@ -216,3 +216,23 @@ def test_invalid_metadata(metadata, tmp_path):
 def test_a_token_is_needed(hub, folder, tmp_path):
     assert publish(hub, tmp_path / "home", [folder, "hf://me/tiny"], token=None) == ["status 2"]
     assert not hub.repositories
+
+
+def test_the_folder_must_exist(tmp_path):
+    with pytest.raises(InputError, match="A folder to publish must exist. Received .*none"):
+        publish_folder(tmp_path / "none", "hf://me/tiny")
+
+
+@pytest.mark.slow
+def test_a_hub_that_cannot_be_reached_needs_no_token(hub, folder, tmp_path):
+    program = "import sys; from albert_cli.cli import main; sys.exit(main(['publish', *sys.argv[1:]]))"
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(folder), "hf://me/tiny"],
+        env={**os.environ, **environment_of(hub, tmp_path / "home"), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert "Publish it from a machine that reaches the Hub." in result.stderr
+    assert "token" not in result.stderr

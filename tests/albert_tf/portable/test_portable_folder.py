@@ -58,6 +58,11 @@ def run_alone(code: str) -> str:
     return subprocess.run(process, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def test_is_no_model_to_convert(folders, tmp_path, capsys):
+    assert cli.main(["convert", str(folders[1]), str(tmp_path / "there"), "--to=keras"]) == 2
+    assert "is a portable model, which `albert_tf.load_portable`" in capsys.readouterr().err
+
+
 def test_needs_no_tensorflow(folders):
     """Nor scipy and scikit-learn, which metrics need."""
     code = f"""
