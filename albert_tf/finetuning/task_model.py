@@ -2,7 +2,9 @@
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import keras
 from keras import ops
@@ -115,8 +117,8 @@ class TaskModel(StringModel):
           *args: the constructor's arguments after the encoder.
           config: as for `load_pretrained`, the configuration of a TF1 checkpoint if it is not beside it.
           vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary.
-          max_seq_length: longest sequence, in tokens; default: the preprocessor's, but at most what the encoder
-            has positions for.
+          max_seq_length: longest sequence, in tokens; default: that of the training of a fine-tuned model of ours,
+            otherwise the preprocessor's, but at most what the encoder has positions for.
           hidden_dropout: the encoder's dropout, on hidden vectors and attention probabilities; default: its own.
           new_head: initialize the head even if the source holds one.
           seed: determines the head's weights and dropout.
@@ -128,8 +130,11 @@ class TaskModel(StringModel):
         """
         stored = read_with_config(source, config)
         vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
-        preprocessor = cls.new_preprocessor(vocabulary, max_seq_length, stored.config) if vocabulary else None
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
+        lengths = head.lengths if head else {}
+        preprocessor = (
+            cls.new_preprocessor(vocabulary, max_seq_length, stored.config, lengths) if vocabulary else None
+        )
         new = (
             *(set(stored.missing) & {"pooler"}),
             *([] if head else [f"head for {name_of_kind(cls.kind)}"]),
@@ -149,10 +154,21 @@ class TaskModel(StringModel):
 
     @classmethod
     def new_preprocessor(
-        cls, vocabulary: Vocabulary, length: int | None, config: AlbertConfig
+        cls,
+        vocabulary: Vocabulary,
+        length: int | None,
+        config: AlbertConfig,
+        lengths: Mapping[str, int] = MappingProxyType({}),
     ) -> Preprocessor:
-        """A preprocessor of `length` tokens. Default: its usual length, but at most the model's positions."""
+        """A preprocessor of `length` tokens.
+
+        Default: the lengths of an earlier training, or else the usual length, but at most the model's positions.
+        """
         preprocessor = PREPROCESSORS[cls.kind](vocabulary)
+        for name in preprocessor.lengths:
+            setattr(preprocessor, name, lengths.get(name, getattr(preprocessor, name)))
+        if length is None and lengths:
+            return preprocessor
         if length is not None:
             preprocessor.max_seq_length = length
         preprocessor.shorten(length or config.max_position_embeddings)
@@ -195,17 +211,18 @@ class TaskModel(StringModel):
     def from_finetuned(cls, stored: StoredModel) -> "TaskModel":
         """Builds the fine-tuned model of files that were read; with a vocabulary it takes texts of any length.
 
-        Contexts of questions are divided into windows of the usual length; other texts may be as long as the
-        position table, and are truncated there.
+        Texts are cut as in training, if the files say how. Otherwise contexts of questions are divided into
+        windows of the usual length; other texts may be as long as the position table, and are truncated there.
 
         Args:
           stored: has a head for this kind of task.
         """
-        preprocessor = None
+        preprocessor, head = None, stored.head
         if stored.vocabulary:
-            has_windows = cls.kind == "question_answering"
-            length = None if has_windows else stored.config.max_position_embeddings
-            preprocessor = cls.new_preprocessor(stored.vocabulary, length, stored.config)
+            lengths = head.lengths if head else {}
+            uses_default = lengths or cls.kind == "question_answering"
+            length = None if uses_default else stored.config.max_position_embeddings
+            preprocessor = cls.new_preprocessor(stored.vocabulary, length, stored.config, lengths)
         return cls.from_stored(stored, preprocessor=preprocessor, seed=0)
 
     @classmethod

@@ -89,9 +89,10 @@ class AlbertPretrainer(AlbertModel):
         """The pretraining loss of one batch, so that Keras `fit` trains this model on any backend.
 
             model.compile(Lamb(schedule, global_clipnorm=1.0))
-            model.fit(batches)  # dicts of `pretraining_dataset`: the labels are among the inputs
+            model.fit(pretraining_dataset(files, batch_size=32, repeat=False), epochs=3)
 
-        `compile` needs no loss.
+        `compile` needs no loss: the labels are among the inputs. With `repeat=True`, the batches have no end, and
+        `fit` needs `steps_per_epoch`.
         """
         return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
 

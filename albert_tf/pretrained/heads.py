@@ -39,6 +39,8 @@ class Head:
       dropout: dropout rate before the last layer; None if the files do not hold it.
       thresholds: in multi-label classification, the lowest probability at which a text gets each label; () for
         none.
+      lengths: in tokens, the arguments of the task's preprocessor, so that texts are cut as in training; empty if
+        the files do not hold them.
     """
 
     size: HeadSize
@@ -47,6 +49,7 @@ class Head:
     labels: tuple[str, ...] = ()
     dropout: float | None = None
     thresholds: tuple[float, ...] = ()
+    lengths: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.labels and len(self.labels) != self.size.outputs:
@@ -206,7 +209,7 @@ def with_classes(head: Head, labels: Sequence[str]) -> Head:
             f"The head's classes are {', '.join(head.labels)}. Received {', '.join(labels)}: give the same names, "
             "in any order, or start with a new head (in Python, `new_head=True`)."
         )
-    return Head(head.size, head.kinds, weights, tuple(labels), head.dropout, thresholds)
+    return dataclasses.replace(head, weights=weights, labels=tuple(labels), thresholds=thresholds)
 
 
 def _rows(config: AlbertConfig, size: HeadSize):

@@ -9,9 +9,10 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import keras
+import msgspec
 import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
@@ -168,6 +169,17 @@ class _VocabularyConfig:
     content: str
 
 
+_Length = Annotated[int, msgspec.Meta(ge=1)] | None
+
+
+@dataclass(frozen=True)
+class _LengthsConfig:
+    max_seq_length: _Length = None
+    max_qa_length: _Length = None
+    max_query_length: _Length = None
+    doc_stride: _Length = None
+
+
 def write_keras(stored: StoredModel, folder: Path) -> list[str]:
     """Writes model.keras, an `AlbertPretrainer` for `keras.models.load_model`, and the files that belong to it."""
     stored.to_pretrainer(seed=0).save(folder / MODEL_FILE)
@@ -228,6 +240,7 @@ def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) 
         config.labels,
         config.classifier_dropout,
         config.thresholds,
+        _lengths_in(config.preprocessor.config, path) if config.preprocessor else {},
     )
     vocabulary = _vocabulary_in(config.preprocessor.config, path) if config.preprocessor else None
     has_pooler = "pooler" in read_parts(path.parent)
@@ -243,6 +256,12 @@ def _vocabulary_in(preprocessor: dict[str, Any], path: Path) -> Vocabulary:
     except ValueError as error:
         raise InputError(f"{path} must hold its vocabulary as base64. It does not: {error}.") from None
     return Vocabulary(stored.kind, content, Normalization.from_dict(preprocessor, str(path)))
+
+
+def _lengths_in(preprocessor: dict[str, Any], path: Path) -> dict[str, int]:
+    """The lengths in the configuration of a preprocessor, in tokens."""
+    stored = vars(as_record(_LengthsConfig, preprocessor, path))
+    return {name: length for name, length in stored.items() if length is not None}
 
 
 class _TaskModelEncoder(keras.Model):

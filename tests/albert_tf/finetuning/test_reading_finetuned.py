@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
+from albert_tf import TokenClassifier
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.finetuned import read_finetuned
 from albert_tf.pretrained.sources import SourceFlags
@@ -108,6 +109,29 @@ def data(tmp_path):
         return path
 
     return write
+
+
+@pytest.mark.parametrize(
+    ("name", "lengths"),
+    [
+        ("text", {"max_seq_length": 9}),
+        ("choice", {"max_seq_length": 15, "max_qa_length": 7}),
+        ("span", {"max_seq_length": 14, "max_query_length": 4, "doc_stride": 5}),
+    ],
+)
+def test_texts_are_cut_as_in_training(name, lengths, model_file, tmp_path):
+    """After `from_pretrained` and a conversion to .keras, unless another length is given."""
+    model_class, vocabulary = CASES[name].model, Vocabulary.read(model_file)
+    preprocessor = model_class.new_preprocessor(vocabulary, None, CONFIG, lengths)
+    assert preprocessor.lengths == lengths
+    (tmp_path / "run").mkdir()
+    CASES[name].build(None, preprocessor=preprocessor).save(tmp_path / "run" / "model.keras")
+    convert(tmp_path / "run", tmp_path / "keras", "keras", verify=False)
+    for folder in (tmp_path / "run", tmp_path / "keras"):
+        assert model_class.from_pretrained(folder).preprocessor.lengths == lengths
+        assert model_class.from_pretrained(folder, max_seq_length=13).preprocessor.max_seq_length == 13
+    other = TokenClassifier.from_pretrained(tmp_path / "run", labels=("a", "b"))  # with a new head
+    assert other.preprocessor.max_seq_length == min(128, CONFIG.max_position_embeddings)
 
 
 def flags_of(name: str, to: str | None) -> list[str]:
