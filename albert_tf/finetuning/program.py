@@ -49,6 +49,7 @@ from data_prep.console import open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
 from data_prep.tasks.examples import Problems, QuestionExample, WordsExample
+from data_prep.tasks.feature_cache import examples_hash
 from data_prep.tasks.task import Task, find_task
 from data_prep.tasks.windows import report_unreachable
 
@@ -335,8 +336,10 @@ class TrainingRun(FinetuningRun):
             self.strategy.num_replicas_in_sync,
             self.resolved.gradient_accumulation_steps,
         )
+        self.examples_sha256 = examples_hash(self.splits["train"][0].examples)
         for seed in self.seeds:
-            SeedFolder.of(self.settings.output_dir, seed).check(dataclasses.replace(self.resolved, seed=seed))
+            settings = dataclasses.replace(self.resolved, seed=seed)
+            SeedFolder.of(self.settings.output_dir, seed).check(settings, self.examples_sha256)
 
     def train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed to its end, resuming if it was interrupted."""
@@ -349,7 +352,7 @@ class TrainingRun(FinetuningRun):
         with self.strategy.scope():
             model = build_task_model(self.task, self.pretrained, self.labels, self.preprocessor, settings)
         if self.writes:
-            folder.create(settings, self.preprocessor.vocabulary)
+            folder.create(settings, self.preprocessor.vocabulary, self.examples_sha256)
         inference = Inference(model)
 
         def evaluate(step: int) -> dict[str, float]:

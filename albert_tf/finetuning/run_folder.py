@@ -1,9 +1,9 @@
 """The folder of a fine-tuning run.
 
-OUTPUT_DIR/results.json, and for each seed OUTPUT_DIR/seed_0/: settings.json, the vocabulary, metrics.jsonl,
-tensorboard/, checkpoints/ during training, model.keras (the best weights), with LoRA adapters.safetensors (what it
-trained, not merged), training.json after training,
-results.json, dev_... and test_... (predictions).
+OUTPUT_DIR/results.json, and for each seed OUTPUT_DIR/seed_0/: settings.json, data.json (a hash of the training
+examples), the vocabulary, metrics.jsonl, tensorboard/, checkpoints/ during training, model.keras (the best
+weights), with LoRA adapters.safetensors (what it trained, not merged), training.json after training, results.json,
+dev_... and test_... (predictions).
 """
 
 import contextlib
@@ -26,6 +26,7 @@ from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.prediction.preprocessor import PREPROCESSORS
 from albert_tf.pretrained.keras_files import check_size, keras_reason, read_description
 from albert_tf.pretrained.own import MODEL_FILE
+from albert_tf.pretrained.stored import read_optional_json
 from albert_tf.training.run_files import (
     CHECKPOINTS,
     RESULTS_FILE,
@@ -39,6 +40,7 @@ from data_prep.files import as_record, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _TRAINED_FILE = "training.json"
+_DATA_FILE = "data.json"
 
 
 @dataclass(frozen=True)
@@ -52,19 +54,26 @@ class SeedFolder:
         """The folder of a seed in a run's folder."""
         return cls(Path(output_dir) / f"seed_{seed}")
 
-    def check(self, settings: ResolvedSettings) -> None:
-        """Raises InputError if the folder cannot be one, or holds a run with other settings."""
+    def check(self, settings: ResolvedSettings, examples_sha256: str) -> None:
+        """Raises InputError if the folder cannot be one, or holds a run with other settings or examples."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(
                 f"--output_dir must have folders of seeds. Received {self.path}, which is a file."
             )
         if (self.path / SETTINGS_FILE).exists():
             check_same_run(settings, self.path / SETTINGS_FILE, FIXED)
+        data = read_optional_json(self.path / _DATA_FILE)  # runs of earlier versions have none
+        if data.get("examples_sha256", examples_sha256) != examples_sha256:
+            raise InputError(
+                f"{self.path} holds a run that began with other training examples: texts or labels have changed "
+                "since. Use another --output_dir for a new run."
+            )
 
-    def create(self, settings: ResolvedSettings, vocabulary: Vocabulary) -> None:
-        """Makes the folder, with the settings and the vocabulary."""
+    def create(self, settings: ResolvedSettings, vocabulary: Vocabulary, examples_sha256: str) -> None:
+        """Makes the folder, with the settings, the vocabulary and the hash of the training examples."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_text(self.path / SETTINGS_FILE, settings_json(settings))
+        write_json(self.path / _DATA_FILE, {"examples_sha256": examples_sha256})
         vocabulary.save(self.path)
 
     def read_settings(self) -> dict[str, Any]:
