@@ -10,6 +10,7 @@ from albert_tf.finetuning.heads import ConditionalSpanHead, SpanHead
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.preprocessor import as_texts
+from albert_tf.prediction.task_outputs import EVEN_ODDS
 from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD
 
 
@@ -77,19 +78,28 @@ class QuestionAnswering(TaskModel):
         self.span.build()
         self.built = True
 
-    def answer(self, questions: Sequence[str], contexts: Sequence[str], **options) -> list[Answer | None]:
+    def answer(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        null_threshold: float = EVEN_ODDS,
+        **options,
+    ) -> list[Answer | None]:
         """The best answer to each question, a part of its context; None if the model finds that there is none.
 
         Args:
           questions: N questions.
           contexts: N contexts, of any length.
+          null_threshold: of a model of SQuAD 2.0, the null odds above which there is no answer; `threshold` in the
+            results.json of a run is the best one for its dev set.
           **options: as for `best_answers`.
 
         Raises:
           InputError: the model has no vocabulary.
         """
         found = self.best_answers(questions, contexts, **options)
-        texts = found.texts(threshold=0.0)
+        texts = found.texts(null_threshold)
         return [found.n_best[id_][0] if text else None for id_, text in texts.items()]
 
     def best_answers(

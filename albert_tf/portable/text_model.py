@@ -67,6 +67,8 @@ class TextModel(PortableModel):
         Raises:
           InputError: an item is something else.
         """
+        if isinstance(items, str | bytes):  # would be taken apart into characters
+            raise InputError(f"`stream` takes a list or another iterable of texts. Received {items!r}.")
         items = iter(items)
         while chunk := list(islice(items, _CHUNK)):
             columns = [chunk] if len(self.columns) == 1 else self._by_column(chunk)

@@ -487,6 +487,8 @@ def test_answerability_decides_whether_there_is_an_answer(model_file, bias):
     model.span.answerable.bias.assign(np.ones(CONFIG.hidden_size) * 9)  # tanh of which is 1
     model.span.answerable_output.kernel.assign(np.full((CONFIG.hidden_size, 1), bias))
     assert all((answer is None) == (bias < 0) for answer in model.answer(*case.x))
+    always = -1e6 if bias > 0 else 1e6
+    assert all((answer is None) == (bias > 0) for answer in model.answer(*case.x, null_threshold=always))
 
 
 def test_a_dataset_of_strings(model_file):
