@@ -232,15 +232,15 @@ def _words(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterator[
             problems.add("words that are not a list of texts", row.source, f"received {shown(words)}")
             continue
         given = as_list(_value(row, label_column))
-        if given is None and split.is_test:
-            yield WordsExample(str(number), tuple(words))
-            continue
-        if not isinstance(given, list) or len(given) != len(words):
-            problems.add("labels that are not one for each word", row.source, f"received {shown(given)}")
-            continue
-        tags = tuple(as_label(tag) for tag in given)
-        outside = [tag for tag in tags if labels and tag not in labels]
-        if outside:
-            problems.add("label outside the set", row.source, f"received {shown(outside[0])}")
-            continue
-        yield WordsExample(str(number), tuple(words), tags)
+        tags, problem = None, None
+        if isinstance(given, list) and len(given) == len(words):
+            tags = tuple(as_label(tag) for tag in given)
+            if outside := [tag for tag in tags if labels and tag not in labels]:
+                tags, problem = None, ("label outside the set", outside[0])
+        elif given is not None or not split.is_test:
+            problem = "labels that are not one for each word", given
+        if problem:
+            kind, value = problem
+            problems.add(kind, row.source, f"received {shown(value)}", outcome=split.label_outcome)
+        if tags is not None or split.is_test:
+            yield WordsExample(str(number), tuple(words), tags)

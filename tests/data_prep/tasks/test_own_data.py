@@ -295,6 +295,23 @@ def test_words(tmp_path):
     }
 
 
+def test_a_test_set_keeps_words_whose_labels_cannot_be_used(tmp_path):
+    """As in CoNLL files: each sentence is predicted."""
+    rows = [
+        {"tokens": ["New", "York"], "ner_tags": ["B", "X"]},
+        {"tokens": ["a"], "ner_tags": ["B", "I"]},
+        {"tokens": ["b"], "ner_tags": None},
+        {"tokens": ["c"], "ner_tags": ["I"]},
+    ]
+    path = write(tmp_path / "test.jsonl", rows)
+    examples, problems = read("token-classification", path, "test", labels=("B", "I"))
+    assert [example.labels for example in examples] == [None, None, None, ("I",)]
+    assert dict(problems.counts) == {
+        "labels that are not one for each word, label ignored": 1,
+        "label outside the set, label ignored": 1,
+    }
+
+
 def test_files_with_other_names_and_suffixes(tmp_path):
     with pytest.raises(InputError, match=r"must have a file for the dev split, for example dev\.tsv"):
         read("classification", tmp_path, "dev")
