@@ -242,7 +242,7 @@ def ensemble(
       data_dir: folder or file of the task, for models that have no predictions yet. Default: the data that a run
         was trained with.
       flags: what the files of models from elsewhere leave open.
-      gold: SQuAD's JSON file with the correct answers.
+      gold: file with the correct answers of questions: SQuAD's JSON file, or a file of your own data.
       threshold: null odds above which SQuAD 2.0 has no answer. Default: the best threshold for --gold, or 0
         without it.
       output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.

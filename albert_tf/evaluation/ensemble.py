@@ -19,15 +19,12 @@ from albert_tf.evaluation.run_predictions import (
     read_n_best,
     read_probabilities,
 )
-from albert_tf.evaluation.squad_metrics import (
-    choose_threshold,
-    evaluate_squad1,
-    evaluate_squad2,
-    gold_answers,
-)
+from albert_tf.evaluation.scores import accepted_answers
+from albert_tf.evaluation.squad_metrics import choose_threshold, evaluate_squad1, evaluate_squad2
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
-from data_prep.files import check_is_folder, read_json
+from data_prep.files import check_is_folder
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.task import Task
 
 # Returns the predictions of a model, named as `albert predict` takes it, for each split.
@@ -63,7 +60,7 @@ def report_runs(
         which `predict` takes.
       role: "dev", or "test" to write predictions.
       predict: returns the predictions of a model for each split, for members without any.
-      gold: SQuAD's JSON file, required for its metrics.
+      gold: the file with the correct answers, required for the metrics of questions: SQuAD's, or own data.
       threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for F1 according to
         `gold`, or 0.
       output_dir: where to write the ensemble's predictions, in the files of a run; None writes nothing.
@@ -137,7 +134,7 @@ def _question_report(
     output_dir: Path | None,
 ) -> dict[str, Any]:
     ensemble = average_answers(members)
-    answers = gold_answers(read_json(gold), str(gold)) if gold else None
+    answers = accepted_answers(task, gold, Problems()) if gold else None
     report = {
         "members": {
             name: _question_metrics(task, answers, member, threshold) for name, member in members.items()

@@ -90,7 +90,7 @@ def score_predictions(
         return score_glue(predictions, gold, problems)
     task = find_task(task_name)
     if task.kind == "question_answering":
-        answers = _accepted_answers(task, gold, problems, columns)
+        answers = accepted_answers(task, gold, problems, columns)
         texts = read_answers(predictions)
         odds = read_odds(null_odds) if null_odds else None
         if task.answerable or (task.is_own_data and not all(answers.values())):
@@ -152,9 +152,10 @@ def _check_no_odds(task: Task, null_odds: Path | None) -> None:
         )
 
 
-def _accepted_answers(
-    task: Task, gold: Path, problems: Problems, columns: Columns | None
+def accepted_answers(
+    task: Task, gold: Path, problems: Problems, columns: Columns | None = None
 ) -> Mapping[str, Sequence[str]]:
+    """The accepted answers of every question of SQuAD's JSON file, or of a file of own questions."""
     if not task.is_own_data or gold.suffix == ".json":
         file = squad_file(task, gold, "dev") if gold.is_dir() else gold
         return gold_answers(decode_json(read_unpacked(file), file), str(file))

@@ -274,6 +274,16 @@ def test_answers_of_squad1(capfd, tmp_path, gold):
     assert not (tmp_path / "all").exists()
 
 
+def test_answers_to_own_questions(capfd, tmp_path):
+    gold = tmp_path / "dev.csv"
+    gold.write_text("id,question,context,answer\n1,Where?,In Denver.,Denver\n2,Who?,It was Ann.,Ann\n")
+    for name in ("0", "1"):
+        squad_run(tmp_path / name, {"1": [("Denver", 0.6), ("Rome", 0.4)], "2": [("y", 1.0)]})
+    arguments = [tmp_path / "0", tmp_path / "1", "--task=question-answering", f"--gold={gold}"]
+    status, report, _ = ensemble(capfd, *arguments)
+    assert (status, report["ensemble"]) == (0, {"exact_match": 50.0, "f1": 50.0})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
