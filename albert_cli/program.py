@@ -64,6 +64,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         if fault is None:
             raise
         report(f"The operating system refused an operation: {fault}.", "bold red")
+        _drop_refused_output()
         return 2
     return 0
 
@@ -82,7 +83,17 @@ def _output_may_close() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output at exit; with the pipe it would fail again.
+        _drop_refused_output()
+
+
+def _drop_refused_output() -> None:
+    """Drops what standard output does not take, because the pipe is closed or the disk full.
+
+    Python flushes it at exit, which would fail again.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -175,11 +175,8 @@ def shard_names(output_file: str, num_shards: int) -> list[Path]:
     names = [name.strip() for name in output_file.split(",") if name.strip()]
     if not names:
         raise InputError("--output_file must name a file. Received an empty name.")
-    if folder := next((name for name in names if name.endswith("/") or Path(name).is_dir()), None):
-        raise InputError(
-            f"--output_file must name a file, such as {Path(folder) / 'train.tfrecord'}. Received the folder "
-            f"{folder}."
-        )
+    if folder := next((name for name in names if name.endswith("/")), None):
+        raise InputError(f"--output_file must be a file. {folder} is a folder; name a file in it.")
     if len(names) == 1 and num_shards > 1:
         return [Path(f"{names[0]}-{i:05d}-of-{num_shards:05d}") for i in range(num_shards)]
     if num_shards not in (1, len(names)):

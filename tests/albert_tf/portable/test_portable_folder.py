@@ -109,7 +109,7 @@ def test_addresses(folders, tmp_path):
 import io, json
 from albert_cli import cli
 from albert_tf import load_portable
-print(json.dumps(load_portable("hf://owner/tiny")(["a quiet neighbour"])["label"].tolist()))
+print(json.dumps(load_portable("hf://owner/tiny")(["a quiet neighbour"])["label"].tolist()), flush=True)
 sys.stdin = io.TextIOWrapper(io.BytesIO(b"a quiet neighbour"))
 assert cli.main(["predict", "--model_dir=hf://owner/tiny"]) == 0
 assert cli.main(["predict", "--model_dir=hf://owner/tony"]) == 2
