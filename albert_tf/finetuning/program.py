@@ -318,6 +318,7 @@ class TrainingRun(FinetuningRun):
         self.labels = classes_of(self.task, examples, self.settings.columns.label_order)
         if self.settings.do_eval and self.task.kind != "question_answering":
             import albert_tf.evaluation.classification_metrics  # noqa: F401  if scikit-learn is missing: now
+        self.examples_sha256 = examples_hash(examples)
         split = self.as_split(name, examples)
         if weights := self.settings.class_weights:
             split = with_class_weights(split, self.task, weights, self.labels)
@@ -336,7 +337,6 @@ class TrainingRun(FinetuningRun):
             self.strategy.num_replicas_in_sync,
             self.resolved.gradient_accumulation_steps,
         )
-        self.examples_sha256 = examples_hash(self.splits["train"][0].examples)
         for seed in self.seeds:
             settings = dataclasses.replace(self.resolved, seed=seed)
             SeedFolder.of(self.settings.output_dir, seed).check(settings, self.examples_sha256)
