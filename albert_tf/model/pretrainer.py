@@ -60,6 +60,7 @@ class AlbertPretrainer(AlbertModel):
         )
         self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
+        self.epoch_means = _EpochMeans()
         self.build()
 
     @classmethod
@@ -92,9 +93,19 @@ class AlbertPretrainer(AlbertModel):
             model.fit(pretraining_dataset(files, batch_size=32, repeat=False), epochs=3)
 
         `compile` needs no loss: the labels are among the inputs. With `repeat=True`, the batches have no end, and
-        `fit` needs `steps_per_epoch`.
+        `fit` needs `steps_per_epoch`. Besides `loss`, the history of `fit` and the results of `evaluate` have each
+        task's loss and accuracy, as in `pretraining_metrics`, over all predictions or pairs of an epoch.
         """
         return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
+
+    @property
+    def metrics(self):
+        return [*super().metrics, *self.epoch_means.metrics]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Keras' metrics, and each task's loss and accuracy."""
+        self.epoch_means.update(pretraining_sums(y_pred, x))
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def get_config(self):
         return {
@@ -108,6 +119,27 @@ class AlbertPretrainer(AlbertModel):
     @classmethod
     def arguments_of(cls, config):
         return {**config, "config": AlbertConfig.from_dict(config["config"])}
+
+
+class _EpochMeans:
+    """Each task's mean loss and accuracy over the batches of an epoch.
+
+    Not a Keras object: Keras would save the metrics with the model.
+    """
+
+    def __init__(self):
+        self.metrics = [
+            keras.metrics.Mean(f"{task}_{mean}")
+            for task in ("masked_lm", "sentence_order")
+            for mean in ("loss", "accuracy")
+        ]
+
+    def update(self, sums: dict) -> None:
+        """Adds `pretraining_sums` of a batch."""
+        means = pretraining_metrics(sums)
+        for metric in self.metrics:
+            task = metric.name.rpartition("_")[0]
+            metric.update_state(means[metric.name], sample_weight=sums[f"{task}_weight"])
 
 
 # The names of `pretraining_sums`, in their order.

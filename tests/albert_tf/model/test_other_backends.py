@@ -80,8 +80,10 @@ JAX = """
     )
     model = AlbertPretrainer(config, seed=1)
     model.compile(Lamb(0.02, global_clipnorm=1.0))
-    losses = model.fit(pretraining_batch(config), batch_size=3, epochs=20, verbose=0).history["loss"]
+    history = model.fit(pretraining_batch(config), batch_size=3, epochs=20, verbose=0).history
+    losses, accuracies = history["loss"], history["masked_lm_accuracy"]
     assert losses[-1] < losses[0] - 0.5, losses
+    assert accuracies[-1] > accuracies[0], accuracies
     assert "jax" in sys.modules and type(model.trainable_variables[0].value).__module__.startswith("jax")
 """
 

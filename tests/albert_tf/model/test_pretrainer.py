@@ -1,3 +1,5 @@
+import h5py
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -67,6 +69,27 @@ def test_fit_trains_with_the_pretraining_loss(tiny_config):
     losses = model.fit(batch, batch_size=3, epochs=5, verbose=0).history["loss"]
     assert losses[0] == pytest.approx(float(expected), abs=1e-5)
     assert losses[-1] < losses[0] - 0.1
+
+
+def test_evaluate_has_each_tasks_loss_and_accuracy_over_all_batches(tiny_config, tmp_path):
+    model, batch = AlbertPretrainer(tiny_config, seed=1), pretraining_batch(tiny_config)
+    model.compile("adam")
+    expected = pretraining_metrics(pretraining_sums(model(batch), batch))
+    # Batches with 4, 2 and no predictions.
+    results = model.evaluate(batch, batch_size=1, verbose=0, return_dict=True)
+    for name in ("masked_lm_loss", "masked_lm_accuracy", "sentence_order_loss", "sentence_order_accuracy"):
+        assert results[name] == pytest.approx(float(expected[name]), abs=1e-4), name
+    history = model.fit(batch, batch_size=3, epochs=2, validation_data=batch, verbose=0).history
+    assert {*results, *(f"val_{name}" for name in results)} == set(history)
+
+    # They are no part of the model's files.
+    model.save_weights(tmp_path / "model.weights.h5")
+    with h5py.File(tmp_path / "model.weights.h5") as file:
+        assert set(file) == {"encoder", "layers", "optimizer", "vars"}
+    model.save(tmp_path / "compiled.keras")
+    loaded = keras.saving.load_model(tmp_path / "compiled.keras")
+    again = model.evaluate(batch, batch_size=1, verbose=0, return_dict=True)
+    assert loaded.evaluate(batch, batch_size=1, verbose=0, return_dict=True) == pytest.approx(again)
 
 
 def test_fit_does_not_use_xla_on_cpus(tiny_config):
