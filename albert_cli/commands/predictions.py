@@ -248,6 +248,7 @@ def ensemble(
       output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.
     """
     from albert_tf.evaluation.ensemble import report_runs
+    from data_prep.tasks.examples import Problems
 
     found_task = find_task(task)
     if found_task.kind != "question_answering" and (gold is not None or threshold is not None):
@@ -266,15 +267,20 @@ def ensemble(
     for run in runs:
         for folder in (Path(run), *Path(run).glob("seed_*")):
             _check_task(folder, found_task.name)
-    report = report_runs(
-        found_task,
-        runs,
-        split,
-        predict_member,
-        gold=Path(gold) if gold else None,
-        threshold=threshold,
-        output_dir=Path(output_dir) if output_dir else None,
-    )
+    problems = Problems()
+    try:
+        report = report_runs(
+            found_task,
+            runs,
+            split,
+            predict_member,
+            gold=Path(gold) if gold else None,
+            problems=problems,
+            threshold=threshold,
+            output_dir=Path(output_dir) if output_dir else None,
+        )
+    finally:
+        print_notes(problems.lines())
     print(json.dumps(report, indent=2))
     if output_dir:
         print_message(f"the ensemble's predictions are in {output_dir}")

@@ -20,7 +20,12 @@ from albert_tf.evaluation.run_predictions import (
     read_probabilities,
 )
 from albert_tf.evaluation.scores import accepted_answers
-from albert_tf.evaluation.squad_metrics import choose_threshold, evaluate_squad1, evaluate_squad2
+from albert_tf.evaluation.squad_metrics import (
+    choose_threshold,
+    evaluate_squad1,
+    evaluate_squad2,
+    may_lack_answers,
+)
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
 from data_prep.files import check_is_folder
@@ -49,6 +54,7 @@ def report_runs(
     predict: Predict | None = None,
     *,
     gold: Path | None = None,
+    problems: Problems | None = None,
     threshold: float | None = None,
     output_dir: Path | None = None,
 ) -> dict[str, Any]:
@@ -61,6 +67,7 @@ def report_runs(
       role: "dev", or "test" to write predictions.
       predict: returns the predictions of a model for each split, for members without any.
       gold: the file with the correct answers, required for the metrics of questions: SQuAD's, or own data.
+      problems: collects unusable rows of `gold`.
       threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for F1 according to
         `gold`, or 0.
       output_dir: where to write the ensemble's predictions, in the files of a run; None writes nothing.
@@ -86,7 +93,8 @@ def report_runs(
         raise InputError("Name the folder of at least one run. Received none.")
     if is_question:
         first = {name: parts[0] for name, parts in members.items()}
-        return _question_report(task, first, splits[0], gold, threshold, output_dir)
+        answers = accepted_answers(task, gold, problems or Problems()) if gold else None
+        return _question_report(task, first, splits[0], answers, threshold, output_dir)
     return _report(task, members, splits, output_dir)
 
 
@@ -129,12 +137,11 @@ def _question_report(
     task: Task,
     members: Mapping[str, SquadPredictions],
     split: str,
-    gold: Path | None,
+    answers: Mapping[str, Sequence[str]] | None,
     threshold: float | None,
     output_dir: Path | None,
 ) -> dict[str, Any]:
     ensemble = average_answers(members)
-    answers = accepted_answers(task, gold, Problems()) if gold else None
     report = {
         "members": {
             name: _question_metrics(task, answers, member, threshold) for name, member in members.items()
@@ -163,7 +170,7 @@ def _question_metrics(
 ) -> dict[str, float]:
     if answers is None:
         return {}
-    if not task.answerable:
+    if not may_lack_answers(task, answers):
         return evaluate_squad1(answers, predictions.texts())
     chosen = _threshold(answers, predictions, threshold)
     if predictions.null_odds is None or chosen is None:

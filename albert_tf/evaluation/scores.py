@@ -17,6 +17,7 @@ from albert_tf.evaluation.squad_metrics import (
     evaluate_squad1,
     evaluate_squad2,
     gold_answers,
+    may_lack_answers,
 )
 from data_prep.errors import InputError
 from data_prep.files import decode_json
@@ -93,7 +94,7 @@ def score_predictions(
         answers = accepted_answers(task, gold, problems, columns)
         texts = read_answers(predictions)
         odds = read_odds(null_odds) if null_odds else None
-        if task.answerable or (task.is_own_data and not all(answers.values())):
+        if may_lack_answers(task, answers):
             return evaluate_squad2(answers, texts, odds, na_prob_thresh=na_prob_thresh)
         _check_no_odds(task, null_odds)
         return evaluate_squad1(answers, texts)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data_prep.errors import InputError
+from data_prep.tasks.task import Task
 
 NA_PROB_THRESH = 1.0  # the official script's default
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -76,6 +77,11 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def may_lack_answers(task: Task, answers: Mapping[str, Sequence[str]]) -> bool:
+    """Whether SQuAD 2.0's metrics are a task's: always, or for own data with questions that have no answer."""
+    return task.answerable or (task.is_own_data and not all(answers.values()))
 
 
 def evaluate_squad1(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:

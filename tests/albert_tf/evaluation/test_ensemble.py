@@ -283,6 +283,12 @@ def test_answers_to_own_questions(capfd, tmp_path):
     status, report, _ = ensemble(capfd, *arguments)
     assert (status, report["ensemble"]) == (0, {"exact_match": 50.0, "f1": 50.0})
 
+    # Problems of the file are reported; questions without an answer count as in `albert evaluate`.
+    gold.write_text("id,question,context,answer\n1,Where?,In Denver.,Denver\n2,,Ann.,\n")
+    status, report, error = ensemble(capfd, *arguments)
+    assert (status, "1 row: empty question" in error) == (0, True), error
+    assert (report["ensemble"]["exact"], report["ensemble"]["NoAns_exact"]) == (50.0, 0.0)
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
