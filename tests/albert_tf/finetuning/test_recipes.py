@@ -68,6 +68,14 @@ def test_race_with_a_checkpoint_that_was_pretrained_without_dropout():
     assert find_recipe(find_task("rte"), without_dropout) == RECIPES["rte"]
 
 
+def test_narrow_encoders_learn_at_ten_times_the_rate():
+    narrow, base = AlbertConfig(hidden_size=256, num_attention_heads=4), AlbertConfig()
+    for task in ("rte", "classification", "question-answering"):
+        rates = [resolved(task, config).learning_rate for config in (narrow, base)]
+        assert rates[0] == 10 * rates[1], task
+    assert resolved("rte", narrow, learning_rate=1e-5).learning_rate == 1e-5
+
+
 def test_flags_override_the_recipe():
     given = {"learning_rate": 1e-4, "train_batch_size": 8, "dropout": 0.0, "num_train_steps": 400}
     given |= {"max_seq_length": 100, "classifier_dropout": 0.0, "log_steps": 7, "save_checkpoints_steps": 9}
