@@ -2,9 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import keras
 from keras import ops
@@ -131,9 +129,8 @@ class TaskModel(StringModel):
         stored = read_with_config(source, config)
         vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
-        lengths = head.lengths if head else {}
         preprocessor = (
-            cls.new_preprocessor(vocabulary, max_seq_length, stored.config, lengths) if vocabulary else None
+            cls.new_preprocessor(vocabulary, max_seq_length, stored.config, head) if vocabulary else None
         )
         new = (
             *(set(stored.missing) & {"pooler"}),
@@ -158,15 +155,15 @@ class TaskModel(StringModel):
         vocabulary: Vocabulary,
         length: int | None,
         config: AlbertConfig,
-        lengths: Mapping[str, int] = MappingProxyType({}),
+        head: Head | None = None,
     ) -> Preprocessor:
         """A preprocessor of `length` tokens.
 
-        Default: the lengths of an earlier training, or else the usual length, but at most the model's positions.
+        Default: the lengths with which the head was trained, or else the usual length, but at most the model's
+        positions.
         """
-        preprocessor = PREPROCESSORS[cls.kind](vocabulary)
-        for name in preprocessor.lengths:
-            setattr(preprocessor, name, lengths.get(name, getattr(preprocessor, name)))
+        lengths = head.lengths if head else {}
+        preprocessor = PREPROCESSORS[cls.kind](vocabulary, **lengths)
         if length is None and lengths:
             return preprocessor
         if length is not None:
@@ -219,10 +216,9 @@ class TaskModel(StringModel):
         """
         preprocessor, head = None, stored.head
         if stored.vocabulary:
-            lengths = head.lengths if head else {}
-            uses_default = lengths or cls.kind == "question_answering"
+            uses_default = (head and head.lengths) or cls.kind == "question_answering"
             length = None if uses_default else stored.config.max_position_embeddings
-            preprocessor = cls.new_preprocessor(stored.vocabulary, length, stored.config, lengths)
+            preprocessor = cls.new_preprocessor(stored.vocabulary, length, stored.config, head)
         return cls.from_stored(stored, preprocessor=preprocessor, seed=0)
 
     @classmethod

@@ -16,6 +16,7 @@ from albert_cli import cli
 from albert_tf import TokenClassifier
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.finetuned import read_finetuned
+from albert_tf.prediction.preprocessor import PREPROCESSORS
 from albert_tf.pretrained.sources import SourceFlags
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -122,7 +123,7 @@ def data(tmp_path):
 def test_texts_are_cut_as_in_training(name, lengths, model_file, tmp_path):
     """After `from_pretrained` and a conversion to .keras, unless another length is given."""
     model_class, vocabulary = CASES[name].model, Vocabulary.read(model_file)
-    preprocessor = model_class.new_preprocessor(vocabulary, None, CONFIG, lengths)
+    preprocessor = PREPROCESSORS[model_class.kind](vocabulary, **lengths)
     assert preprocessor.lengths == lengths
     (tmp_path / "run").mkdir()
     CASES[name].build(None, preprocessor=preprocessor).save(tmp_path / "run" / "model.keras")
