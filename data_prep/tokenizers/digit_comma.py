@@ -50,14 +50,18 @@ class DigitCommaTable(NamedTuple):
         return np.arange(counts.sum()) + np.repeat(self.splits[ids] - first_out, counts), counts
 
 
+def is_split(piece: str) -> bool:
+    """Whether the rule applies to a piece: it ends in a digit and a comma."""
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
 _ALL = np.iinfo(np.int32).max // 2  # an unknown piece may have any number of characters
 
 
 def _parts(model: sentencepiece.SentencePieceProcessor, i: int) -> list[tuple[int, int, int]]:
     """(id, begin, end) of the parts of piece i."""
     piece = model.id_to_piece(i)
-    symbol = model.is_control(i) or model.is_unknown(i)
-    if symbol or len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
+    if model.is_control(i) or model.is_unknown(i) or not is_split(piece):
         return [(i, 0, _ALL)]
     parts, begin = [], 0
     for part in (*_without_comma(model, piece[:-1]), ","):

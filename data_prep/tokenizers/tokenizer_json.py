@@ -3,7 +3,6 @@
 import base64
 import binascii
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.files import check_file, read_json_object, write_json
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
-from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.digit_comma import SPACE, is_split
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, wordpiece_normalization
 
@@ -23,7 +22,6 @@ _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Applied by transformers, but not by the code that trained ALBERT: quotes; a run of spaces is one anyway.
 _LEFT_OUT = ("``", "''", " {2,}")
 _NEVER = "\x01"  # begins the names of pieces that no text has
-_DIGIT_COMMA = re.compile(rf"^[^{_NEVER}]*\d,$")  # pieces that ALBERT splits
 
 
 def read_tokenizer_json(path: Path) -> Vocabulary:
@@ -59,11 +57,9 @@ def gives_other_ids(path: Path) -> bool:
     values = read_json_object(path)
     has_replacements = any(step["type"] == "Replace" for step in _steps(values["normalizer"], "normalizers"))
     has_added = not all(token["special"] for token in values["added_tokens"])
-    return (
-        has_replacements
-        or has_added
-        or any(_DIGIT_COMMA.search(piece) for piece, _ in values["model"]["vocab"])
-    )
+    pieces = (piece for piece, _ in values["model"]["vocab"])
+    has_split = any(is_split(piece) for piece in pieces if not piece.startswith(_NEVER))
+    return has_replacements or has_added or has_split
 
 
 def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
@@ -91,9 +87,9 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
     specials = {"<pad>": tokenizer.pad_id, "<unk>": tokenizer.unk_id, "[CLS]": tokenizer.cls_id}
     specials |= {"[SEP]": tokenizer.sep_id, "[MASK]": tokenizer.mask_id}
     best = max(piece.score for piece in proto.pieces if piece.type == _PIECE.NORMAL)
-    is_split = np.diff(tokenizer.digit_comma.splits) > 1
+    are_split = np.diff(tokenizer.digit_comma.splits) > 1
     pieces = []
-    for piece, never in zip(proto.pieces, is_split, strict=True):
+    for piece, never in zip(proto.pieces, are_split, strict=True):
         # SentencePiece's score of user-defined pieces.
         score = best * len(piece.piece) - 0.1 if piece.type == _PIECE.USER_DEFINED else piece.score
         pieces.append((f"{_NEVER}{piece.piece}" if never else piece.piece, score))
