@@ -89,8 +89,17 @@ class StringModel(AlbertModel):
         return super().evaluate(self._mapped(x), y, batch_size, verbose, sample_weight, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", **kwargs):
-        """Keras' `predict`, which also takes strings."""
+        """Keras' `predict`, which also takes strings.
+
+        Raises:
+          InputError: `steps` is given with strings, which are sorted by length before they form batches.
+        """
         if are_strings(x):
+            if kwargs.get("steps") is not None:
+                raise InputError(
+                    "`steps` is for datasets; of strings, `predict` takes all. Received "
+                    f"{kwargs['steps']}: leave it out, or pass fewer strings."
+                )
             features = self._needed_preprocessor().features(x)
             return self._predict_features(features, batch_size or 32, verbose, **kwargs)
         return super().predict(self._mapped(x), batch_size, verbose, **kwargs)

@@ -284,7 +284,9 @@ def as_texts(values) -> list[str]:
         for value in (values.tolist() if isinstance(values, np.ndarray) else values)
     ]
     if wrong := [text for text in texts if not isinstance(text, str)]:
-        raise InputError(f"A text must be a string. Received {wrong[0]!r}.")
+        are_pairs = isinstance(wrong[0], tuple | list) and len(wrong[0]) == 2
+        advice = " Pairs are given as two columns: (first_texts, second_texts)." if are_pairs else ""
+        raise InputError(f"A text must be a string. Received {wrong[0]!r}.{advice}")
     return texts
 
 

@@ -603,6 +603,7 @@ def test_bad_input(model_file):
         ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must have the same length. Received 20, 21"),
         ((TEXTS,) * 3, ["big"] * N, "takes 1 or 2 columns of strings; several must be a tuple. Received 3"),
         ([1.5], ["big"], "A text must be a string. Received 1.5"),
+        ([("a", "b")], ["big"], r"Received \('a', 'b'\). Pairs are given as two columns"),
         ("text", ["big"], "must be a list of strings. Received 'text'"),
         (
             np.ones((N, 3)),
@@ -612,6 +613,8 @@ def test_bad_input(model_file):
     ):
         with pytest.raises(InputError, match=message):
             model.fit(x, y)
+    with pytest.raises(InputError, match="of strings, `predict` takes all. Received 1: leave it out"):
+        model.predict(TEXTS, steps=1)
     with pytest.raises(InputError, match="`max_position_embeddings`. Received 128 and 48"):
         preprocessor = type(model.preprocessor)(model.preprocessor.vocabulary)
         TextClassifier(AlbertEncoder(CONFIG), ("a", "b"), preprocessor=preprocessor)
