@@ -41,12 +41,9 @@ class PortableClassifier(TextModel):
         )
         return {**decision, "labels": Field((C,), "", object), "probabilities": Field((C,))}
 
-    def pair(self, texts, pairs) -> Arrays:
-        """The answers to pairs of texts."""
-        return self._pairs(texts, pairs)
-
     @cached_property
-    def _pairs(self) -> "_Pairs":
+    def pair(self) -> "_Pairs":
+        """The same model for pairs: `.pair(texts, seconds)` and `.pair.stream(tuples)`."""
         return _Pairs(self.folder, self.engine, self._size)
 
     @cached_property

@@ -143,6 +143,11 @@ def test_stream_answers_in_order(exported):
         together = model(TEXTS)
         answers = list(model.stream(iter(TEXTS)))
         assert [answer["label"] for answer in answers] == together["label"].tolist()
+        pairs = list(zip(TEXTS, reversed(TEXTS), strict=True))
+        together = model.pair(*zip(*pairs, strict=True))
+        answers = list(model.pair.stream(iter(pairs)))
+        for answer, probabilities in zip(answers, together["probabilities"], strict=True):
+            np.testing.assert_allclose(answer["probabilities"], probabilities, atol=1e-6)
         with pytest.raises(InputError, match="A text must be a string. Received 3."):
             list(model.stream(["a", 3]))
         assert model(["a"])["label"].shape == (1,)  # no request is left busy
