@@ -2,15 +2,9 @@
 
 import contextlib
 import dataclasses
-import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
-from albert_tf.evaluation.run_predictions import keep_predictions
 from albert_tf.finetuning.construction import (
     build_task_model,
     choose_vocabulary,
@@ -19,39 +13,22 @@ from albert_tf.finetuning.construction import (
 )
 from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.recipes import choose_length, resolve
+from albert_tf.finetuning.run import FinetuningRun
 from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results, trained_seeds
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.finetuning.task_data import (
-    classes_of,
-    read_split,
-    split_batches,
-    with_class_weights,
-)
+from albert_tf.finetuning.task_data import classes_of, read_split, split_batches, with_class_weights
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
-from albert_tf.prediction.preprocessor import Preprocessor
-from albert_tf.prediction.splits import EncodedSplit, as_split, by_row
-from albert_tf.prediction.task_outputs import (
-    Predictions,
-    has_answers,
-    main_metric_of,
-    metrics_with_loss,
-    null_threshold_of,
-    predictions_of,
-    with_best_thresholds,
-)
-from albert_tf.training.interruptions import Preemption, as_input_errors
+from albert_tf.prediction.task_outputs import has_answers, main_metric_of
+from albert_tf.training.interruptions import Preemption
 from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_files import RESULTS_FILE
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
-from data_prep.console import open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
-from data_prep.tasks.examples import Problems, QuestionExample, WordsExample
 from data_prep.tasks.feature_cache import examples_hash
 from data_prep.tasks.task import Task, find_task
-from data_prep.tasks.windows import report_unreachable
 
 # Flags that the saved model has for good.
 _OF_THE_MODEL = (
@@ -103,192 +80,6 @@ def find_trainable_task(name: str) -> Task:
             "diagnostic set if --data_dir holds it."
         )
     return task
-
-
-class FinetuningRun:
-    """What all seeds of a run share, and what is done with each of them.
-
-    All workers do the same; the chief alone writes.
-
-    Attributes:
-      task: the task.
-      settings: the flags.
-      strategy: the devices.
-      writes: whether this process writes the run's folder.
-      preemption: whether a SIGTERM has arrived.
-      preprocessor: from strings to the model's arrays.
-      labels: the classes in the model's order.
-      splits: the splits to use, by role: "train", "dev", "test".
-      problems: rows that cannot be used.
-      console: where the run reports.
-    """
-
-    preprocessor: Preprocessor
-    labels: tuple[str, ...]
-
-    def __init__(
-        self,
-        task: Task,
-        settings: FinetuningSettings,
-        strategy: tf.distribute.Strategy,
-        preemption: Preemption,
-    ):
-        self.task, self.settings, self.strategy, self.preemption = task, settings, strategy, preemption
-        self.writes = is_chief(strategy)
-        self.splits: dict[str, list[EncodedSplit]] = {}
-        self.problems = Problems()
-        self.console = open_console(stderr=True)
-        self.prepare()
-        check_agreement(
-            strategy,
-            zlib.crc32(repr((self.settings, self.splits.keys())).encode()),
-            "All workers must be started with the same flags. Those of another worker differ.",
-        )
-
-    def prepare(self) -> None:
-        """Chooses preprocessor and labels, reads the splits, and checks everything before the first seed."""
-        raise NotImplementedError
-
-    @property
-    def seeds(self) -> Sequence[int]:
-        """The seeds of the run."""
-        return range(self.settings.seed, self.settings.seed + self.settings.seeds)
-
-    def say(self, line: str) -> None:
-        """Prints a line."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def read_evaluation_splits(self) -> None:
-        """Reads the dev and test splits that the flags ask for."""
-        for role, wanted in (("dev", self.settings.do_eval), ("test", self.settings.do_predict)):
-            if wanted:
-                read = read_split(self.task, self.settings, role, self.problems, self.labels)
-                self.splits[role] = [self.as_split(*split) for split in read]
-
-    def as_split(self, name: str, examples: Sequence[Any]) -> EncodedSplit:
-        """Examples as arrays."""
-        return as_split(self.task, name, examples, self.preprocessor, self.labels, self.settings.cache_dir)
-
-    def report_data(self) -> None:
-        """Prints what was read and its problems.
-
-        Raises:
-          InputError: there is a problem, and --strict allows none.
-        """
-        for split in self.splits.get("train", ()):
-            questions = [example for example in split.examples if isinstance(example, QuestionExample)]
-            report_unreachable(questions, split.windows, self.problems)
-        self.problems.check(strict=self.settings.strict)
-        for line in self.problems.lines():
-            self.say(f"warning: {line}")
-        for splits in self.splits.values():
-            for split in splits:
-                self.say(str(split))
-
-    def run_seed(self, seed: int) -> dict[str, Any]:
-        """Trains one seed, if that is left to do, then evaluates and predicts with its best weights.
-
-        Returns:
-          "seed", "steps" and "best_step" of its training, and its metrics by role.
-        """
-        folder = SeedFolder.of(self.settings.output_dir, seed)
-        if len(self.seeds) > 1:
-            self.say(f"seed {seed}")
-        with as_input_errors(folder.path):
-            self.train(folder, seed)
-            return {"seed": seed, **self.evaluate_and_predict(folder)}
-
-    def train(self, folder: SeedFolder, seed: int) -> None:
-        """Trains one seed, if the run trains."""
-
-    def evaluate_and_predict(self, folder: SeedFolder) -> dict[str, Any]:
-        """Evaluates and predicts with the best weights of a seed; returns and writes its results."""
-        results = folder.read_results()
-        inference = Inference(self.load_model(folder))
-        for role in ("dev", "test"):
-            if role not in self.splits:
-                continue
-            metrics, predictions = self.evaluate(role, inference, results.get("steps", 0))
-            if metrics:
-                results[role] = metrics
-            elif role == "test":
-                results.pop(role, None)  # of an earlier test set
-                self.explain_missing_metrics(role)
-            if self.writes:
-                threshold = null_threshold_of(results)
-                for split, of_split in zip(self.splits[role], predictions, strict=True):
-                    keep_predictions(folder.path, split.name, self.task.kind, of_split, threshold)
-        if self.writes:
-            folder.write_results(results)
-        return results
-
-    def explain_missing_metrics(self, role: str) -> None:
-        """Says why a set whose labels are known in part has no metrics."""
-        examples: list[Any] = [example for split in self.splits[role] for example in split.examples]
-        labels = [
-            one.labels if isinstance(one, WordsExample) else getattr(one, "label", "") for one in examples
-        ]
-        if 0 < (missing := labels.count(None)) < len(labels):
-            self.say(
-                f"warning: {role}: no metrics, because {missing:,} of {len(labels):,} rows have no label"
-            )
-
-    def load_model(self, folder: SeedFolder) -> TaskModel:
-        """The model with the best weights of a seed.
-
-        Raises:
-          InputError: there is none, or its classes are not those of the data.
-        """
-        with self.strategy.scope():
-            model = folder.load_model()
-        if model.labels and model.labels != self.labels:
-            raise InputError(
-                f"The classes of the data must be those that the model was trained with, "
-                f"{', '.join(model.labels)}. Received {', '.join(self.labels)}; train with another --output_dir."
-            )
-        return model
-
-    def evaluate(
-        self, role: str, inference: Inference, step: int, *, choose_thresholds: bool = False
-    ) -> tuple[dict[str, float], list[Predictions]]:
-        """A model's metrics over the splits of a role, and its predictions for each of them.
-
-        Args:
-          role: "dev" or "test".
-          inference: runs the model.
-          step: the last step that is saved, for the message after a SIGTERM.
-          choose_thresholds: set the model's thresholds to the best for these splits.
-
-        Raises:
-          Preempted: after a SIGTERM.
-        """
-        settings, rows = self.settings, list[dict[str, np.ndarray]]()
-        replicas = self.strategy.num_replicas_in_sync
-        batch_size = -(-settings.eval_batch_size // replicas) * replicas
-        predictions: list[Predictions] = []
-        for split in self.splits[role]:
-            batches = split_batches(split, batch_size, self.pad_to)
-            outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
-            rows += outputs
-            predictions.append(
-                predictions_of(
-                    self.task,
-                    split,
-                    outputs,
-                    inference.model,
-                    settings.max_answer_length,
-                    settings.n_best_size,
-                )
-            )
-        if choose_thresholds and inference.model.thresholds:
-            predictions, inference.model.thresholds = with_best_thresholds(predictions)
-        return metrics_with_loss(self.task, self.splits[role], predictions, rows), predictions
-
-    @property
-    def pad_to(self) -> int | None:
-        """The length of all batches; None for batches of similar lengths, each of which a TPU would compile."""
-        pads = self.settings.pad_to_max_length or self.settings.tpu
-        return self.preprocessor.max_seq_length if pads else None
 
 
 class TrainingRun(FinetuningRun):
