@@ -36,9 +36,15 @@ def checked_inputs(inputs: dict[str, tf.Tensor], config: AlbertConfig) -> dict[s
         return tf.nest.map_structure(tf.identity, inputs)
 
 
-def checked_positions(positions: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """The masked positions, int32 (B, P), of token ids (B, T), available once they are checked."""
-    B, T = tf.unstack(tf.shape(ids))
+def checked_positions(positions: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
+    """The masked positions, int32 (B, P), available once they are checked.
+
+    Args:
+      positions: int32 (B, P).
+      hidden: the tokens' vectors, (B, T, H). They exist only if the token ids are right, so that wrong ids are
+        always reported first.
+    """
+    B, T, _ = tf.unstack(tf.shape(hidden))
     rows = tf.shape(positions)[0]
     checks = _asserted(
         ("Masked positions must have as many rows as token ids.", rows == B, [rows, B]),

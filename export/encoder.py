@@ -95,7 +95,7 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
 
     def predict_masked(inputs, training):
         outputs = encode(inputs, training)
-        positions = checked_positions(inputs["masked_lm_positions"], inputs["input_word_ids"])
+        positions = checked_positions(inputs["masked_lm_positions"], outputs["sequence_output"])
         table = model.encoder.embeddings.word_embeddings
         logits = model.masked_lm(outputs["sequence_output"], positions, table)
         return {**outputs, "mlm_logits": _float32(logits)}
