@@ -92,7 +92,8 @@ the same in every format: `{sha}`.
 FINETUNED = """By `experiments/downstream.py` with {seeds} seeds for each task, evaluated once, at the end of each
 run, on the development sets. QNLI and SQuAD have only a fifth of theirs to evaluate on; the rest is
 their training data. "Trivial" is the most frequent class; for STS-B, the share of common words; for
-SQuAD, the context's first sentence; for RACE, the longest option.
+SQuAD, the context's first sentence; for RACE, the longest option. Where a score is near the trivial
+one or below, the model has not learned the task: take a larger one.
 
 {table}"""
 NOT_FINETUNED = "Not yet measured with these weights."
