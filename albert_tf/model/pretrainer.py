@@ -96,16 +96,14 @@ class AlbertPretrainer(AlbertModel):
         `fit` needs `steps_per_epoch`. Besides `loss`, the history of `fit` and the results of `evaluate` have each
         task's loss and accuracy, as in `pretraining_metrics`, over all predictions or pairs of an epoch.
         """
-        return pretraining_metrics(pretraining_sums(y_pred, x))["loss"]
+        sums = pretraining_sums(y_pred, x)
+        means = pretraining_metrics(sums)
+        self.epoch_means.update(means, sums)
+        return means["loss"]
 
     @property
     def metrics(self):
         return [*super().metrics, *self.epoch_means.metrics]
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Keras' metrics, and each task's loss and accuracy."""
-        self.epoch_means.update(pretraining_sums(y_pred, x))
-        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def get_config(self):
         return {
@@ -134,9 +132,8 @@ class _EpochMeans:
             for mean in ("loss", "accuracy")
         ]
 
-    def update(self, sums: dict) -> None:
-        """Adds `pretraining_sums` of a batch."""
-        means = pretraining_metrics(sums)
+    def update(self, means: dict, sums: dict) -> None:
+        """Adds a batch: its `pretraining_metrics`, and the `pretraining_sums` that they are computed from."""
         for metric in self.metrics:
             task = metric.name.rpartition("_")[0]
             metric.update_state(means[metric.name], sample_weight=sums[f"{task}_weight"])
