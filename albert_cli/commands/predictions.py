@@ -1,8 +1,9 @@
 """Commands for the predictions of fine-tuned models: predict, evaluate, ensemble, submission."""
 
+import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from data_prep.tasks.task import Task, TaskKind, find_task
 
 if TYPE_CHECKING:
     from albert_tf.prediction.trained_model import TrainedModel
+    from data_prep.tasks.examples import Problems
 
 
 def predict(
@@ -164,10 +166,8 @@ def _score_file(
 ) -> Mapping[str, Any]:
     """The metrics of a file of predictions."""
     from albert_tf.evaluation.scores import score_predictions
-    from data_prep.tasks.examples import Problems
 
-    problems = Problems()
-    try:
+    with _noted_problems() as problems:
         return score_predictions(
             task,
             Path(predictions),
@@ -177,6 +177,16 @@ def _score_file(
             na_prob_thresh=na_prob_thresh,
             columns=columns,
         )
+
+
+@contextlib.contextmanager
+def _noted_problems() -> Iterator["Problems"]:
+    """Collects unusable rows, and prints them at the end, also after an error."""
+    from data_prep.tasks.examples import Problems
+
+    problems = Problems()
+    try:
+        yield problems
     finally:
         print_notes(problems.lines())
 
@@ -248,7 +258,6 @@ def ensemble(
       output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.
     """
     from albert_tf.evaluation.ensemble import report_runs
-    from data_prep.tasks.examples import Problems
 
     found_task = find_task(task)
     if found_task.kind != "question_answering" and (gold is not None or threshold is not None):
@@ -267,8 +276,7 @@ def ensemble(
     for run in runs:
         for folder in (Path(run), *Path(run).glob("seed_*")):
             _check_task(folder, found_task.name)
-    problems = Problems()
-    try:
+    with _noted_problems() as problems:
         report = report_runs(
             found_task,
             runs,
@@ -279,8 +287,6 @@ def ensemble(
             threshold=threshold,
             output_dir=Path(output_dir) if output_dir else None,
         )
-    finally:
-        print_notes(problems.lines())
     print(json.dumps(report, indent=2))
     if output_dir:
         print_message(f"the ensemble's predictions are in {output_dir}")
