@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -35,6 +36,10 @@ _MAX_PARAGRAPH = 1_000_000  # characters; a longer paragraph is cut at the end o
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 # Where a sentence ends and another one begins, in scripts with and without spaces.
 _BOUNDARY = re.compile(r"[.!?…]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z]|[。！？][^」』”’）]")
+# What the splitter does not look into: quotations and parentheses, which are one sentence whatever they hold.
+_QUOTES = re.compile(r"[\"“”„‘’«»‹›()\[\]「」『』（）]")
+_CLOSING = re.compile(r"(?:[\"”’»›)\]」』）]|[“‘«](?=\s|$))*")  # German closes with “, English opens with it
+_MAX_QUOTED = 1000  # characters; longer sentences are split inside quotations, too
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 
@@ -128,6 +133,9 @@ def split_paragraphs(lines: Iterable[str]) -> Iterator[str]:
 def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     """Splits a paragraph with sentencex, a rule-based splitter for some 300 languages.
 
+    A quotation is one sentence with what surrounds it, unless they have more than 1,000 characters together: a
+    long speech, or all that stands between two quotation marks that do not belong together.
+
     Args:
       paragraph: text without line breaks, which the splitter would treat as sentence ends.
       language: ISO 639 code; a language without rules gets those of English.
@@ -143,9 +151,11 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     """
     if not _LANGUAGE.fullmatch(language):
         raise InputError(f'`language` must be an ISO 639 code such as "en" or "de". Received {language!r}.')
-    import sentencex  # here, because only prose needs it
-
-    return [sentence for piece in sentencex.segment(language, paragraph) if (sentence := piece.strip())]
+    pieces = chain.from_iterable(
+        [piece] if len(piece) <= _MAX_QUOTED else _split_quotations(piece, language)
+        for piece in _segment(paragraph, language)
+    )
+    return [sentence for piece in pieces if (sentence := piece.strip())]
 
 
 def is_prose(line: str) -> bool:
@@ -201,6 +211,23 @@ def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterat
             stretch, size = [], 0
     if stretch:
         yield tuple(stretch)
+
+
+def _segment(text: str, language: str) -> list[str]:
+    import sentencex  # here, because only prose needs it
+
+    return sentencex.segment(language, text)
+
+
+def _split_quotations(text: str, language: str) -> Iterator[str]:
+    """Splits a text where it has sentence ends, inside quotations and parentheses, too."""
+    begin = end = 0
+    for piece in _segment(_QUOTES.sub(" ", text), language):
+        sentence_end = _CLOSING.match(text, end + len(piece.rstrip()))
+        assert sentence_end  # the pattern matches the empty text
+        yield text[begin : sentence_end.end()]
+        begin, end = sentence_end.end(), end + len(piece)
+    yield text[begin:]
 
 
 def _joined(lines: list[str]) -> Iterator[str]:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
@@ -84,8 +84,41 @@ def test_sentences(language, text, expected):
     assert split_sentences(text, language) == expected
 
 
+def test_short_quotations_are_not_split():
+    text = 'He said: "I know. It is late." Then he left.'
+    assert split_sentences(text) == ['He said: "I know. It is late."', "Then he left."]
+
+
+@pytest.mark.parametrize(
+    ("language", "begin", "sentences", "end"),
+    [
+        ("en", 'He said: "', ["I know.", "It is late!"], 'So I left."'),
+        ("en", '"Yes. ', ["It rained.", "‘We stayed.’", "(So did they.)"], 'Then we left."'),
+        ("en", 'It was 5" long.', ["We saw it.", "It was green."], 'The other was 6" long.'),
+        ("de", "Er sagte: „", ["Ich weiß.", "Es ist z.B. spät."], "So ging ich.“"),
+        ("zh", "他说：「", ["我知道。", "他走了。"], "你好。」"),
+    ],
+    ids=["speech", "several", "inches", "German", "Chinese"],
+)
+def test_long_quotations_are_split(language, begin, sentences, end):
+    space = "" if language == "zh" else " "
+    found = split_sentences(begin + space.join(sentences * 200) + space + end, language)
+    assert all(len(sentence) < 50 for sentence in found)
+    assert found[-3:] == [*sentences[-2:], end]
+
+
+@given(st.text(st.sampled_from("Ab.?! \"“”()' 。」"), min_size=1100, max_size=1500))
+@settings(max_examples=25)
+def test_splitting_long_quotations_loses_nothing(text):
+    check_nothing_is_lost(f'"{text}"')
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_splitting_loses_nothing(text):
+    check_nothing_is_lost(text)
+
+
+def check_nothing_is_lost(text):
     for paragraph in split_paragraphs(text.split("\n")):
         sentences = split_sentences(paragraph)
         assert all(sentences)
