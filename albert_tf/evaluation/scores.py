@@ -30,9 +30,9 @@ from data_prep.tasks.examples import (
     TextExample,
     WordsExample,
 )
-from data_prep.tasks.reading import read_examples
+from data_prep.tasks.reading import is_own_table, read_examples
 from data_prep.tasks.squad import squad_file
-from data_prep.tasks.tables import read_table, read_unpacked
+from data_prep.tasks.tables import read_table, read_unpacked, table_suffix
 from data_prep.tasks.task import SPLIT_GROUPS, TASKS, Task, find_task
 
 GLUE_TASKS = tuple(name for name in GLUE_FILES if name != "ax")
@@ -157,7 +157,7 @@ def accepted_answers(
     task: Task, gold: Path, problems: Problems, columns: Columns | None = None
 ) -> Mapping[str, Sequence[str]]:
     """The accepted answers of every question of SQuAD's JSON file, or of a file of own questions."""
-    if not task.is_own_data or gold.suffix == ".json":
+    if table_suffix(gold) == ".json" or not (task.is_own_data or is_own_table(gold, task)):
         file = squad_file(task, gold, "dev") if gold.is_dir() else gold
         return gold_answers(decode_json(read_unpacked(file), file), str(file))
     examples = read_examples(task, gold, "dev" if gold.is_dir() else "test", problems, columns=columns)

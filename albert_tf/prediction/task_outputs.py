@@ -8,7 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from albert_tf.evaluation.run_predictions import Probabilities
-from albert_tf.evaluation.squad_metrics import choose_threshold, evaluate_squad1, evaluate_squad2
+from albert_tf.evaluation.squad_metrics import (
+    choose_threshold,
+    evaluate_squad1,
+    evaluate_squad2,
+    may_lack_answers,
+)
 from albert_tf.evaluation.squad_predictions import SquadPredictions, predict_answers
 from albert_tf.prediction.splits import EncodedSplit, mean_loss
 from data_prep.errors import InputError
@@ -163,10 +168,15 @@ def _squad_metrics(
     if task.answerable:
         null_odds = {id_: odds for one in predictions for id_, odds in (one.null_odds or {}).items()}
         metrics = evaluate_squad2(answers, texts, null_odds, na_prob_thresh=EVEN_ODDS)
-        metrics = {name: value for name, value in metrics.items() if not name.endswith("total")}
-        return {**metrics, "threshold": choose_threshold(answers, texts, null_odds)}
+        return {**_without_totals(metrics), "threshold": choose_threshold(answers, texts, null_odds)}
+    if may_lack_answers(task, answers):
+        return _without_totals(evaluate_squad2(answers, texts))
     answers = {id_: accepted for id_, accepted in answers.items() if accepted}
     return evaluate_squad1(answers, {id_: texts[id_] for id_ in answers})
+
+
+def _without_totals(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if not name.endswith("total")}
 
 
 def word_probabilities(

@@ -78,12 +78,17 @@ def read_examples(
     return examples
 
 
+def is_own_table(path: Path, task: Task) -> bool:
+    """Whether a file is a table of the user's own rather than a file of the task's download."""
+    suffix = table_suffix(path)
+    return path.is_file() and suffix in _TABLE_SUFFIXES and suffix not in _DOWNLOADED.get(task.download, ())
+
+
 def _read_files(path: Path, split: Split) -> list[Example]:
     task = split.task
     if not path.exists():
         raise InputError(f"There is no file or folder {path} with the {split.name} split of {task.name}.")
-    is_table = path.is_file() and table_suffix(path) in _TABLE_SUFFIXES
-    if task.download and (not is_table or table_suffix(path) in _DOWNLOADED[task.download]):
+    if task.download and not is_own_table(path, task):
         if task.download == "glue":
             return list(read_glue(path, split))
         if task.download == "squad":

@@ -122,9 +122,10 @@ def checked_question(example: QuestionExample, source: str, split: Split) -> Que
     if example.answers and not example.is_impossible:
         return with_located_answers(example, source, problems, is_training=is_training)
     if is_training and not (split.task.answerable and example.is_impossible):
-        problems.add(
-            "question without an answer", f"{source}, question {example.id}", shown(example.question)
-        )
+        if not split.task.answerable:
+            outcome += "; --task=squad2.0 trains on them"
+        where = f"{source}, question {example.id}"
+        problems.add("question without an answer", where, shown(example.question), outcome=outcome)
         return None
     return example
 

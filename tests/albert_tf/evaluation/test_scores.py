@@ -229,6 +229,16 @@ def test_a_folder_of_questions(capfd, tmp_path, task, file, content):
     assert metrics(capfd, task=task, predictions=predictions, gold=tmp_path) == expected
 
 
+def test_own_questions_without_answers(capfd, tmp_path):
+    """`albert finetune --task=squad2.0` trains on such a table."""
+    gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.json"
+    gold.write_text("id,question,context,answer\n1,who?,Denver,Denver\n2,why?,Denver,\n")
+    predictions.write_text('{"1": "Denver", "2": ""}')
+    for task in ("squad2.0", "question-answering"):
+        scores = metrics(capfd, task=task, predictions=predictions, gold=gold)
+        assert scores["HasAns_f1"] == scores["NoAns_f1"] == 100.0
+
+
 def test_questions_with_other_columns(capfd, tmp_path):
     gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.json"
     gold.write_text("id,frage,context,answer\n1,who?,Denver,Denver\n")

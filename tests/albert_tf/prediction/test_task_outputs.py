@@ -15,7 +15,9 @@ def squad_metrics(task: str, *questions: QuestionExample) -> dict[str, float]:
     n_best = {question.id: [Answer("c", 0, 1.0, 0.0, 0.0)] for question in questions}
     null_odds = {question.id: float(i) for i, question in enumerate(questions, start=1)}
     split = EncodedSplit("dev", questions, [])
-    return metrics_of(find_task(task), [split], [SquadPredictions(n_best, null_odds)])
+    answerable = find_task(task).answerable
+    predictions = SquadPredictions(n_best, null_odds if answerable else None)
+    return metrics_of(find_task(task), [split], [predictions])
 
 
 def test_questions_that_all_have_no_answer_can_be_scored():
@@ -47,3 +49,12 @@ def test_a_threshold_that_is_not_a_number():
 def test_questions_whose_answers_are_unknown_have_no_metrics():
     for task in ("squad1.1", "squad2.0"):
         assert squad_metrics(task, QuestionExample("1", "q", "c")) == {}
+
+
+def test_own_questions_without_an_answer_count_as_in_squad2():
+    """A model that always answers has them all wrong; `albert evaluate --predictions` says the same."""
+    questions = QuestionExample("1", "q", "c", ("c",), (0,)), QuestionExample("2", "q", "c")
+    assert squad_metrics("question-answering", *questions) == {
+        "exact": 50.0, "f1": 50.0, "HasAns_exact": 100.0, "HasAns_f1": 100.0, "NoAns_exact": 0.0, "NoAns_f1": 0.0
+    }  # fmt: skip
+    assert squad_metrics("question-answering", questions[0]) == {"exact_match": 100.0, "f1": 100.0}
