@@ -70,18 +70,21 @@ class Columns:
     ) -> "Columns":
         """The columns of --column_names, "text_a=review,label=stars".
 
+        A usual name of one column alone stands for it: "text=review" is the first text.
+
         Raises:
           InputError: it is not such a list, or a column is unknown.
         """
-        pairs = [pair.partition("=") for pair in column_names.split(",") if pair]
-        known = list(_USUAL)
-        for name, _, value in pairs:
-            if name.strip() not in known or not value.strip():
+        named: dict[str, Any] = {}
+        for pair in filter(None, column_names.split(",")):
+            name, _, value = (part.strip() for part in pair.partition("="))
+            column = _column(name)
+            if column is None or not value:
                 raise InputError(
-                    f"--column_names must be a list of COLUMN=NAME, where COLUMN is one of {', '.join(known)}. "
-                    f"Received {column_names!r}."
+                    "--column_names must be a list of COLUMN=NAME, where COLUMN is one of "
+                    f"{', '.join(_USUAL)}. Received {column_names!r}."
                 )
-        named = {name.strip(): value.strip() for name, _, value in pairs}
+            named[column] = value
         return cls(**named, label_separator=label_separator, label_order=label_order)
 
     def present_in(self, names: Collection[str], which: Collection[str] = tuple(_USUAL)) -> "Columns":
@@ -122,7 +125,15 @@ class Columns:
         found = self.find(what, names, source)
         if found is None:
             raise InputError(
-                f"A column for `{what}` is needed, named {' or '.join(_USUAL[what])} or in --column_names. "
-                f"{source} has only: {', '.join(map(str, names)) or 'none'}."
+                f"A column for `{what}` is needed, named {' or '.join(_USUAL[what])}; if it has another name, "
+                f"give --column_names={what}=NAME. {source} has only: {', '.join(map(str, names)) or 'none'}."
             )
         return found
+
+
+def _column(name: str) -> str | None:
+    """The column that a name stands for; None if there is none, or several."""
+    if name in _USUAL:
+        return name
+    columns = [column for column, names in _USUAL.items() if name in names]
+    return columns[0] if len(columns) == 1 else None

@@ -48,11 +48,16 @@ def test_named_columns(tmp_path):
         assert examples == [TextExample("0", "Good", None, 4.5)]
     with pytest.raises(InputError, match="must be a list of COLUMN=NAME"):
         Columns.named("text_a= ")
+    assert Columns.named("text=review,score=stars") == Columns(text_a="review", label="stars")
+    with pytest.raises(InputError, match="COLUMN is one of text_a, text_b, label"):
+        Columns.named("labels=stars")  # of texts or of words
     with pytest.raises(
         InputError, match="`label` must be in the file. .* has no 'star', only: review, text, stars"
     ):
         read("regression", path, columns=Columns(label="star"))
-    with pytest.raises(InputError, match="`label` is needed, named label or labels or score"):
+    with pytest.raises(
+        InputError, match="named label or labels or score; .* give --column_names=label=NAME. "
+    ):
         read("regression", path)
 
 
