@@ -111,12 +111,11 @@ def _form(value: Any) -> str:
 def checked_question(example: QuestionExample, source: str, split: Split) -> QuestionExample | None:
     """A question with corrected answer offsets, or None if it is left out and reported as a problem."""
     problems, is_training = split.problems, split.is_training
+    where = f"{source}, question {example.id}"
     outcome = "left out" if is_training else "kept for prediction"
     for name, text in (("question", example.question), ("context", example.context)):
         if not text.strip():
-            problems.add(
-                f"empty {name}", f"{source}, question {example.id}", f"received {text!r}", outcome=outcome
-            )
+            problems.add(f"empty {name}", where, f"received {text!r}", outcome=outcome)
             if is_training:
                 return None
     if example.answers and not example.is_impossible:
@@ -124,7 +123,6 @@ def checked_question(example: QuestionExample, source: str, split: Split) -> Que
     if is_training and not (split.task.answerable and example.is_impossible):
         if not split.task.answerable:
             outcome += "; --task=squad2.0 trains on them"
-        where = f"{source}, question {example.id}"
         problems.add("question without an answer", where, shown(example.question), outcome=outcome)
         return None
     return example
