@@ -91,6 +91,12 @@ def check_given_once(what: str, values: Iterable[Any]) -> None:
             raise InputError(f"A {what} may be given only once. Received {value} {count} times.")
 
 
+def check_choice(choices: Collection[Any], flag: str, value: Any) -> None:
+    """Raises InputError if the value of a flag, or of the argument with its name, is none of its choices."""
+    if value not in choices:
+        raise InputError(f"--{flag} must be one of {', '.join(choices)}. Received {value!r}.")
+
+
 def check_among(known: Collection[str], flag: str, names: Iterable[str]) -> None:
     """Raises InputError if one of the names that a flag received is not known."""
     for name in names:

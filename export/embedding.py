@@ -1,10 +1,12 @@
 """Text in, one vector out: a SavedModel with tokenizer and encoder."""
 
+from typing import get_args
+
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.pretrained.loading import Pretrained
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_choice
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.vocabulary import Tokenizer
@@ -61,7 +63,8 @@ def build_embedding(pretrained: Pretrained, tokenizer: Tokenizer, pooling: Pooli
 
 
 def check_pooling(pretrained: Pretrained, pooling: Pooling) -> None:
-    """Raises InputError if the model has no pooler, which "pooled" needs."""
+    """Raises InputError if there is no such vector, or the model has no pooler, which "pooled" needs."""
+    check_choice(get_args(Pooling), "pooling", pooling)
     if pooling == "pooled" and "pooler" in pretrained.missing:
         raise InputError(
             "--pooling=pooled needs a pooler, which --model_dir does not hold. Use --pooling=mean."

@@ -13,7 +13,7 @@ from albert_tf.finetuning.task_models import (
     TextRegressor,
     TokenClassifier,
 )
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_choice
 from export.classifier import build_classifier
 from export.embedding import build_embedding
 from export.encoder import build_encoder
@@ -97,7 +97,13 @@ TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")
 
 
 def check_options(kind: KindName, options: dict) -> None:
-    """Raises InputError if an option belongs to another kind, and TypeError if it belongs to none."""
+    """Checks the arguments of an export.
+
+    Raises:
+      InputError: there is no such kind, or an option belongs to another.
+      TypeError: an option belongs to none.
+    """
+    check_choice(KINDS, "kind", kind)
     for name in options:
         if name != KINDS[kind].option:
             owner = next((other for other, entry in KINDS.items() if entry.option == name), None)

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import keras
 import numpy as np
@@ -20,7 +21,7 @@ from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_choice
 from data_prep.files import check_is_folder
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.constants import layer_with_constants, leave_out_constants
@@ -136,6 +137,7 @@ def export_model(
     True
     """
     check_options(kind, options)
+    check_choice(get_args(Precision), "dtype", dtype)
     output = Path(output)
     _check_output(output, source)
     model = _read(source, kind, flags)
@@ -198,6 +200,8 @@ def export_for_runtime(
     ()
     """
     check_options(kind, options)
+    check_choice(_RUNTIMES, "format", format)
+    check_choice(get_args(Quantization), "quantize", quantize)
     file = EvalFile(eval_file) if isinstance(eval_file, str) else eval_file
     check_calibration(quantize, format, file.path if file else None)
     runtime, build = _RUNTIMES[format], _portable_builder(kind, format)

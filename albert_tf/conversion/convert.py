@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.examples import example_for
@@ -22,7 +23,7 @@ from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from albert_tf.pretrained.tf1 import write_tf1
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_choice
 from data_prep.tasks.task import TaskKind
 
 
@@ -85,8 +86,8 @@ def convert(
         rounding, the difference is measured, and any finite one passes.
 
     Raises:
-      InputError: the source cannot be read, the format cannot hold the model, outputs differ, or `destination`
-        holds something; nothing is written then.
+      InputError: an argument is none of its choices, the source cannot be read, the format cannot hold the model,
+        outputs differ, or `destination` holds something; nothing is written then.
 
     >>> conversion = convert("runs/base", "albert_hf", "huggingface")
     >>> load_pretrained("albert_hf").missing
@@ -94,6 +95,8 @@ def convert(
     """
     destination = Path(destination)
     _check_destination(destination)
+    check_choice(_WRITERS, "to", to)
+    check_choice(get_args(FileDtype), "dtype", dtype)
     write, rounded = _WRITERS[to], dtype != "float32"
     if rounded:
         if to != "huggingface":

@@ -31,6 +31,12 @@ def are_strings(x) -> bool:
     return True
 
 
+def is_empty(x) -> bool:
+    """Whether `x` is a list or an array, or a tuple of them, without examples."""
+    column = x[0] if isinstance(x, tuple) and x else x
+    return (isinstance(column, Sequence) or hasattr(column, "__array__")) and not len(column)
+
+
 def is_dataset_of_strings(x) -> bool:
     """Whether `x` is a tf.data.Dataset whose first component holds strings."""
     if not isinstance(x, tf.data.Dataset):

@@ -8,6 +8,7 @@ from keras import ops
 
 from albert_tf.finetuning.heads import LinearHead, masked
 from albert_tf.finetuning.question_answering import QuestionAnswering
+from albert_tf.finetuning.string_batches import is_empty
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.preprocessor import as_rows
@@ -84,8 +85,10 @@ class LinearTaskModel(TaskModel):
 
         Returns:
           For each example the name of a class, a list of names, a name for each word, the number of an option, or
-          a number.
+          a number; an empty list for no examples.
         """
+        if is_empty(x):
+            return []
         return self.labels_of_outputs(self.predict(x, batch_size, verbose))
 
     def labels_of_outputs(self, outputs: np.ndarray) -> list:
@@ -108,10 +111,10 @@ def _class_names(labels) -> tuple[str, ...]:
     """The names of the classes as strings, from any sequence.
 
     Raises:
-      ValueError: they are one string, or two classes have the same name.
+      ValueError: they are no sequence, such as a number or one string, or two classes have the same name.
     """
-    names = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
-    if isinstance(labels, str) or len(set(names)) < len(names):
+    names = () if isinstance(labels, str | int) else tuple(map(str, labels))
+    if isinstance(labels, str | int) or len(set(names)) < len(names):
         raise ValueError(f"`labels` must be a list of different names. Received {labels!r}.")
     return names
 
@@ -352,6 +355,8 @@ class TokenClassifier(LinearTaskModel):
 
     def predict_labels(self, x, batch_size=None, verbose="auto"):
         """A name for each word of each sentence; words beyond the longest sequence are outside entities, "O"."""
+        if is_empty(x):
+            return []
         features = self._needed_preprocessor().features(x)
         outputs = self._predict_features(features, batch_size or 32, verbose)
         return [

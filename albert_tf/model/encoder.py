@@ -4,22 +4,14 @@ import itertools
 from pathlib import Path
 
 import keras
-from keras import ops
 
 import albert_tf
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
+from albert_tf.model.inputs import encoder_arrays
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense, mask_scores_of
 from albert_tf.parameters import distinct_layers
-
-# The names that Hugging Face, KerasHub and the original give the inputs -> ours, and what they are.
-_OTHER_NAMES = {
-    "token_ids": ("input_ids", "tokens"),
-    "attention_mask": ("input_mask", "mask"),
-    "padding_mask": ("input_mask", "mask"),
-    "segment_ids": ("token_type_ids", "segments"),
-}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -112,7 +104,7 @@ class AlbertEncoder(AlbertModel):
             raise ValueError(
                 "`intermediates` covers all tokens and excludes `positions`. Received both; leave `positions` out."
             )
-        input_ids, input_mask, token_type_ids = self._arrays(inputs)  # (B, T)
+        input_ids, input_mask, token_type_ids = encoder_arrays(inputs, self.config)  # (B, T)
         x = self.embeddings(input_ids, token_type_ids, training=training)  # (B*T, H)
         execution = Execution(self, input_mask, positions, training)
         hidden = [execution.start(x)]
@@ -140,7 +132,7 @@ class AlbertEncoder(AlbertModel):
           L arrays (B, N, T, T): for each head and token, the weights of all tokens, which sum to 1; padding has 0.
           With `inner_group_num`, one array for each attention block.
         """
-        input_ids, input_mask, token_type_ids = self._arrays(inputs)
+        input_ids, input_mask, token_type_ids = encoder_arrays(inputs, self.config)
         mask_scores = mask_scores_of(input_mask, self.compute_dtype)
         x, maps = self.embeddings(input_ids, token_type_ids), []
         for layer in range(self.config.num_hidden_layers):
@@ -195,29 +187,6 @@ class AlbertEncoder(AlbertModel):
     def layer_variables(self) -> list:
         """The variables of all layers, without embeddings and pooler."""
         return [variable for part in self._parts() for variable in part.weights]
-
-    def _arrays(self, inputs) -> tuple:
-        """`input_ids`, `input_mask` and `token_type_ids`, with their defaults.
-
-        Raises:
-          ValueError: an input has the name that another library gives it, or the sequences are too long.
-        """
-        for theirs, (ours, what) in _OTHER_NAMES.items():
-            if theirs in inputs:
-                raise ValueError(f"`{ours}` is the name of the {what} here. Received `{theirs}`; rename it.")
-        input_ids = inputs["input_ids"]
-        T, longest = ops.shape(input_ids)[1], self.config.max_position_embeddings
-        if isinstance(T, int) and T > longest:
-            raise ValueError(
-                f"`input_ids` must not be longer than `max_position_embeddings`. Received {T} and {longest}."
-            )
-        input_mask = inputs.get("input_mask", None)
-        token_type_ids = inputs.get("token_type_ids", None)
-        return (
-            input_ids,
-            ops.ones_like(input_ids) if input_mask is None else input_mask,
-            ops.zeros_like(input_ids) if token_type_ids is None else token_type_ids,
-        )
 
     def get_config(self):
         return {

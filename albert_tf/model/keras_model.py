@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+from albert_tf.model.inputs import check_names
+
 _DROPOUT_STATE = "dropout_state"  # its name in the files of weights
 
 
@@ -15,10 +17,21 @@ class AlbertModel(keras.Model):
     Attributes:
       input_names: the keys of the dict that an export takes.
       input_rank: number of axes of the arrays.
+      required_inputs: the keys that have no default.
     """
 
     input_names: tuple[str, ...] = ("input_ids", "input_mask", "token_type_ids")
     input_rank = 2
+    required_inputs: tuple[str, ...] = ("input_ids",)
+
+    def __call__(self, inputs, *args, **kwargs):
+        """Keras' call.
+
+        Raises:
+          ValueError: the inputs are no dict, lack a key, or have the name that another library gives it.
+        """
+        check_names(inputs, *self.required_inputs)
+        return super().__call__(inputs, *args, **kwargs)
 
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):  # noqa: A002
         """Keras' `export`; by default the inputs are int32 arrays of any size, named as in `input_names`.

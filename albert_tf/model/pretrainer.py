@@ -40,6 +40,7 @@ class AlbertPretrainer(AlbertModel):
     """
 
     input_names = (*AlbertModel.input_names, "masked_lm_positions")
+    required_inputs = ("input_ids", "masked_lm_positions")
 
     def __init__(
         self,

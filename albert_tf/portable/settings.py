@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Literal, get_args
 
-from data_prep.errors import InputError, check_at_least
+from data_prep.errors import InputError, check_at_least, check_choice
 
 EngineName = Literal["auto", "openvino", "onnxruntime"]
 EnginePrecision = Literal["float32", "bfloat16"]
@@ -40,10 +40,7 @@ class EngineSettings:
             raise InputError(f"--requests must be a whole number. Received {self.requests!r}.")
         check_at_least(1, self, "requests")
         for name, kind in (("engine", EngineName), ("precision", EnginePrecision)):
-            if getattr(self, name) not in get_args(kind):
-                raise InputError(
-                    f"--{name} must be one of {', '.join(get_args(kind))}. Received {getattr(self, name)!r}."
-                )
+            check_choice(get_args(kind), name, getattr(self, name))
         if self.precision == "bfloat16" and self.engine == "onnxruntime":
             raise InputError("--precision=bfloat16 needs --engine=openvino. Received --engine=onnxruntime.")
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
+from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample, shown
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
+from data_prep.tasks.squad import answer_places, answer_span
 from data_prep.tasks.text_rows import as_number
 from data_prep.tasks.windows import Window, question_windows, window_features
 from data_prep.tokenizers.normalization import Normalization
@@ -175,7 +176,8 @@ class WordsPreprocessor(Preprocessor):
 class QuestionPreprocessor(Preprocessor):
     """Takes a tuple of questions and contexts; a long context becomes several overlapping windows.
 
-    Labels are a tuple of answers, "" for none, and the positions of their first characters.
+    Labels are answers, "" for none, or a tuple of answers and the positions of their first characters. An answer
+    that is not at its position, or has none, must occur exactly once in its context.
 
     Args:
       vocabulary: the encoder's.
@@ -207,12 +209,13 @@ class QuestionPreprocessor(Preprocessor):
 
     def examples(self, x, y=None) -> list[QuestionExample]:
         """The questions, numbered."""
-        questions, contexts = _parts(x, 2)
-        answers, starts = ([""] * len(questions), [0] * len(questions)) if y is None else _parts(y, 2)
+        questions, contexts = map(as_texts, _parts(x, 2))
+        answers, *starts = ([""] * len(questions),) if y is None else _parts(y, 1, 2)
         _check_lengths(questions, answers)
-        rows = zip(as_texts(questions), as_texts(contexts), as_texts(answers), starts, strict=True)
+        given = starts[0] if starts else [None] * len(answers)
+        rows = zip(questions, contexts, as_texts(answers), given, strict=True)
         return [
-            QuestionExample(str(i), question, context, (answer,), (_start(start),))
+            QuestionExample(str(i), question, context, (answer,), (_start(answer, context, start, i),))
             if answer
             else QuestionExample(str(i), question, context, is_impossible=True)
             for i, (question, context, answer, start) in enumerate(rows)
@@ -284,18 +287,22 @@ def as_texts(values) -> list[str]:
         for value in (values.tolist() if isinstance(values, np.ndarray) else values)
     ]
     if wrong := [text for text in texts if not isinstance(text, str)]:
-        are_pairs = isinstance(wrong[0], tuple | list) and len(wrong[0]) == 2
-        advice = " Pairs are given as two columns: (first_texts, second_texts)." if are_pairs else ""
+        are_pairs = isinstance(wrong[0], tuple | list) and 2 in (len(wrong[0]), len(texts))
+        advice = (
+            " Pairs are given as a tuple of two columns: (first_texts, second_texts)." if are_pairs else ""
+        )
         raise InputError(f"A text must be a string. Received {wrong[0]!r}.{advice}")
     return texts
 
 
 def _labels(y, number: int) -> list:
     """One label per example."""
-    labels = np.asarray(y).reshape(-1).tolist()
+    array = np.asarray(y)
+    labels = array.reshape(-1).tolist()
     if len(labels) != number:
+        advice = "; of one-hot rows give the classes, `y.argmax(axis=1)`" if array.ndim == 2 else ""
         raise InputError(
-            f"There must be one label per text. Received {len(labels)} labels and {number} texts."
+            f"There must be one label per text. Received {len(labels)} labels and {number} texts{advice}."
         )
     return labels
 
@@ -352,13 +359,23 @@ def _option(label, options: Sequence[str]) -> int:
     return int(label)
 
 
-def _start(start) -> int:
-    number = as_number(start)
-    if number is None or number != int(number):
+def _start(answer: str, context: str, given, number: int) -> int:
+    """The position of an answer's first character: the given one, or where it occurs only once."""
+    start = -1 if given is None else as_number(given)
+    if start is None or start != int(start):
         raise InputError(
-            f"The position of an answer's first character must be a whole number. Received {start!r}."
+            f"The position of an answer's first character must be a whole number. Received {given!r}."
         )
-    return int(number)
+    if answer_span(context, answer, int(start)):
+        return int(start)
+    places = answer_places(context, answer)
+    if len(places) != 1:
+        where = "without a position" if given is None else f"at {given}"
+        raise InputError(
+            "An answer must be in its context at its position, or exactly once. Received, in number "
+            f"{number}, {shown(answer)} {where}; it occurs {len(places) or 'no'} times."
+        )
+    return places[0]
 
 
 PREPROCESSORS: dict[str, type[Preprocessor]] = {

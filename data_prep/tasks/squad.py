@@ -144,7 +144,7 @@ def with_located_answers(
         if answer_span(example.context, answer, start):
             located.append(i)
             continue
-        occurrences = _occurrences(example.context, answer)
+        occurrences = answer_places(example.context, answer)
         if len(occurrences) == 1:
             starts[i] = occurrences[0]
             located.append(i)
@@ -182,7 +182,8 @@ def answer_span(context: str, answer: str, start: int) -> tuple[int, int] | None
     return match.span(1) if match else None
 
 
-def _occurrences(context: str, answer: str) -> list[int]:
+def answer_places(context: str, answer: str) -> list[int]:
+    """The characters of the context at which an answer begins; white space between words may differ."""
     words = answer.split()
     if not words:
         return []

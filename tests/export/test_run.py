@@ -15,7 +15,7 @@ from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.encoder import build_encoder
-from export.run import export_model
+from export.run import export_for_runtime, export_model
 from export.savedmodel import check_savedmodel, write_savedmodel
 from tests.albert_tf.pretrained.random_models import spm_model
 from tests.export.conftest import write_source
@@ -113,6 +113,31 @@ def test_an_earlier_export_survives_a_failure(source, tmp_path):
     export_model(source, tmp_path / "saved", "preprocessor", seq_length=9)
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
     assert (tmp_path / "saved" / "README.md").read_text() != before
+
+
+@pytest.mark.parametrize(
+    ("export", "options", "message"),
+    [
+        (export_model, {"kind": "fillmask"}, "--kind must be one of encoder, .* Received 'fillmask'"),
+        (export_model, {"dtype": "float16"}, "--dtype must be one of float32, bfloat16. Received 'float16'"),
+        (
+            export_model,
+            {"kind": "embedding", "pooling": "max"},
+            "--pooling must be one of mean, pooled. Received",
+        ),
+        (export_for_runtime, {"format": "onxx"}, "--format must be one of onnx, litert. Received 'onxx'"),
+        (
+            export_for_runtime,
+            {"format": "onnx", "quantize": "int4"},
+            "--quantize must be one of .*Received 'int4'",
+        ),
+        (export_for_runtime, {"format": "onnx", "kind": "mlm"}, "--kind must be one of .* Received 'mlm'"),
+    ],
+)
+def test_misspelled_arguments(export, options, message, source, tmp_path):
+    with pytest.raises(InputError, match=message):
+        export(source, tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("beside", ["notes.txt", "saved_model.pb"])

@@ -158,6 +158,22 @@ def test_layers_that_share_less_are_stored_as_groups(sharing, tmp_path):
         np.testing.assert_array_equal(first[name], second[name])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"to": "hugingface"},
+            "--to must be one of tf1, huggingface, keras, kerashub. Received 'hugingface'",
+        ),
+        ({"to": "huggingface", "dtype": "int8"}, "--dtype must be one of float32, .* Received 'int8'"),
+    ],
+)
+def test_refuses_misspelled_arguments(source, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        convert(source, tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
+
+
 def test_refuses_a_destination_with_files(source, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")

@@ -603,7 +603,7 @@ def test_bad_input(model_file):
         ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must have the same length. Received 20, 21"),
         ((TEXTS,) * 3, ["big"] * N, "takes 1 or 2 columns of strings; several must be a tuple. Received 3"),
         ([1.5], ["big"], "A text must be a string. Received 1.5"),
-        ([("a", "b")], ["big"], r"Received \('a', 'b'\). Pairs are given as two columns"),
+        ([("a", "b")], ["big"], r"Received \('a', 'b'\). Pairs are given as a tuple of two"),
         ("text", ["big"], "must be a list of strings. Received 'text'"),
         (
             np.ones((N, 3)),
@@ -613,6 +613,14 @@ def test_bad_input(model_file):
     ):
         with pytest.raises(InputError, match=message):
             model.fit(x, y)
+    with pytest.raises(ValueError, match="`input_mask` is the name of the mask here"):
+        model.predict({"input_ids": np.ones((1, 4), int), "attention_mask": np.ones((1, 4), int)})
+    with pytest.raises(
+        ValueError, match="called with a dict of integer arrays .*Received an object of type list"
+    ):
+        model(TEXTS)
+    assert model.predict_labels([]) == model.predict_labels(([], [])) == []
+    assert CASES["words"].build(model_file).predict_labels(np.array([], object)) == []
     with pytest.raises(InputError, match="of strings, `predict` takes all. Received 1: leave it out"):
         model.predict(TEXTS, steps=1)
     with pytest.raises(InputError, match="`max_position_embeddings`. Received 128 and 48"):
@@ -629,7 +637,7 @@ def test_bad_input(model_file):
             topics.fit(TEXTS, y)
     with pytest.raises(ValueError, match="one number for each label. Received 1 numbers and 2 labels"):
         MultiLabelClassifier(AlbertEncoder(CONFIG), ("a", "b"), thresholds=(0.5,))
-    for labels in ("bad,good", ("bad", "bad")):
+    for labels in ("bad,good", ("bad", "bad"), 2):
         with pytest.raises(
             ValueError, match=f"a list of different names. Received {re.escape(repr(labels))}"
         ):

@@ -173,33 +173,6 @@ def test_initial_weights(tiny_config):
                 assert weight.std() == pytest.approx(0.0176, rel=0.05), path
 
 
-def test_too_long_sequences_are_refused(tiny_config):
-    with pytest.raises(
-        ValueError, match="must not be longer than `max_position_embeddings`. Received 17 and 16"
-    ):
-        AlbertEncoder(tiny_config)({"input_ids": np.zeros((1, 17), "int32")})
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ("token_ids", "input_ids"),
-        ("attention_mask", "input_mask"),
-        ("padding_mask", "input_mask"),
-        ("segment_ids", "token_type_ids"),
-    ],
-)
-def test_names_of_other_libraries_are_refused(tiny_config, theirs, ours):
-    """Ignored, they would mean that nothing is padding, or that all is one segment."""
-    encoder, inputs = AlbertEncoder(tiny_config), random_inputs(tiny_config)
-    inputs[theirs] = inputs.pop(ours)
-    for call in (encoder, encoder.attention_maps):
-        with pytest.raises(
-            ValueError, match=f"`{ours}` is the name of the .* here. Received `{theirs}`; rename"
-        ):
-            call(inputs)
-
-
 @pytest.mark.parametrize("changes", [{}, VARIANTS["3 groups, 2 inner"]], ids=["all", "groups"])
 def test_positions_change_neither_outputs_nor_gradients(tiny_config, changes):
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), **changes})

@@ -63,13 +63,36 @@ def test_an_option_as_number_or_letter(label):
         ("token_classification", [["a"]], [["huge"]], "one of bad, good.* Received 'huge'"),
         ("regression", ["a"], ["good"], "must be finite numbers. Received 'good'"),
         ("regression", ["a"], [float("inf")], "must be finite numbers. Received inf"),
-        ("question_answering", (["a"], ["b"]), (["b"], [None]), "must be a whole number. Received None"),
+        ("question_answering", (["a"], ["b"]), (["b"], [0.5]), "must be a whole number. Received 0.5"),
+        (
+            "question_answering",
+            (["a"], ["b"]),
+            (["a"], [0]),
+            "Received, in number 0, 'a' at 0; it occurs no times",
+        ),
+        ("question_answering", (["a"], ["b b"]), ["b"], "'b' without a position; it occurs 2 times"),
+        ("question_answering", (["a"], ["b b"]), (["b"], [7]), "'b' at 7; it occurs 2 times"),
+        ("classification", [["a", "b"], ["b", "a"]], None, "a tuple of two columns"),
+        (
+            "classification",
+            ["a", "b"],
+            np.eye(2),
+            r"4 labels and 2 texts; of one-hot rows .*`y.argmax\(axis=1\)`",
+        ),
         ("question_answering", (["a"], ["b"]), (["b"] * 2, [0] * 2), "the same length. Received 1, 2"),
     ],
 )
 def test_other_forms_are_refused(kind, x, y, message):
     with pytest.raises(InputError, match=message):
         features(kind, x, y)
+
+
+@pytest.mark.parametrize("starts", [([2, 0],), ([None, 0],), ([0, None],), ([7, 7],), ()])
+def test_answers_are_where_they_occur(starts):
+    """At their position, or at their only occurrence."""
+    x, answers = (["a", "a"], ["b a", "b a a"]), ["a", "b"]
+    found = features("question_answering", x, (answers, *starts) if starts else answers)
+    assert [example["start_positions"] for example in found] == [4, 3]
 
 
 @pytest.mark.parametrize(
