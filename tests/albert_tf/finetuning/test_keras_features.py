@@ -52,6 +52,23 @@ def test_gradient_accumulation(plain):
     assert_same_weights(fitted(optimizer, fit={"batch_size": 2})[0], plain[0])
 
 
+@pytest.mark.parametrize("case", ["text", "span or none"])
+def test_float16(case, model_file):
+    """For GPUs without bfloat16; Keras scales the loss by itself."""
+    losses = {}
+    for dtype in ("float32", "mixed_float16"):
+        keras.config.set_dtype_policy(dtype)
+        try:
+            model = CASES[case].build(model_file, dropout=0.0)
+        finally:
+            keras.config.set_dtype_policy("float32")
+        model.compile(AdamW(0.01))
+        losses[dtype] = model.fit(CASES[case].x, CASES[case].y, epochs=3, verbose=0).history["loss"]
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert model.dtype_policy.compute_dtype == "float16"
+    np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.02)
+
+
 def test_moving_averages():
     """`fit` ends with the averages of the weights after each step."""
     averages = []

@@ -71,6 +71,17 @@ def test_fit_trains_with_the_pretraining_loss(tiny_config):
     assert losses[-1] < losses[0] - 0.1
 
 
+def test_fit_in_float16(tiny_config):
+    """Where the loss is scaled, as Keras does by itself, LAMB takes the steps that it takes in float32."""
+    batch, losses = pretraining_batch(tiny_config), {}
+    for dtype in ("float32", "mixed_float16"):
+        model = AlbertPretrainer(tiny_config, seed=1, dtype=dtype)
+        model.compile(Lamb(0.02, global_clipnorm=1.0))
+        losses[dtype] = model.fit(batch, batch_size=3, epochs=5, verbose=0).history["loss"]
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.01)
+
+
 def test_evaluate_has_each_tasks_loss_and_accuracy_over_all_batches(tiny_config, tmp_path):
     model, batch = AlbertPretrainer(tiny_config, seed=1), pretraining_batch(tiny_config)
     model.compile("adam")
