@@ -22,7 +22,7 @@ from albert_tf.pretrained.own import is_run, read_run_vocabulary
 from albert_tf.pretrained.recognition import named_files, read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
-from albert_tf.pretrained.text_answers import embeddings, fill_masks
+from albert_tf.pretrained.text_answers import embeddings, encoder_inputs, fill_masks
 from albert_tf.pretrained.tf1 import read_moments
 from albert_tf.pretrained.weights import variables_by_name
 from albert_tf.training.weights import assign, load_weights
@@ -55,6 +55,9 @@ class Pretrained:
     >>> for piece, probability in loaded.fill_mask(["the [MASK] sailed"], top_k=2)[0][0]:
     ...     assert piece and 0 < probability < 1
     >>> vectors = loaded.embed(["the captain", "a quiet neighbour"])  # float32 (2, H)
+    >>> outputs = loaded.encoder(loaded.encoder_inputs(["the captain", "a quiet neighbour"]))
+    >>> outputs["sequence_output"].shape[0]
+    2
     """
 
     model: AlbertPretrainer
@@ -114,6 +117,26 @@ class Pretrained:
           InputError: the model has no vocabulary.
         """
         return embeddings(self.model, self._tokenizer_for_text(), texts)
+
+    def encoder_inputs(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_seq_length: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """Turns texts, or pairs of texts, into the arrays of `encoder`: [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
+
+        Args:
+          texts: N texts.
+          pairs: N second texts.
+          max_seq_length: longest sequence, in tokens; the end of the longer text is cut off. Default: the model's
+            number of positions.
+
+        Returns:
+          `input_ids`, `input_mask` and `token_type_ids`, int32 (N, T), padded to the longest sequence.
+
+        Raises:
+          InputError: the model has no vocabulary, or the lists differ in length.
+        """
+        longest = max_seq_length or self.config.max_position_embeddings
+        return encoder_inputs(self._tokenizer_for_text(), texts, pairs, longest)
 
     def _tokenizer_for_text(self) -> Tokenizer:
         if self.tokenizer is None:

@@ -1,4 +1,4 @@
-"""What a pretrained model answers to texts: the pieces behind masks, and embeddings.
+"""What a pretrained model answers to texts: the pieces behind masks, and embeddings; and what it takes of them.
 
 The exports of kinds fill-mask and embedding give the same answers.
 """
@@ -15,12 +15,25 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.prediction.preprocessor import as_texts
 from albert_tf.prediction.splits import USUAL_SIZE, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
-from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined
+from data_prep.tasks.examples import TextExample
+from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined, stacked, text_features
 from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 Guess = tuple[str, float]
 Arrays = dict[str, np.ndarray]
+
+
+def encoder_inputs(
+    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None, max_seq_length: int
+) -> Arrays:
+    """The arrays of texts or pairs of texts for the encoder, int32 (N, T)."""
+    first = as_texts(texts)
+    second = [None] * len(first) if pairs is None else as_texts(pairs)
+    if len(first) != len(second):
+        raise InputError(f"Each text must have a second one. Received {len(first)} and {len(second)}.")
+    examples = [TextExample(str(i), *row) for i, row in enumerate(zip(first, second, strict=True))]
+    return stacked(text_features(examples, tokenizer, max_seq_length), tokenizer.pad_id)
 
 
 def fill_masks(

@@ -93,7 +93,7 @@ def choice_features(
             query = next(queries)[-most:]
             kept = passage[: max(0, max_seq_length - 3 - len(query))]
             rows.append(joined(kept, query, tokenizer, max_seq_length))
-        arrays = _stacked(rows, tokenizer.pad_id)
+        arrays = stacked(rows, tokenizer.pad_id)
         if example.label is not None:
             arrays["label"] = np.array(example.label, np.int32)
         features.append(arrays)
@@ -194,8 +194,9 @@ def _label(label: str | float, places: dict[str, int]) -> np.ndarray:
     return np.array(places[str(label)], np.int32)
 
 
-def _stacked(rows: list[Features], pad_id: int) -> Features:
-    length = max(len(row["input_ids"]) for row in rows)
+def stacked(rows: list[Features], pad_id: int) -> Features:
+    """Sequences as one example: input_ids, input_mask and token_type_ids, int32 (N, T), padded to the longest."""
+    length = max((len(row["input_ids"]) for row in rows), default=0)
     shape = (len(rows), length)
     stacked = {
         "input_ids": np.full(shape, pad_id, np.int32),

@@ -107,6 +107,28 @@ def test_embeds_texts_of_any_kind(tmp_path):
         loaded.embed("a")
 
 
+def test_encoder_inputs(tmp_path):
+    write_keras(random_stored(CONFIG), tmp_path)
+    loaded, texts = load_pretrained(tmp_path), ["a", "b a b"]
+    inputs = loaded.encoder_inputs(texts)
+    assert {array.shape for array in inputs.values()} == {inputs["input_mask"].shape}
+    vectors = loaded.encoder(inputs)["sequence_output"].numpy()
+    means = [row[mask > 0].mean(axis=0) for row, mask in zip(vectors, inputs["input_mask"], strict=True)]
+    np.testing.assert_allclose(means, loaded.embed(texts), rtol=1e-5, atol=1e-6)
+
+    tokenizer = loaded.tokenizer
+    a, b = tokenizer.encode("a"), tokenizer.encode("b a b")
+    ids = [tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id]
+    (pair,) = loaded.encoder_inputs(["a"], ["b a b"])["input_ids"]
+    assert pair.tolist() == ids
+    inputs = loaded.encoder_inputs(["a", "b a b"], ["b a b", "a"], max_seq_length=len(ids) - 1)
+    assert inputs["input_ids"][0].tolist() == [*ids[:-2], tokenizer.sep_id]
+    assert inputs["token_type_ids"][0].tolist() == [0] * (len(a) + 2) + [1] * len(b)
+    assert loaded.encoder_inputs([])["input_ids"].shape[0] == 0
+    with pytest.raises(InputError, match="Each text must have a second one. Received 2 and 1"):
+        loaded.encoder_inputs(texts, ["a"])
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_keras_files_with_weights_that_are_not_finite(tmp_path, value):
     stored = random_stored(CONFIG)
