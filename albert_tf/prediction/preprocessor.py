@@ -113,7 +113,7 @@ class LabelSetPreprocessor(TextPreprocessor):
 class ChoicePreprocessor(Preprocessor):
     """Takes a tuple of passages, questions and, for each question, a list of options.
 
-    Labels are the numbers of the right options, from 0, or their letters, from A.
+    Labels are the numbers of the right options, from 0, their letters, from A, or their texts.
 
     Args:
       vocabulary: the encoder's.
@@ -347,14 +347,16 @@ def _number(label) -> float:
 
 
 def _option(label, options: Sequence[str]) -> int:
-    """The number of the right option, from its number or letter."""
+    """The number of the right option, from its text, number or letter."""
+    if isinstance(label, str) and options.count(label) == 1:
+        return options.index(label)
     letters = ascii_uppercase[: len(options)]
     if isinstance(label, str) and len(label) == 1 and label in letters:
         return letters.index(label)
     if label not in range(len(options)):
         raise InputError(
-            f"The label of a question must be the number of one of its {len(options)} options, from 0, or its "
-            f"letter, from A. Received {label!r}."
+            f"The label of a question must be the number of one of its {len(options)} options, from 0, its "
+            f"letter, from A, or its text. Received {label!r}."
         )
     return int(label)
 

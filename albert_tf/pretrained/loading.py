@@ -124,7 +124,7 @@ class Pretrained:
         """Turns texts, or pairs of texts, into the arrays of `encoder`: [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
 
         Args:
-          texts: N texts.
+          texts: N texts, in which [MASK] is the symbol.
           pairs: N second texts.
           max_seq_length: longest sequence, in tokens; the end of the longer text is cut off. Default: the model's
             number of positions.

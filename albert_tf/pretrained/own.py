@@ -51,7 +51,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
 MODEL_FILE = "model.keras"
 _FACTS_FILE = "pretrained.json"  # which parts are trained, and the normalization of the vocabulary
-_PRETRAINER = "albert_tf>AlbertPretrainer"
+_PRETRAINER, _ENCODER = "albert_tf>AlbertPretrainer", "albert_tf>AlbertEncoder"
 # The kind of task of each task model, and its head.
 _TASK_MODELS = {
     "albert_tf>TextClassifier": ("classification", SEQUENCE_HEAD),
@@ -127,7 +127,7 @@ def find_model_file(path: Path) -> Path | None:
 
 
 def read_keras(path: Path) -> StoredModel:
-    """Reads a .keras file of an `AlbertPretrainer` or of a fine-tuned model.
+    """Reads a .keras file of an `AlbertPretrainer`, an `AlbertEncoder` or a fine-tuned model.
 
     Only the configuration and the weights are read; no class that the file names is created.
 
@@ -138,6 +138,8 @@ def read_keras(path: Path) -> StoredModel:
     name, config = description.registered_name, description.config
     if name == _PRETRAINER:
         return _read_pretrainer(path, as_record(_Serialized, config, path).config)
+    if name == _ENCODER:
+        return _read_encoder(path, as_record(_Serialized, config, path).config)
     if name in _TASK_MODELS:
         return _read_finetuned(path, as_record(_TaskModelConfig, config, path), *_TASK_MODELS[name])
     raise InputError(f"{path} must hold a model of albert_tf. Received {name or 'no name of a class'}.")
@@ -225,6 +227,14 @@ def _read_pretrainer(path: Path, shape: dict) -> StoredModel:
     return StoredModel("keras", path, model.config, weights, read_vocabulary(path.parent))
 
 
+def _read_encoder(path: Path, shape: dict) -> StoredModel:
+    model = _new_model(shape, path)
+    _load_weights(model.encoder, path)
+    return StoredModel(
+        "keras", path, model.config, _encoder_weights(model, path), read_vocabulary(path.parent)
+    )
+
+
 def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) -> StoredModel:
     """The encoder, the head, and the vocabulary, which the configuration holds."""
     model = _new_model(config.encoder.config, path)
@@ -243,9 +253,7 @@ def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) 
         _lengths_in(config.preprocessor.config, path) if config.preprocessor else {},
     )
     vocabulary = _vocabulary_in(config.preprocessor.config, path) if config.preprocessor else None
-    has_pooler = "pooler" in read_parts(path.parent)
-    encoder = _select_parts(model, ["pooler"] if has_pooler else [])
-    return StoredModel("keras", path, model.config, encoder, vocabulary, head=head)
+    return StoredModel("keras", path, model.config, _encoder_weights(model, path), vocabulary, head=head)
 
 
 def _vocabulary_in(preprocessor: dict[str, Any], path: Path) -> Vocabulary:
@@ -303,6 +311,11 @@ def _weights_file(path: Path) -> Iterator[Path]:
         with zipfile.ZipFile(path) as archive:
             file = archive.extract(WEIGHTS_FILE, temporary)
         yield Path(file)
+
+
+def _encoder_weights(model: AlbertPretrainer, path: Path) -> dict[str, np.ndarray]:
+    """The weights of the encoder, with the pooler unless the folder's facts say that it is untrained."""
+    return _select_parts(model, ["pooler"] if "pooler" in read_parts(path.parent) else [])
 
 
 def _select_parts(model: AlbertPretrainer, parts: Sequence[str]) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import math
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ READABLE = (
     "export --kind=encoder`, a Hugging Face or KerasHub directory, a name from `albert models`, or an address: "
     "hf://OWNER/NAME, the https:// address of a .tar.gz, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION"
 )
+_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # OWNER/NAME
 # One Hugging Face directory for each model of the package.
 SHIPPED_FOLDER = Path(__file__).parents[1] / "models"
 
@@ -106,12 +108,18 @@ def local_files(source: str | Path) -> Iterator[Path]:
     elif text in _google_addresses():
         yield _downloaded(_google_addresses()[text])
     elif "." in text or path.name != text:
-        raise InputError(f"There is no checkpoint at {path}. A model is {READABLE}.")
+        raise InputError(f"There is no checkpoint at {path}. {_hub_advice(text)}A model is {READABLE}.")
     else:
         raise InputError(
             f"There is no checkpoint at {text}, and no model has this name{_suggestion(text)}; `albert models` "
             "lists the names."
         )
+
+
+def _hub_advice(text: str) -> str:
+    """How to name a repository of the Hugging Face Hub, if this may be one."""
+    is_repository = _REPOSITORY.fullmatch(text) and not Path(text).parent.exists()
+    return f"If it is a repository of the Hugging Face Hub, write hf://{text}. " if is_repository else ""
 
 
 def _exists(path: Path) -> bool:

@@ -15,8 +15,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.prediction.preprocessor import as_texts
 from albert_tf.prediction.splits import USUAL_SIZE, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
-from data_prep.tasks.examples import TextExample
-from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, joined, stacked, text_features
+from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, check_length, joined, stacked
 from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
 from data_prep.tokenizers.vocabulary import Tokenizer
 
@@ -28,12 +27,14 @@ def encoder_inputs(
     tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None, max_seq_length: int
 ) -> Arrays:
     """The arrays of texts or pairs of texts for the encoder, int32 (N, T)."""
-    first = as_texts(texts)
-    second = [None] * len(first) if pairs is None else as_texts(pairs)
+    check_length(max_seq_length, 5)
+    encode = MaskedTexts(tokenizer).encode_batch
+    first = encode(as_texts(texts))
+    second = [None] * len(first) if pairs is None else encode(as_texts(pairs))
     if len(first) != len(second):
         raise InputError(f"Each text must have a second one. Received {len(first)} and {len(second)}.")
-    examples = [TextExample(str(i), *row) for i, row in enumerate(zip(first, second, strict=True))]
-    return stacked(text_features(examples, tokenizer, max_seq_length), tokenizer.pad_id)
+    rows = [joined(a, b, tokenizer, max_seq_length) for a, b in zip(first, second, strict=True)]
+    return stacked(rows, tokenizer.pad_id)
 
 
 def fill_masks(

@@ -39,7 +39,7 @@ def text_features(
     Raises:
       InputError: max_seq_length is too small, or a label is not one of `labels`.
     """
-    _check_length(max_seq_length, 5)
+    check_length(max_seq_length, 5)
     texts = [example.text_a for example in examples]
     pairs = [example.text_b or "" for example in examples]
     has_pairs = any(example.text_b is not None for example in examples)
@@ -79,7 +79,7 @@ def choice_features(
       For each example input_ids, input_mask and token_type_ids, int32 [C, T], padded to its longest option, and
       label, int32 [], if known.
     """
-    _check_length(max_seq_length, 5)
+    check_length(max_seq_length, 5)
     most = min(max_seq_length - 3, max_option_length)
     passages = list(dict.fromkeys(example.passage for example in examples))
     encoded = dict(zip(passages, tokenizer.encode_batch(passages), strict=True))
@@ -125,7 +125,7 @@ def word_features(
       which a token is the first piece, else -1; and if labels are known label, int32 [T], and label_weights,
       float32 [T], 1 at first pieces and 0 elsewhere.
     """
-    _check_length(max_seq_length, 3)
+    check_length(max_seq_length, 3)
     words = list(dict.fromkeys(word for example in examples for word in example.words))
     encoded = dict(zip(words, tokenizer.encode_batch(words), strict=True))
     unknown = np.array([tokenizer.unk_id], np.int32)  # for a word without pieces, which still has a label
@@ -211,6 +211,7 @@ def stacked(rows: list[Features], pad_id: int) -> Features:
     return stacked
 
 
-def _check_length(max_seq_length: int, least: int) -> None:
+def check_length(max_seq_length: int, least: int) -> None:
+    """Raises InputError if sequences have no room for a token beside the symbols."""
     if max_seq_length < least:
         raise InputError(f"`max_seq_length` must be at least {least}. Received {max_seq_length}.")

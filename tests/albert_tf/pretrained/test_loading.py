@@ -87,6 +87,17 @@ def test_keras_files(tmp_path):
         np.testing.assert_array_equal(outputs[name], expected)
 
 
+def test_keras_file_of_an_encoder(tmp_path):
+    """As `encoder.save` writes it; the heads are missing."""
+    stored = random_stored(CONFIG)
+    stored.to_pretrainer().encoder.save(tmp_path / "encoder.keras")
+    found = read(tmp_path / "encoder.keras")
+    assert (found.config, found.missing) == (CONFIG, ("masked_lm", "sentence_order"))
+    expected = {name: array for name, array in stored.weights.items() if name in found.weights}
+    assert_same_weights(found.weights, expected)
+    assert expected.keys() == found.weights.keys()
+
+
 def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
     write_keras(random_stored(CONFIG), tmp_path)
     loaded, made, make = load_pretrained(tmp_path), [], Vocabulary.tokenizer
@@ -124,7 +135,11 @@ def test_encoder_inputs(tmp_path):
     inputs = loaded.encoder_inputs(["a", "b a b"], ["b a b", "a"], max_seq_length=len(ids) - 1)
     assert inputs["input_ids"][0].tolist() == [*ids[:-2], tokenizer.sep_id]
     assert inputs["token_type_ids"][0].tolist() == [0] * (len(a) + 2) + [1] * len(b)
+    (masked,) = loaded.encoder_inputs(["a [MASK]"])["input_ids"]
+    assert masked.tolist() == [tokenizer.cls_id, *a, tokenizer.mask_id, tokenizer.sep_id]
     assert loaded.encoder_inputs([])["input_ids"].shape[0] == 0
+    with pytest.raises(InputError, match="`max_seq_length` must be at least 5. Received 2"):
+        loaded.encoder_inputs(texts, max_seq_length=2)
     with pytest.raises(InputError, match="Each text must have a second one. Received 2 and 1"):
         loaded.encoder_inputs(texts, ["a"])
 

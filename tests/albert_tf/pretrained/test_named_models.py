@@ -148,10 +148,16 @@ def test_an_existing_path_wins(shipped, downloaded, tmp_path, monkeypatch):
             "runs/albert_base_v2",
             "There is no checkpoint at runs/albert_base_v2. A model is a pretraining or fine-tuning run",
         ),
+        (
+            "albert/albert-base-v2",
+            "There is no checkpoint at albert/albert-base-v2. If it is a repository of the Hugging Face Hub, "
+            "write hf://albert/albert-base-v2. A model is a",
+        ),
     ],
 )
 def test_names_of_no_model(shipped, downloaded, tmp_path, monkeypatch, source, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
     with pytest.raises(InputError) as error:
         read(source)
     assert message in str(error.value)
