@@ -18,6 +18,7 @@ from albert_tf.finetuning.string_batches import (
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.prediction.preprocessor import class_name
 from data_prep.errors import InputError
+from data_prep.tasks.features import Features
 
 
 class StringModel(AlbertModel):
@@ -42,7 +43,7 @@ class StringModel(AlbertModel):
         Strings are grouped into batches of similar lengths, in an order that follows from the seed and is the same
         in every call; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
         """
-        if isinstance(validation_data, tuple) and are_strings(validation_data[0]):
+        if isinstance(validation_data, tuple | list) and are_strings(validation_data[0]):
             validation_data = self._evaluation_batches(*validation_data, batch_size=batch_size)
         kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
         if kwargs.get("class_weight"):
@@ -68,9 +69,9 @@ class StringModel(AlbertModel):
     def _fit_strings(
         self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs
     ):
-        if sample_weight is not None or validation_split:
+        if validation_split:
             self._check_one_sequence()
-        features = self._needed_preprocessor().features(x, y, self.labels)
+        features = self._features(x, y, sample_weight)
         held_out = len(features) - math.floor(len(features) * (1 - validation_split))
         if held_out:  # the last examples, as many as in Keras
             weights = None if sample_weight is None else np.asarray(sample_weight)[-held_out:]
@@ -122,9 +123,23 @@ class StringModel(AlbertModel):
         """x, y and sample_weight as arrays."""
         if not are_strings(x):
             return x, y, sample_weight
+        return one_batch(self._features(x, y, sample_weight), sample_weight)
+
+    def _features(self, x, y, sample_weight) -> list[Features]:
+        """The arrays of each example with its labels.
+
+        Raises:
+          InputError: strings or labels do not have the task's form, or there is not one weight for each example.
+        """
+        features = self._needed_preprocessor().features(x, y, self.labels)
         if sample_weight is not None:
             self._check_one_sequence()
-        return one_batch(self._needed_preprocessor().features(x, y, self.labels), sample_weight)
+            if len(sample_weight) != len(features):
+                raise InputError(
+                    "`sample_weight` must have a number for each example. Received "
+                    f"{len(sample_weight)} and {len(features)} examples."
+                )
+        return features
 
     def _predict_features(self, features, batch_size, verbose, **kwargs):
         """Outputs in the order of the features."""
@@ -149,11 +164,7 @@ class StringModel(AlbertModel):
             )
 
     def _evaluation_batches(self, x, y=None, sample_weight=None, *, batch_size=None):
-        if sample_weight is not None:
-            self._check_one_sequence()
-        return evaluate_batches(
-            self._needed_preprocessor().features(x, y, self.labels), sample_weight, batch_size or 32
-        )
+        return evaluate_batches(self._features(x, y, sample_weight), sample_weight, batch_size or 32)
 
     def _mapped(self, x):
         """A dataset of strings as a dataset of arrays; anything else unchanged."""

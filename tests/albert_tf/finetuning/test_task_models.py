@@ -590,6 +590,10 @@ def test_validation_split_and_weights(model_file):
     np.testing.assert_allclose(history["loss"][0], expected, rtol=1e-5)
     expected = model.evaluate(case.x[-last:], case.y[-last:], sample_weight=np.arange(N)[-last:], verbose=0)
     np.testing.assert_allclose(history["val_loss"][0], expected, rtol=1e-5)
+    held_out = (case.x[-last:], case.y[-last:], np.arange(N)[-last:])
+    for validation_data in (held_out, list(held_out)):
+        history = model.fit(case.x, case.y, validation_data=validation_data, verbose=0).history
+        np.testing.assert_allclose(history["val_loss"][0], expected, rtol=1e-5)
 
 
 def test_bad_input(model_file):
@@ -613,6 +617,12 @@ def test_bad_input(model_file):
     ):
         with pytest.raises(InputError, match=message):
             model.fit(x, y)
+    for weights in ([1.0], np.ones(N + 1)):
+        for call in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+            with pytest.raises(InputError, match=f"number for each example. Received {len(weights)} and 21"):
+                call(TEXTS, ["big"] * N, sample_weight=weights)
+        with pytest.raises(InputError, match="`sample_weight` must have a number for each example"):
+            model.fit(TEXTS, ["big"] * N, validation_data=(TEXTS, ["big"] * N, weights))
     with pytest.raises(ValueError, match="`input_mask` is the name of the mask here"):
         model.predict({"input_ids": np.ones((1, 4), int), "attention_mask": np.ones((1, 4), int)})
     with pytest.raises(
