@@ -16,7 +16,13 @@ from albert_tf.finetuning.recipes import choose_length, resolve
 from albert_tf.finetuning.run import FinetuningRun
 from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results, trained_seeds
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.finetuning.task_data import classes_of, read_split, split_batches, with_class_weights
+from albert_tf.finetuning.task_data import (
+    classes_of,
+    read_split,
+    split_batches,
+    warning_of_many_classes,
+    with_class_weights,
+)
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.prediction.task_outputs import has_answers, main_metric_of
@@ -107,6 +113,8 @@ class TrainingRun(FinetuningRun):
         """
         ((name, examples),) = read_split(self.task, self.settings, "train", self.problems)
         self.labels = classes_of(self.task, examples, self.settings.columns.label_order)
+        if warning := warning_of_many_classes(self.task, self.labels, len(examples)):
+            self.say(warning)
         if self.settings.do_eval and self.task.kind != "question_answering":
             import albert_tf.evaluation.classification_metrics  # noqa: F401  if scikit-learn is missing: now
         self.examples_sha256 = examples_hash(examples)

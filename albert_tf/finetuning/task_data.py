@@ -17,6 +17,8 @@ from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import TASKS, Task
 from data_prep.tasks.text_rows import as_number, as_ordinals
 
+_FEW_CLASSES = 20  # may have few examples each
+
 
 def read_split(
     task: Task, settings: FinetuningSettings, role: str, problems: Problems, labels: Sequence[str] = ()
@@ -90,6 +92,17 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
     if task.kind == "ordinal_classification":
         as_ordinals(labels, order)  # raises InputError
     return tuple(order) or labels
+
+
+def warning_of_many_classes(task: Task, labels: Sequence[str], examples: int) -> str | None:
+    """A line if most classes have one example, as when the labels are ids or texts; otherwise None."""
+    has_own_classes = task.kind in ("classification", "ordinal_classification") and not task.labels
+    if not has_own_classes or len(labels) <= _FEW_CLASSES or 2 * len(labels) <= examples:
+        return None
+    return (
+        f"warning: the training data has {len(labels):,} classes in {examples:,} examples; if the labels are in "
+        "another column, give --column_names=label=NAME"
+    )
 
 
 def with_class_weights(

@@ -105,10 +105,11 @@ class Trainer:
             if not self._is_over():
                 self._take_steps(batches)
             best = best_evaluation(self._lines, self._metric) if self._evaluate else None
-            if best and self.step < self._settings.num_train_steps:
+            gain = last_gain(self._lines, self._metric)
+            if best and gain and self.step < self._settings.num_train_steps:
                 progress.say(
                     f"stopped at step {self.step}: {self._settings.early_stopping_patience} evaluations without a "
-                    f"better {self._metric.removeprefix('eval_')} than at step {best['step']}"
+                    f"better {self._metric.removeprefix('eval_')} than at step {gain['step']}"
                 )
         if best is None:
             self._save_model()
@@ -188,7 +189,7 @@ class Trainer:
         patience = self._settings.early_stopping_patience
         if self.step >= self._settings.num_train_steps:
             return True
-        return bool(patience and evaluations_since_best(self._lines, self._metric) >= patience)
+        return bool(patience and evaluations_since_gain(self._lines, self._metric) >= patience)
 
     def _save_checkpoint(self) -> None:
         if self._writes:
@@ -267,21 +268,36 @@ class FinetuningProgress(TrainingProgress):
 
 
 def best_evaluation(lines: Sequence[dict], metric: str) -> dict | None:
-    """The line of the best evaluation, the first among equals; None if there is none.
+    """The line of the evaluation whose weights are kept; None if there is none.
 
-    The lines alone decide, so that a resumed run chooses as an uninterrupted one does.
+    Among equals it is that with the lowest loss, then the first. The lines alone decide, so that a resumed run
+    chooses as an uninterrupted one does.
 
     Args:
       lines: of metrics.jsonl.
       metric: the name of the metric to compare; larger is better, and every number is better than NaN.
     """
-    evaluations = [line for line in lines if metric in line]
-    if not evaluations:
-        return None
-    return max(evaluations, key=lambda line: -math.inf if math.isnan(line[metric]) else line[metric])
+
+    def rank(line: dict) -> tuple[float, float]:
+        return _or_worst(line[metric]), _or_worst(-line.get("eval_loss", math.inf))
+
+    return max(_evaluations(lines, metric), key=rank, default=None)
 
 
-def evaluations_since_best(lines: Sequence[dict], metric: str) -> int:
-    """How many evaluations follow the best one."""
-    best = best_evaluation(lines, metric)
-    return sum(metric in line and line["step"] > best["step"] for line in lines) if best else 0
+def last_gain(lines: Sequence[dict], metric: str) -> dict | None:
+    """The line of the first evaluation with the best metric, whatever its loss; None if there is none."""
+    return max(_evaluations(lines, metric), key=lambda line: _or_worst(line[metric]), default=None)
+
+
+def evaluations_since_gain(lines: Sequence[dict], metric: str) -> int:
+    """How many evaluations follow `last_gain`."""
+    gain = last_gain(lines, metric)
+    return sum(line["step"] > gain["step"] for line in _evaluations(lines, metric)) if gain else 0
+
+
+def _evaluations(lines: Sequence[dict], metric: str) -> list[dict]:
+    return [line for line in lines if metric in line]
+
+
+def _or_worst(value: float) -> float:
+    return -math.inf if math.isnan(value) else value

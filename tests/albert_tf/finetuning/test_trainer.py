@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.recipes import ResolvedSettings
@@ -11,7 +12,8 @@ from albert_tf.finetuning.trainer import (
     FinetuningProgress,
     Trainer,
     best_evaluation,
-    evaluations_since_best,
+    evaluations_since_gain,
+    last_gain,
 )
 from albert_tf.training.interruptions import Preemption
 from tests.albert_tf.finetuning.task_models import CASES
@@ -72,7 +74,20 @@ def lines(*values: float) -> list[dict]:
 def test_the_first_of_equals_is_the_best():
     best = best_evaluation(lines(0.1, 0.5, 0.2, 0.5), "eval_f1")
     assert best == {"step": 3, "eval_f1": 0.5}
-    assert evaluations_since_best(lines(0.1, 0.5, 0.2, 0.5), "eval_f1") == 2
+    assert evaluations_since_gain(lines(0.1, 0.5, 0.2, 0.5), "eval_f1") == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "best_step"),
+    [((3.0, 2.0, 1.0), 4), ((1.0, 2.0, 3.0), 2), ((math.nan, 2.0, 2.0), 3), ((0.1, math.nan, 3.0), 2)],
+)
+def test_among_equals_the_loss_decides_but_does_not_delay_early_stopping(losses, best_step):
+    evaluations = lines(0.5, 0.5, 0.5, 0.4)
+    for line, loss in zip(evaluations[1:], (*losses, 0.0), strict=True):
+        line["eval_loss"] = loss
+    assert best_evaluation(evaluations, "eval_f1")["step"] == best_step
+    assert last_gain(evaluations, "eval_f1")["step"] == 2
+    assert evaluations_since_gain(evaluations, "eval_f1") == 3
 
 
 def test_not_a_number_is_worse_than_every_number():
@@ -81,7 +96,8 @@ def test_not_a_number_is_worse_than_every_number():
 
 def test_without_evaluations():
     assert best_evaluation(lines(), "eval_f1") is None
-    assert evaluations_since_best(lines(), "eval_f1") == 0
+    assert last_gain(lines(), "eval_f1") is None
+    assert evaluations_since_gain(lines(), "eval_f1") == 0
 
 
 def test_few_lines_between_evaluations(capfd):
