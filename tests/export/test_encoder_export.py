@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 
+import keras
 import numpy as np
 import psutil
 import pytest
@@ -82,6 +83,14 @@ def test_call_equals_the_model(exported):
     assert len(outputs["encoder_outputs"]) == 3
     for ours, layer in zip(outputs["encoder_outputs"], expected["encoder_outputs"], strict=True):
         np.testing.assert_allclose(ours, layer, atol=1e-5)
+
+
+def test_a_layer_of_a_keras_model(exported):
+    model, batch, folder = exported
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in TEXT_INPUTS}
+    outputs = keras.layers.TFSMLayer(str(folder), call_endpoint="__call__")(inputs)
+    predicted = keras.Model(inputs, outputs["pooled_output"]).predict(hub_inputs(batch), verbose=0)
+    np.testing.assert_allclose(predicted, model.encoder(batch)["pooled_output"], atol=1e-6)
 
 
 def test_heads_equal_the_model(exported):
