@@ -8,7 +8,7 @@ import keras
 import albert_tf
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
-from albert_tf.model.inputs import encoder_arrays
+from albert_tf.model.inputs import check_names, encoder_arrays
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense, mask_scores_of
 from albert_tf.parameters import distinct_layers
@@ -132,6 +132,7 @@ class AlbertEncoder(AlbertModel):
           L arrays (B, N, T, T): for each head and token, the weights of all tokens, which sum to 1; padding has 0.
           With `inner_group_num`, one array for each attention block.
         """
+        check_names(inputs, *self.required_inputs)
         input_ids, input_mask, token_type_ids = encoder_arrays(inputs, self.config)
         mask_scores = mask_scores_of(input_mask, self.compute_dtype)
         x, maps = self.embeddings(input_ids, token_type_ids), []

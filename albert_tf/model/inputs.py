@@ -38,14 +38,16 @@ def check_names(inputs: Any, *needed: str) -> None:
             )
 
 
-def encoder_arrays(inputs: Any, config: AlbertConfig) -> tuple:
+def encoder_arrays(inputs: Mapping[str, Any], config: AlbertConfig) -> tuple:
     """`input_ids`, `input_mask` and `token_type_ids`, (B, T) each, with their defaults.
 
+    Args:
+      inputs: as `check_names` accepts it.
+      config: the encoder's.
+
     Raises:
-      ValueError: the inputs are no dict, the ids are no integers (B, T), sequences are too long, or another array
-        has another shape.
+      ValueError: the ids are no integers (B, T), sequences are too long, or another array has another shape.
     """
-    check_names(inputs, "input_ids")
     input_ids = inputs["input_ids"]
     shape, dtype = tuple(input_ids.shape), keras.backend.standardize_dtype(input_ids.dtype)
     if len(shape) != 2 or not keras.backend.is_int_dtype(dtype):
