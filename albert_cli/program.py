@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from types import FrameType
 from typing import Annotated, Any
 
 import cyclopts
@@ -17,7 +16,7 @@ from albert_cli.mistakes import describe_mistake
 from data_prep.console import open_console
 from data_prep.errors import InputError, Preempted, system_fault
 from data_prep.files import check_local
-from data_prep.signals import ignored_signals_sent_again, signal_handler
+from data_prep.signals import signals_raise
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
@@ -43,11 +42,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         console.print(f"albert: {line}", style=style, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        with (
-            signal_handler(_terminate, signal.SIGTERM),
-            ignored_signals_sent_again(_SIGNALS),
-            _output_may_close(),
-        ):
+        with signals_raise(_STOPS), _output_may_close():
             _check_local(words)
             program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
@@ -70,10 +65,10 @@ def run(program: App, arguments: list[str] | None = None) -> int:
 
 
 class _Terminated(BaseException):
-    """The process received SIGTERM in a command that saves no state."""
+    """The process received SIGTERM in a command that saves no state, which removes what it has not finished."""
 
 
-_SIGNALS = {_Terminated: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
+_STOPS = {signal.SIGTERM: _Terminated, signal.SIGINT: KeyboardInterrupt}
 
 
 @contextlib.contextmanager
@@ -95,11 +90,6 @@ def _drop_refused_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    """Raises, so that commands remove what they have not finished."""
-    raise _Terminated("received SIGTERM")
 
 
 def run_with_settings(

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 
@@ -27,16 +28,25 @@ def signal_handler(handler: Callable[..., Any] | signal.Handlers, *numbers: sign
 
 
 @contextlib.contextmanager
-def ignored_signals_sent_again(numbers: Mapping[type[BaseException], signal.Signals]) -> Iterator[None]:
-    """Within this context no signal is lost whose handler raises one of these exceptions.
+def signals_raise(exceptions: Mapping[signal.Signals, type[BaseException]]) -> Iterator[None]:
+    """Within this context a signal raises its exception, with "received" and its name, whatever it interrupts.
 
-    Python ignores exceptions in finalizers and in callbacks of the garbage collector. A signal that arrives there
-    is sent again a moment later, when other code runs.
+    Two kinds of code would lose the exception. Python ignores what is raised in finalizers and in callbacks of the
+    garbage collector: a signal that arrives there is sent again a moment later, when other code runs. C extensions
+    raise an error of their own in its place: the context raises the signal's exception instead of that error.
 
     Args:
-      numbers: the signal of each exception.
+      exceptions: the exception of each signal. Signals that the process ignores stay ignored.
     """
+    numbers = {exception: number for number, exception in exceptions.items()}
+    received: list[BaseException] = []
+    handled = [number for number in exceptions if signal.getsignal(number) is not signal.SIG_IGN]
     report = sys.unraisablehook
+
+    def raise_exception(number: int, frame: FrameType | None) -> None:
+        arrived = signal.Signals(number)
+        received.append(exceptions[arrived](f"received {arrived.name}"))
+        raise received[-1]
 
     def send_again(unraisable: "sys.UnraisableHookArgs") -> None:
         number = numbers.get(unraisable.exc_type)
@@ -49,6 +59,11 @@ def ignored_signals_sent_again(numbers: Mapping[type[BaseException], signal.Sign
 
     sys.unraisablehook = send_again
     try:
-        yield
+        with signal_handler(raise_exception, *handled):
+            yield
+    except Exception as error:
+        if received:
+            raise received[-1] from error
+        raise
     finally:
         sys.unraisablehook = report

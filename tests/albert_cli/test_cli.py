@@ -119,10 +119,13 @@ class _Finalized:
         time.sleep(0)  # Python raises here, and ignores what is raised here
 
 
-@pytest.mark.parametrize(
+STOPS = pytest.mark.parametrize(
     ("number", "status", "message"),
     [(signal.SIGTERM, 143, "albert: received SIGTERM\n"), (signal.SIGINT, 130, "albert: interrupted\n")],
 )
+
+
+@STOPS
 def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, status, message, monkeypatch, capfd):
     def finalize():
         _Finalized(number)
@@ -134,6 +137,33 @@ def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, status, messag
     with signal_handler(signal.default_int_handler, signal.SIGINT):
         assert run(capfd, "params") == (status, "", message)
     assert sys.unraisablehook is before
+
+
+@STOPS
+@pytest.mark.parametrize("error", [RuntimeError("MISMATCH of exception types"), InputError("a damaged file")])
+def test_a_signal_whose_exception_is_replaced_is_not_lost(number, status, message, error, monkeypatch, capfd):
+    """TensorFlow's C++ code replaces it if it interrupts the construction of another exception."""
+
+    def replace():
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        except BaseException:
+            raise error from None
+
+    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", replace)
+    with signal_handler(signal.default_int_handler, signal.SIGINT):
+        assert run(capfd, "params") == (status, "", message)
+
+
+def test_an_ignored_signal_stays_ignored(monkeypatch, capfd):
+    """As SIGINT is in the background processes of a shell."""
+    monkeypatch.setattr(
+        "albert_tf.lab.parameter_tables.counted_models", lambda: os.kill(os.getpid(), signal.SIGINT) or []
+    )
+    with signal_handler(signal.SIG_IGN, signal.SIGINT):
+        assert run(capfd, "params")[0] == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_other_exceptions_in_finalizers_are_reported_as_ever(monkeypatch, capfd):
