@@ -64,7 +64,7 @@ def make_preprocessor(
     Raises:
       InputError: the vocabulary belongs to another model, or the lengths do not fit.
     """
-    lengths: list[int] = []
+    lengths: list[int | None] = []
     if task.kind == "question_answering":
         lengths = [settings.max_query_length, settings.doc_stride]
     if task.kind == "multiple_choice":

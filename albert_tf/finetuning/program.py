@@ -101,7 +101,8 @@ class TrainingRun(FinetuningRun):
         self.read_data()
         self.report_data()
         settings = dataclasses.replace(settings, do_lower_case=vocabulary.normalization.do_lower_case)
-        self.resolved = resolve(settings, task, config, length, len(self.splits["train"][0].features))
+        examples = len(self.splits["train"][0].features)
+        self.resolved = resolve(settings, task, config, self.preprocessor.lengths, examples)
         self.check_settings()
         self.say(str(self.resolved))
 
@@ -194,7 +195,7 @@ class TrainedRun(FinetuningRun):
             )
         for name in _OF_THE_MODEL:
             given, usual = getattr(settings, name), getattr(FinetuningSettings, name)
-            if name in stored and given not in (usual, stored[name]):
+            if stored.get(name) is not None and given not in (usual, stored[name]):
                 raise InputError(
                     f"--{name} must be what the model was trained with, {stored[name]}. Received {given}; leave "
                     "it out."

@@ -1,6 +1,7 @@
 """What to train each task with: the paper's Table 14, and the settings of a run completed from it."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from albert_tf.config import AlbertConfig
@@ -128,7 +129,11 @@ def choose_length(settings: FinetuningSettings, task: Task, config: AlbertConfig
 
 
 def resolve(
-    settings: FinetuningSettings, task: Task, config: AlbertConfig, max_seq_length: int, examples: int
+    settings: FinetuningSettings,
+    task: Task,
+    config: AlbertConfig,
+    lengths: Mapping[str, int],
+    examples: int,
 ) -> ResolvedSettings:
     """Completes the settings: each value that the user leaves open comes from the task's recipe.
 
@@ -136,7 +141,7 @@ def resolve(
       settings: the flags.
       task: as `find_task` returns it.
       config: the checkpoint's.
-      max_seq_length: from `choose_length`.
+      lengths: the preprocessor's, such as max_seq_length.
       examples: number of training examples; of windows in question answering.
     """
     recipe = find_recipe(task, config)
@@ -153,5 +158,5 @@ def resolve(
         "log_steps": min(_MOST_STEPS_BETWEEN_LOGGED_STEPS, -(-steps // _LOGGED_STEPS)),
     }
     given = {name: value for name, value in dataclasses.asdict(settings).items() if value is not None}
-    resolved = {**defaults, **given, "num_train_epochs": None, "max_seq_length": max_seq_length}
+    resolved = {**defaults, **given, "num_train_epochs": None, **lengths}
     return ResolvedSettings(**resolved)

@@ -79,8 +79,10 @@ class FinetuningSettings(DeviceSettings):
         The default is lower for a model with fewer positions.
       resize_positions: accept a --max_seq_length beyond the checkpoint's position table. The table repeats its
         rows ("tile", or the flag without a value), or gets random rows ("fresh").
-      doc_stride: number of tokens between the starts of successive windows of a long context.
-      max_query_length: maximum length of a question in tokens; longer ones are truncated.
+      doc_stride: number of tokens between the starts of successive windows of a long context. Default: 128, but
+        at most a third of --max_seq_length.
+      max_query_length: maximum length of a question in tokens; longer ones are truncated. Default: 64, but at
+        most a quarter of --max_seq_length.
       max_qa_length: maximum length of a question with an option in multiple choice, in tokens; longer ones lose
         their beginning.
       max_answer_length: maximum length of an answer, in tokens.
@@ -138,8 +140,8 @@ class FinetuningSettings(DeviceSettings):
     ema_decay: float | None = None
     max_seq_length: int | None = None
     resize_positions: ResizePositions = False
-    doc_stride: int = 128
-    max_query_length: int = 64
+    doc_stride: int | None = None
+    max_query_length: int | None = None
     max_qa_length: int = 128
     max_answer_length: int = 30
     n_best_size: int = 20

@@ -103,15 +103,11 @@ class Downstream:
         if self.lab.scale.finetuning is None:
             return settings  # the paper's Table 14
         epochs, rate = self.lab.scale.finetuning[task]
-        T = self.lab.settings.max_seq_length
-        settings = dataclasses.replace(
+        return dataclasses.replace(
             settings,
             num_train_epochs=epochs,
             learning_rate=rate,
             train_batch_size=_BATCH,
             dropout=_DROPOUT,
-            max_seq_length=T,
+            max_seq_length=self.lab.settings.max_seq_length,
         )
-        if task.startswith("squad"):
-            return dataclasses.replace(settings, max_query_length=T // 4, doc_stride=T // 3)
-        return settings

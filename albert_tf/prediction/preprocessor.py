@@ -182,19 +182,20 @@ class QuestionPreprocessor(Preprocessor):
     Args:
       vocabulary: the encoder's.
       max_seq_length: longest window.
-      max_query_length: longer questions are truncated.
-      doc_stride: tokens between the starts of successive windows.
+      max_query_length: longer questions are truncated. Default: 64, but at most a quarter of a window.
+      doc_stride: tokens between the starts of successive windows. Default: 128, but at most a third of a window.
     """
 
     def __init__(
         self,
         vocabulary: Vocabulary,
         max_seq_length: int = 384,
-        max_query_length: int = 64,
-        doc_stride: int = 128,
+        max_query_length: int | None = None,
+        doc_stride: int | None = None,
     ):
         super().__init__(vocabulary, max_seq_length)
-        self.max_query_length, self.doc_stride = max_query_length, doc_stride
+        self.max_query_length = min(64, max_seq_length // 4) if max_query_length is None else max_query_length
+        self.doc_stride = min(128, max_seq_length // 3) if doc_stride is None else doc_stride
 
     def features(self, x, y=None, classes=()):
         windows = self.windows(self.examples(x, y))
@@ -222,10 +223,10 @@ class QuestionPreprocessor(Preprocessor):
         ]
 
     def shorten(self, longest):
-        """Questions may take a quarter of a window."""
+        """Questions may take a quarter of a window, and the next window begins after a third of it."""
         super().shorten(longest)
         self.max_query_length = min(self.max_query_length, self.max_seq_length // 4)
-        self.doc_stride = min(self.doc_stride, self.max_seq_length - self.max_query_length - 3)
+        self.doc_stride = min(self.doc_stride, self.max_seq_length // 3)
 
     def windows(self, examples: Sequence[QuestionExample]) -> list[Window]:
         """The windows of the questions, one or more for each, in order."""

@@ -38,7 +38,8 @@ def resolved(
         config or AlbertConfig(hidden_dropout_prob=0.1),
         settings(task, **changes),
     )
-    return resolve(given, found, config, choose_length(given, found, config), examples)
+    lengths = {"max_seq_length": choose_length(given, found, config)}
+    return resolve(given, found, config, lengths, examples)
 
 
 @pytest.mark.parametrize("line", TABLE_14.strip().splitlines(), ids=lambda line: line.split()[0])

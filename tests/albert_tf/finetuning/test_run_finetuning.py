@@ -576,10 +576,26 @@ def test_another_run_in_the_folder(finished, finetuning_files, capfd):
     flags = {"do_train": None, "num_train_steps": None}
     error = refused(capfd, finetuning_files.flags(finished, "regression", **flags))
     assert "holds a run of classification. Received --task=regression" in error
-    for name, trained_with in (("max_seq_length", 64), ("doc_stride", 128), ("start_n_top", 5)):
+    for name, trained_with in (("max_seq_length", 64), ("start_n_top", 5)):
         error = refused(capfd, finetuning_files.flags(finished, do_train=None, **{name: 9}))
         assert f"--{name} must be what the model was trained with, {trained_with}. Received 9" in error
     assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+
+
+def test_windows_follow_from_the_length(finetuning_files, tmp_path, capfd):
+    """The usual question of 64 tokens and stride of 128 are too long for windows of 48."""
+    run = tmp_path / "run"
+    lengths = {"max_seq_length": 48, "max_query_length": None, "doc_stride": None}
+    assert cli.main(finetuning_files.flags(run, "question-answering", num_train_steps=1, **lengths)) == 0
+    settings = json.loads((run / "seed_0/settings.json").read_text())
+    assert {name: settings[name] for name in lengths} == {
+        "max_seq_length": 48,
+        "max_query_length": 12,
+        "doc_stride": 16,
+    }
+    only_evaluate = {"do_train": None, "num_train_steps": None}
+    flags = finetuning_files.flags(run, "question-answering", **(only_evaluate | lengths | {"doc_stride": 9}))
+    assert "--doc_stride must be what the model was trained with, 16. Received 9" in refused(capfd, flags)
 
 
 def test_problems_are_reported_and_strict_refuses(finetuning_files, tmp_path, capfd):

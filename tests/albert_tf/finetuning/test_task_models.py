@@ -410,7 +410,7 @@ def test_from_pretrained_with_other_dropout(source):
 def test_short_windows_leave_room_for_the_context(source):
     """Of the usual 64 tokens of a question and the stride of 128, a window of 12 has no room."""
     model = QuestionAnswering.from_pretrained(source, max_seq_length=12)
-    assert model.preprocessor.lengths == {"max_seq_length": 12, "max_query_length": 3, "doc_stride": 6}
+    assert model.preprocessor.lengths == {"max_seq_length": 12, "max_query_length": 3, "doc_stride": 4}
     assert len(model.answer(["who?"], [" ".join(TEXTS)])) == 1
 
 
