@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 from collections.abc import Iterable, Sequence
-from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample, shown
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.squad import answer_places, answer_span
-from data_prep.tasks.text_rows import as_number
+from data_prep.tasks.text_rows import as_number, option_number
 from data_prep.tasks.windows import Window, question_windows, window_features
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -348,18 +347,15 @@ def _number(label) -> float:
 
 
 def _option(label, options: Sequence[str]) -> int:
-    """The number of the right option, from its text, number or letter."""
-    if isinstance(label, str) and options.count(label) == 1:
-        return options.index(label)
-    letters = ascii_uppercase[: len(options)]
-    if isinstance(label, str) and len(label) == 1 and label in letters:
-        return letters.index(label)
-    if label not in range(len(options)):
+    """The number of the right option: an integer is one, anything else is read as in files."""
+    name = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
+    number = name if name is None or isinstance(name, int) else option_number(name, options)
+    if number is None or number not in range(len(options)):
         raise InputError(
             f"The label of a question must be the number of one of its {len(options)} options, from 0, its "
             f"letter, from A, or its text. Received {label!r}."
         )
-    return int(label)
+    return number
 
 
 def _start(answer: str, context: str, given, number: int) -> int:

@@ -19,7 +19,15 @@ from data_prep.tasks.examples import (
 )
 from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
-from data_prep.tasks.text_rows import TextColumns, as_label, as_list, as_number, text_examples, with_ids
+from data_prep.tasks.text_rows import (
+    TextColumns,
+    as_label,
+    as_list,
+    as_number,
+    option_number,
+    text_examples,
+    with_ids,
+)
 
 
 def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
@@ -103,7 +111,7 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
             continue
         expected = len(options)
         value = _value(row, label)
-        right = None if value in (None, "") else _right_option(value, options)
+        right = None if value in (None, "") else option_number(value, options)
         if as_label(value).isdecimal() and as_label(value) not in options:
             numbers.add(int(as_label(value)[:9]))
         if right is None and (not is_test or value not in (None, "")):
@@ -148,18 +156,6 @@ def _options(row: TableRow, names: list[str]) -> list[str] | None:
     if not isinstance(values, list) or len(values) < 2 or any(value is None for value in values):
         return None
     return [str(value) for value in values]
-
-
-def _right_option(value: Any, options: list[str]) -> int | None:
-    """The option that a label names by its text, else by its number from 0 or its letter."""
-    label = as_label(value)
-    texts = [option.strip() for option in options]
-    if texts.count(label) == 1:
-        return texts.index(label)
-    if label.isdecimal() and len(label) < 10:  # Python refuses to convert thousands of digits
-        return int(label) if int(label) < len(options) else None
-    letter = string.ascii_uppercase.find(label.upper()) if len(label) == 1 else -1
-    return letter if 0 <= letter < len(options) else None
 
 
 def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterator[QuestionExample]:

@@ -2,6 +2,7 @@
 
 import ast
 import math
+import string
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -169,6 +170,22 @@ def as_label(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip()
+
+
+def option_number(value: Any, options: Sequence[str]) -> int | None:
+    """The option that a label names by its text, else by its number from 0 or its letter; None if it names none.
+
+    >>> [option_number(value, ["red", "blue"]) for value in ("blue", 0, "b", "green")]
+    [1, 0, 1, None]
+    """
+    label = as_label(value)
+    texts = [option.strip() for option in options]
+    if texts.count(label) == 1:
+        return texts.index(label)
+    if label.isdecimal() and len(label) < 10:  # Python refuses to convert thousands of digits
+        return int(label) if int(label) < len(options) else None
+    letter = string.ascii_uppercase.find(label.upper()) if len(label) == 1 else -1
+    return letter if 0 <= letter < len(options) else None
 
 
 def as_ordinals(labels: Iterable[str], order: Sequence[str] = ()) -> list[int]:

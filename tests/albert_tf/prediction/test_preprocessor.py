@@ -36,7 +36,7 @@ def test_a_class_that_the_number_of_another_names():
     assert preprocessor.features(["a"], [1], ("0", "1"))[0]["label"] == 1
 
 
-@pytest.mark.parametrize("label", [1, "B", "b"])
+@pytest.mark.parametrize("label", [1, np.float32(1), "1", "B", "b", b"b"])
 def test_an_option_as_number_letter_or_text(label):
     (found,) = features("multiple_choice", QUESTION, [label])
     assert found["label"] == 1
