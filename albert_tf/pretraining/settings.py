@@ -48,7 +48,8 @@ class PretrainingSettings(DeviceSettings):
       poly_power: power of the learning rate's polynomial decay to 0; 1 is linear, and below 1 the rate stays
         high for longer.
       num_train_steps: number of training steps in the whole run. Default: the paper's 125,000.
-      num_warmup_steps: number of steps during which the learning rate rises linearly to its peak.
+      num_warmup_steps: number of steps during which the learning rate rises linearly to its peak. Default: the
+        paper's 3,125, but at most a tenth of the run.
       start_warmup_step: step at which the warm-up begins; set it in a run that continues another at a new
         learning rate.
       save_checkpoints_steps: number of steps between checkpoints.
@@ -88,7 +89,7 @@ class PretrainingSettings(DeviceSettings):
     learning_rate: float | None = None
     poly_power: float = 1.0
     num_train_steps: int | None = None
-    num_warmup_steps: int = 3125
+    num_warmup_steps: int | None = None
     start_warmup_step: int = 0
     save_checkpoints_steps: int = 5000
     keep_checkpoint_max: int = 5
@@ -151,7 +152,7 @@ _AT_LEAST_ONE = (
 
 # Flags that --phase replaces.
 _OF_A_PHASE = ("input_file", "eval_file", "num_train_steps", "max_seq_length", "max_predictions_per_seq")
-_PAPER_STEPS = 125_000
+_PAPER_STEPS, _PAPER_WARMUP = 125_000, 3_125
 
 # A run keeps these: with another order of data or other mathematics it would be another run.
 FIXED = (
@@ -180,6 +181,7 @@ class ResolvedPretrainingSettings(PretrainingSettings):
     max_seq_length: int = field(kw_only=True)
     max_predictions_per_seq: int = field(kw_only=True)
     learning_rate: float = field(kw_only=True)
+    num_warmup_steps: int = field(kw_only=True)
 
 
 def given_phases(settings: PretrainingSettings) -> list[Phase]:
@@ -216,21 +218,23 @@ def given_phases(settings: PretrainingSettings) -> list[Phase]:
 def with_defaults(
     settings: PretrainingSettings, phases: Sequence[ResolvedPhase]
 ) -> ResolvedPretrainingSettings:
-    """The settings of a run with these phases, and the default learning rate unless the flags give another."""
+    """The settings of a run with these phases, and a default for the learning rate and the warm-up."""
     if settings.early_stopping_patience and not (settings.do_eval and phases[-1].eval_file):
         raise InputError(
             "--early_stopping_patience needs evaluations of the last phase: --do_eval and its eval_file (without "
             "--phase, --eval_file). Received it without; add both."
         )
-    longest = max(phases, key=lambda phase: phase.max_seq_length)
+    longest, steps = max(phases, key=lambda phase: phase.max_seq_length), phases[-1].end_step
+    warmup = settings.num_warmup_steps
     return ResolvedPretrainingSettings(
         **{
             **dataclasses.asdict(settings),
             "phases": tuple(phases),
-            "num_train_steps": phases[-1].end_step,
+            "num_train_steps": steps,
             "max_seq_length": longest.max_seq_length,
             "max_predictions_per_seq": longest.max_predictions_per_seq,
             "learning_rate": settings.learning_rate or default_learning_rate(settings.optimizer, phases[0]),
+            "num_warmup_steps": min(_PAPER_WARMUP, steps // 10) if warmup is None else warmup,
         }
     )
 

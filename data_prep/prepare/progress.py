@@ -52,7 +52,8 @@ class PrepareProgress:
         """Prints the last lines."""
         lines = [f"warning: {warning}"] if warning else []
         documents = "1 document" if counts.documents == 1 else f"{counts.documents:,} documents"
-        lines.append(f"Wrote {counts.examples:,} examples from {documents} to {folder}")
+        where = "the current folder" if str(folder) == "." else folder
+        lines.append(f"Wrote {counts.examples:,} examples from {documents} to {where}")
         self._console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
 
     def _summary(self, counts: Counter) -> str:

@@ -41,6 +41,11 @@ def test_learning_rate(flags, rate):
     assert changed(**flags).learning_rate == pytest.approx(rate)
 
 
+@pytest.mark.parametrize(("given", "steps", "warmup"), [(None, 125_000, 3125), (None, 50, 5), (0, 50, 0)])
+def test_the_warmup_is_at_most_a_tenth_of_the_run_unless_given(given, steps, warmup):
+    assert changed(num_train_steps=steps, num_warmup_steps=given).num_warmup_steps == warmup
+
+
 def test_the_line_explains_the_default_rate():
     assert learning_rate_line(changed(train_batch_size=64)) == (
         "learning rate 0.00022 = the paper's 0.00176 for batches of 4096, times sqrt(64 / 4096); "
