@@ -6,6 +6,7 @@ from typing import NamedTuple
 from albert_tf.finetuning.question_answering import QuestionAnswering
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import (
+    TASK_MODELS,
     MultiLabelClassifier,
     MultipleChoice,
     OrdinalClassifier,
@@ -13,6 +14,7 @@ from albert_tf.finetuning.task_models import (
     TextRegressor,
     TokenClassifier,
 )
+from albert_tf.pretrained.heads import Head
 from data_prep.errors import InputError, check_choice
 from export.classifier import build_classifier
 from export.embedding import build_embedding
@@ -94,6 +96,22 @@ KINDS: dict[KindName, ExportKind] = {
 
 # Portable kinds of pretrained models that answer from text.
 TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")
+
+
+def kind_for(head: Head | None) -> KindName:
+    """The kind that exports all of a model: that of its head's task, or the encoder.
+
+    Raises:
+      InputError: files leave open what the head is for, so that several kinds take it.
+    """
+    if head is None:
+        return "encoder"
+    classes = {TASK_MODELS[kind] for kind in head.kinds}
+    kinds = [name for name, entry in KINDS.items() if classes.intersection(entry.task_models)]
+    if len(kinds) > 1:
+        flags = " or ".join(f"--kind={kind}" for kind in kinds)
+        raise InputError(f"The model's files leave open what its head is for. Give {flags}.")
+    return kinds[0]
 
 
 def check_options(kind: KindName, options: dict) -> None:

@@ -33,7 +33,7 @@ from export.evaluation import (
     recorded,
     task_evaluation,
 )
-from export.kinds import KINDS, TEXT_KINDS, check_options
+from export.kinds import KINDS, TEXT_KINDS, check_options, kind_for
 from export.litert import LITERT
 from export.onnx import ONNX
 from export.portable import Portable, Runner, Runtime
@@ -71,12 +71,14 @@ class _Source:
 
     Attributes:
       path: the model as the user named it.
+      kind: what is exported.
       stored: the model as it was read, for README.md.
       build_model: builds it in the precision that Keras is set to.
       finetuned: a fine-tuned model as it was read; None for a pretrained one.
     """
 
     path: str | Path
+    kind: KindName
     stored: StoredModel
     build_model: Callable[[], Pretrained | TaskModel]
     finetuned: Finetuned | None = None
@@ -104,7 +106,7 @@ def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS
 def export_model(
     source: str | Path,
     output: str | Path,
-    kind: KindName = "encoder",
+    kind: KindName | None = None,
     dtype: Precision = "float32",
     keep_padding: bool = False,
     flags: SourceFlags = NO_FLAGS,
@@ -116,7 +118,8 @@ def export_model(
       source: anything that `albert_tf.load_pretrained` reads; for the kinds of fine-tuned models, also a
         fine-tuned model of any format.
       output: a new or empty folder, or an earlier export, which is replaced.
-      kind: what the SavedModel does.
+      kind: what the SavedModel does. Default: what a fine-tuned model was trained for; "encoder" for a pretrained
+        model.
       dtype: precision of weights and products. bfloat16 halves the file, is faster on processors that support
         it, and is for prediction. Outputs are always float32.
       keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs
@@ -136,27 +139,26 @@ def export_model(
     >>> exported.comparison.is_equal
     True
     """
-    check_options(kind, options)
     check_choice(get_args(Precision), "dtype", dtype)
     output = Path(output)
     _check_output(output, source)
-    model = _read(source, kind, flags)
+    model = _read(source, kind, flags, options)
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
         unpad = not keep_padding
-        export = exact = _build(model, model.build_model(), kind, Path(assets), unpad, options)
+        export = exact = _build(model, model.build_model(), Path(assets), unpad, options)
         if dtype == "float32":
             write_savedmodel(export, aside)
         else:  # with padding it may be for XLA, which arranges variables by itself
             layer_maker = layer_with_constants if unpad else None
             with _dtype_policy(dtype), layers_made_by(layer_maker):
                 built = model.build_model()
-                export = _build(model, built, kind, Path(assets), unpad, options)
+                export = _build(model, built, Path(assets), unpad, options)
                 if layer_maker:
                     leave_out_constants(export.root, built.encoder)
                 write_savedmodel(export, aside)
         comparison = check_savedmodel(exact, aside, rounded=dtype != "float32")
         notes = (*model.stored.notes, *export.notes)
-        usage = Usage(f"SavedModel, {kind}", _COMMAND, export.example, signatures_section(aside))
+        usage = Usage(f"SavedModel, {model.kind}", _COMMAND, export.example, signatures_section(aside))
         write_card(aside, source, model.stored, usage, notes, comparison.describe())
     return Exported(notes, comparison)
 
@@ -167,7 +169,7 @@ def export_for_runtime(
     format: RuntimeName,  # noqa: A002 - the flag's name
     quantize: Quantization = "none",
     eval_file: str | EvalFile | None = None,
-    kind: KindName = "encoder",
+    kind: KindName | None = None,
     flags: SourceFlags = NO_FLAGS,
     **options,
 ) -> Exported:
@@ -184,7 +186,7 @@ def export_for_runtime(
         pretraining examples (globs allowed), or of its embeddings the cosine with the exact ones; for a fine-tuned
         model its task's metric on a file like its dev set. "int8-static" is calibrated on it.
       kind: "encoder", with the heads that it has, or the kind of a fine-tuned model; "onnx" also writes the
-        other kinds of pretrained models.
+        other kinds of pretrained models. Default: as for `export_model`.
       flags: what the source's files lack.
       options: the option of the kind, if it has one; see its builder in `export.portable_kinds`.
 
@@ -199,24 +201,24 @@ def export_for_runtime(
     >>> export_for_runtime("runs/base", "onnx", "onnx").notes  # doctest: +SKIP
     ()
     """
-    check_options(kind, options)
     check_choice(_RUNTIMES, "format", format)
     check_choice(get_args(Quantization), "quantize", quantize)
     file = EvalFile(eval_file) if isinstance(eval_file, str) else eval_file
     check_calibration(quantize, format, file.path if file else None)
-    runtime, build = _RUNTIMES[format], _portable_builder(kind, format)
+    runtime = _RUNTIMES[format]
     runtime.check_installed(quantize)
     output = Path(output)
     _check_output(output, source)
-    found = _read(source, kind, flags)
-    if kind in TEXT_KINDS:
+    found = _read(source, kind, flags, options)
+    build = _portable_builder(found.kind, format)
+    if found.kind in TEXT_KINDS:
         _vocabulary(found)
     stored, model = found.stored, found.build_model()
     model.encoder.unpad = format == "onnx"  # LiteRT's converter needs static shapes
     portable = build(model, **options)
     batches: list[dict[str, np.ndarray]] = []
     exact = recorded(portable, batches)
-    evaluation, before = _evaluation(file.path, exact, kind, model, found) if file else (None, 0.0)
+    evaluation, before = _evaluation(file.path, exact, model, found) if file else (None, 0.0)
     with replaced_folder(output) as aside:
         run = runtime.write(portable, quantize, aside, batches)
         comparison = portable.compare(run, runtime.name, rounded=quantize != "none")
@@ -230,9 +232,9 @@ def export_for_runtime(
         if stored.vocabulary:
             stored.vocabulary.save(aside)
         if format == "onnx":
-            _write_portable(aside, kind, quantize, portable, found)
+            _write_portable(aside, quantize, portable, found)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
-        usage = _usage(portable, runtime, kind)
+        usage = _usage(portable, runtime, found.kind)
         write_card(aside, source, stored, usage, notes, check)
     return Exported(tuple(notes), comparison)
 
@@ -253,10 +255,10 @@ def _portable_builder(kind: KindName, format: RuntimeName) -> Callable[..., Port
     return build
 
 
-def _write_portable(folder: Path, kind: KindName, quantize: str, portable: Portable, source: _Source) -> None:
+def _write_portable(folder: Path, quantize: str, portable: Portable, source: _Source) -> None:
     """Writes what `load_portable` needs beside the model, its configuration and the vocabulary."""
     vocabulary = source.stored.vocabulary
-    facts = PortableFacts(kind, quantize, options=portable.options)
+    facts = PortableFacts(source.kind, quantize, options=portable.options)
     if found := source.finetuned:
         preprocessor, settings = found.model.preprocessor, found.settings
         facts = replace(
@@ -269,7 +271,7 @@ def _write_portable(folder: Path, kind: KindName, quantize: str, portable: Porta
             lengths=preprocessor.lengths if preprocessor else {},
             settings={name: str(settings[name]) for name in _TASK_SETTINGS if settings.get(name)},
         )
-    if vocabulary and kind == "question-answering":
+    if vocabulary and source.kind == "question-answering":
         write_tables(folder, vocabulary)
     write_manifest(folder, facts)
 
@@ -289,17 +291,28 @@ def _usage(portable: Portable, runtime: Runtime, kind: KindName) -> Usage:
     return Usage(title, _COMMAND, example, interface)
 
 
-def _read(source: str | Path, kind: KindName, flags: SourceFlags) -> _Source:
+def _read(source: str | Path, kind: KindName | None, flags: SourceFlags, options: dict) -> _Source:
+    """Reads what a kind exports, or all that the source has.
+
+    Raises:
+      InputError: as `read_source`, `read_finetuned`, `kind_for` and `check_options`.
+    """
+    stored = None
+    if kind is None:
+        stored = read_source(source, flags)
+        kind = kind_for(stored.head)
+    check_options(kind, options)
     if task_models := KINDS[kind].task_models:
         found = read_finetuned(source, flags, classes=task_models)
-        return _Source(source, found.stored, lambda: _with_current_dtype(found.model), found)
-    stored = read_source(source, flags)
-    return _Source(source, stored, lambda: as_pretrained(stored, seed=0))
+        return _Source(source, kind, found.stored, lambda: _with_current_dtype(found.model), found)
+    pretrained = stored or read_source(source, flags)
+    return _Source(source, kind, pretrained, lambda: as_pretrained(pretrained, seed=0))
 
 
 def _build(
-    source: _Source, model: Pretrained | TaskModel, kind: KindName, assets: Path, unpad: bool, options: dict
+    source: _Source, model: Pretrained | TaskModel, assets: Path, unpad: bool, options: dict
 ) -> Export:
+    kind = source.kind
     model.encoder.unpad = unpad
     if kind == "encoder":  # takes ids, so that it needs no tokenizer
         return KINDS[kind].build(model, assets)
@@ -323,11 +336,11 @@ def _vocabulary(source: _Source) -> Vocabulary:
 
 
 def _evaluation(
-    eval_file: str, exact: Runner, kind: KindName, model: Pretrained | TaskModel, source: _Source
+    eval_file: str, exact: Runner, model: Pretrained | TaskModel, source: _Source
 ) -> tuple[Evaluation, float]:
     """The evaluation of a file, and the metric of the model itself, which `exact` runs once."""
     if isinstance(model, Pretrained):
-        if kind == "embedding":
+        if source.kind == "embedding":
             return embedding_evaluation(eval_file, model, exact), 1.0  # a vector's cosine with itself
         evaluation = masked_lm_evaluation(eval_file, model)
     else:

@@ -32,7 +32,8 @@ class ExportSettings:
       kind: what the exported model computes. "encoder": vectors from ids, with the pretraining heads;
         "preprocessor": the encoder's inputs from text; "fill-mask": the best pieces for each [MASK];
         "embedding": one vector per text. For fine-tuned models: "classifier" (classes or a number),
-        "question-answering", "multiple-choice" or "token-classification" (labelled words).
+        "question-answering", "multiple-choice" or "token-classification" (labelled words). Default: what a
+        fine-tuned model was trained for; "encoder" for a pretrained model.
       seq_length: length of the preprocessor's outputs, in tokens. Default: 128.
       top_k: number of pieces that fill-mask returns for each mask. Default: 5.
       pooling: vector that embedding returns: the mean over all tokens, or the pooled output of [CLS]. Default:
@@ -56,7 +57,7 @@ class ExportSettings:
 
     model_dir: str
     output: str
-    kind: KindName = "encoder"
+    kind: KindName | None = None
     seq_length: int | None = None
     top_k: int | None = None
     pooling: Pooling | None = None

@@ -31,7 +31,7 @@ def export(
           --eval_file='heldout/*.tfrecord' --model_dir=runs/base \\
           --output=phone
 
-      albert export --kind=classifier --format=onnx --quantize=int8 \\
+      albert export --format=onnx --quantize=int8 \\
           --eval_file=glue/SST-2/dev.tsv --model_dir=runs/sst-2 \\
           --output=reviews
     """

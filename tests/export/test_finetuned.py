@@ -48,7 +48,8 @@ def exported(model_file, tmp_path_factory):
     def get(name, kind):
         if name not in made:
             model, file = saved(name, model_file, folder)
-            export_model(file, folder / name, kind)
+            export_model(file, folder / name)  # its kind follows from the model
+            assert f"# ALBERT: SavedModel, {kind}" in (folder / name / "README.md").read_text()
             made[name] = model, tf.saved_model.load(folder / name), folder / name
         return made[name]
 
