@@ -84,8 +84,8 @@ def predict(
 
 def evaluate(
     *,
-    task: str,
     gold: str,
+    task: str | None = None,
     predictions: str | None = None,
     model_dir: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
@@ -105,12 +105,15 @@ def evaluate(
 
       albert evaluate --task=mrpc --predictions=MRPC.tsv --gold=glue/MRPC/dev.tsv
 
+      albert evaluate --model_dir=runs/mine --gold=test.csv
+
       albert evaluate --task=sst-2 --model_dir=hf://OWNER/NAME --gold=glue/SST-2
 
     Args:
-      task: task of `albert finetune`; with --predictions also "glue", for a folder that holds CoLA.tsv,
-        SST-2.tsv and so on.
       gold: file with the correct labels, or folder of the task as downloaded, whose dev set is used.
+      task: task of `albert finetune`; with --predictions also "glue", for a folder that holds CoLA.tsv,
+        SST-2.tsv and so on. Default, with --model_dir: the task that the run was trained on, or own data of the
+        model's kind.
       predictions: file with predictions. GLUE: TSV with the header index and prediction. SQuAD:
         predictions.json. Multiple choice: a JSON object of letters by id. Multi-label and token classification:
         a JSON object of lists of labels by id, or CoNLL columns.
@@ -129,7 +132,8 @@ def evaluate(
     if label_order and (task != "ordinal-classification" or predictions is None):
         raise InputError(
             "--label_order needs --task=ordinal-classification and --predictions. Received it with "
-            f"--task={task}{' and --model_dir' if model_dir is not None else ''}; leave it out."
+            f"{f'--task={task}' if task else 'no --task'}{' and --model_dir' if model_dir is not None else ''}; "
+            "leave it out."
         )
     columns = Columns.named(column_names, label_separator, names_in(label_order))
     if (predictions is None) == (model_dir is None):
@@ -143,10 +147,12 @@ def evaluate(
                 "--null_odds and --na_prob_thresh need --predictions; a model computes its own null odds. "
                 f"Received {null_odds} and {na_prob_thresh} with --model_dir; leave them out."
             )
-        metrics = _evaluate_model(
-            _read_model(model_dir, flags, find_task(task), portable), task, gold, columns
-        )
+        found_task = find_task(task) if task else None
+        model = _read_model(model_dir, flags, found_task, portable)
+        metrics = _evaluate_model(model, found_task or model.task, gold, columns)
     else:
+        if task is None:
+            raise InputError("--predictions needs --task, which says what they are. Received no --task.")
         if given := _changed(flags, NO_FLAGS) + _changed(portable, USUAL_ENGINE):
             raise InputError(
                 f"Flags about a model need --model_dir. Received {', '.join(given)} with --predictions; leave "
@@ -208,15 +214,13 @@ def _read_model(
     return read_finetuned(model_dir, flags, task)
 
 
-def _evaluate_model(
-    model: "TrainedModel", task_name: str, gold: str, columns: Columns
-) -> Mapping[str, float]:
+def _evaluate_model(model: "TrainedModel", task: Task, gold: str, columns: Columns) -> Mapping[str, float]:
     """The metrics of a fine-tuned model on a dev set."""
     from albert_tf.prediction.trained_model import predict_task
 
     given = columns if columns != Columns() else None
     with working(f"evaluating on {gold}"):
-        found = predict_task(model, find_task(task_name), gold, columns=given)
+        found = predict_task(model, task, gold, columns=given)
     print_notes(found.problems.lines())
     if not found.metrics:
         raise InputError(f"--gold must have labels. Received {gold}, which has none.")

@@ -48,6 +48,14 @@ def test_flags_without_effect_are_refused(capfd, flags, message):
     assert re.search(message, error)
 
 
+def test_predictions_of_no_task(capfd):
+    status, _, error = evaluate(capfd, predictions="p.tsv", gold="dev.tsv")
+    assert (status, error) == (
+        2,
+        "albert: --predictions needs --task, which says what they are. Received no --task.\n",
+    )
+
+
 @pytest.fixture
 def glue(tmp_path):
     """GLUE's download with three dev rows for each task, and a folder of predictions, two of them correct."""

@@ -473,6 +473,8 @@ def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, standard_in
     assert cli.main(["evaluate", f"--task={kind}", *flags]) == 0
     evaluated = json.loads(capfd.readouterr().out)
     assert evaluated == pytest.approx({name: dev[name] for name in ("accuracy", "micro_f1", "macro_f1")})
+    assert cli.main(["evaluate", f"--model_dir={tmp_path / 'run'}", f"--gold={gold}"]) == 0
+    assert json.loads(capfd.readouterr().out) == pytest.approx(dev)  # the run knows task and separator
     # Evaluation alone takes thresholds and separator from the run.
     alone = finetuning_files.flags(tmp_path / "run", kind, do_train=None, label_separator=None)
     assert cli.main(alone) == 0

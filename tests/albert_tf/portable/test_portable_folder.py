@@ -84,7 +84,7 @@ def test_commands_take_the_folder(folders, tmp_path, standard_input, capsys):
     lines = "\n".join(CASES["text"].x)
     rows = [f"{text}\t{label}" for text, label in zip(CASES["text"].x, CASES["text"].y, strict=True)]
     (tmp_path / "dev.tsv").write_text("\n".join(["text_a\tlabel", *rows]), encoding="utf-8")
-    evaluate = ["evaluate", "--task=classification", f"--gold={tmp_path / 'dev.tsv'}"]
+    evaluate = ["evaluate", f"--gold={tmp_path / 'dev.tsv'}"]
     answers, metrics = {}, {}
     for name, model in (("keras", file), ("portable", folder)):
         standard_input(lines.encode())
