@@ -1,7 +1,7 @@
 """The command for vectors of texts: embed."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -11,6 +11,7 @@ from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
 from albert_tf.pretrained.sources import SourceFlags
 from data_prep.console import working
 from data_prep.errors import InputError
+from data_prep.tasks.columns import Columns
 
 if TYPE_CHECKING:
     from albert_tf.prediction.vector_stream import Embed
@@ -22,9 +23,11 @@ def embed(
     output: str | None = None,
     albert_config_file: str | None = None,
     vocab_file: str | None = None,
+    input_format: Literal["auto", "text", "csv", "jsonl"] = "auto",
+    column_names: str = "",
     portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
-    """Turn each line of standard input into a vector, the mean of its tokens' vectors.
+    """Turn each text of standard input into a vector, the mean of its tokens' vectors.
 
     For example:
 
@@ -32,28 +35,38 @@ def embed(
 
       albert embed --model_dir=runs/base < texts.txt > vectors.jsonl
 
+      albert embed --model_dir=runs/base --column_names=text=review \\
+          --output=vectors.npy < reviews.csv
+
       albert embed --model_dir=portable --requests=2 --output=vectors.npy \\
           < texts.txt
 
     Args:
       model_dir: any pretrained or fine-tuned model that `albert convert` reads, or the output of `albert export
         --kind=embedding --format=onnx`, which runs without TensorFlow and with the --pooling of its export.
-      output: .npy file to write, float32, with a row for each line. Default: print a JSON array for each line as
+      output: .npy file to write, float32, with a row for each text. Default: print a JSON array for each text as
         it arrives.
       albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint.
       vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary.
+      input_format: layout of standard input. "text" has one text per line; "jsonl", a JSON object; "csv", a table
+        whose first line names the columns. "auto" decides from the first line, and recognizes tables with tabs,
+        too.
+      column_names: name of the column that holds the texts, as in text=review. Default: text, text_a, sentence or
+        sentence1.
       portable: how a portable model runs.
     """
     if output is not None and not output.endswith(".npy"):
         raise InputError(f"--output must end in .npy. Received {output}.")
+    columns = Columns.named(column_names)
     vectors_of = _read_embedder(model_dir, SourceFlags(albert_config_file, vocab_file), portable)
-    from albert_tf.prediction.vector_stream import write_json_vectors, write_vector_file
+    from albert_tf.prediction.vector_stream import arriving_texts, write_json_vectors, write_vector_file
 
+    texts = arriving_texts(sys.stdin.buffer, columns, input_format)
     if output is None:
-        write_json_vectors(vectors_of, sys.stdin.buffer, sys.stdout.buffer)
+        write_json_vectors(vectors_of, texts, sys.stdout.buffer)
         return
     with working(f"writing vectors to {output}"):
-        count = write_vector_file(vectors_of, sys.stdin.buffer, output)
+        count = write_vector_file(vectors_of, texts, output)
     print_message(f"{count:,} vectors")
     print(output)
 

@@ -52,10 +52,18 @@ class InputLines:
       line_format: text for one text per line, which may contain tabs; tsv for texts with a tab between them; jsonl
         for JSON objects; csv for a table with commas, whose first line names the columns. auto recognizes the
         format by the first line, and also a table with tabs.
+      plain: what auto takes lines for that are neither objects nor a table. None: the lines are one of these, and
+        have all columns that `columns` names.
     """
 
-    def __init__(self, task: Task, columns: Columns, line_format: LineFormat = "auto"):
-        self._task, self._columns = task, dataclasses.replace(columns, id=None)
+    def __init__(
+        self,
+        task: Task,
+        columns: Columns,
+        line_format: LineFormat = "auto",
+        plain: Literal["tsv", "text"] | None = "tsv",
+    ):
+        self._task, self._columns, self._plain = task, dataclasses.replace(columns, id=None), plain
         self._format, self._table = line_format, _Table() if line_format == "csv" else None
         self._done = 0  # lines
 
@@ -83,8 +91,14 @@ class InputLines:
 
     def _recognize(self, line: str) -> None:
         """Sets the format."""
-        self._format = "jsonl" if _is_object(line) else "tsv"
-        for delimiter in ",;\t" if self._format == "tsv" else "":
+        if _is_object(line):
+            self._format = "jsonl"
+            return
+        if self._plain is None:
+            self._table = _Table("\t" if "\t" in line else csv_delimiter(line))
+            return
+        self._format = self._plain
+        for delimiter in ",;\t":
             names = _header(line, delimiter)
             columns = self._columns.present_in(names)
             if all(columns.find(what, names, "") for what in _NEEDED.get(self._task.kind, _TEXT)):
@@ -119,7 +133,7 @@ class InputLines:
     def _example(self, values: Mapping[str, Any], number: int) -> Example:
         problems = Problems()
         row = TableRow({**values, "id": str(number)}, f"line {number}")
-        columns = self._columns.present_in(row.values)
+        columns = self._columns if self._plain is None else self._columns.present_in(row.values)
         for what in set(_FIELDS[self._task.kind]) - {"words"}:
             name = columns.find(what, values, row.source)
             given = values.get(name, "") if name else ""

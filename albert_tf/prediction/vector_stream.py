@@ -1,57 +1,88 @@
-"""`albert embed`: reads lines, writes the vector of each."""
+"""`albert embed`: reads lines, writes the vector of each text."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from albert_tf.prediction.finite import not_finite
+from albert_tf.prediction.input_lines import InputLines, LineFormat
 from data_prep.errors import InputError
 from data_prep.files import written_aside
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.examples import TextExample
+from data_prep.tasks.task import own_data_task
 from data_prep.text.line_stream import arriving_lines
 
 Embed = Callable[[list[str]], np.ndarray]  # N texts -> float32 (N, H)
 _LINES = 1024  # lines that are sorted by length and computed together
 
 
-def write_json_vectors(embed: Embed, source: BinaryIO, sink: BinaryIO) -> None:
-    """Writes a JSON array of H numbers for each line, as soon as the line has arrived.
+def arriving_texts(source: BinaryIO, columns: Columns, line_format: LineFormat) -> Iterator[list[str]]:
+    """Yields the texts that have arrived, one for each line, object or row of a table.
+
+    Args:
+      source: UTF-8; only "\\n" ends a line.
+      columns: the column of the texts, if it has no usual name.
+      line_format: as for `InputLines`.
+
+    Raises:
+      InputError: a line is not UTF-8, has no text, or has two and `columns` does not say which to take; the texts
+        before it have been yielded.
+    """
+    is_named = columns.text_a is not None
+    lines = InputLines(
+        own_data_task("classification"), columns, line_format, plain=None if is_named else "text"
+    )
+    for arrived in arriving_lines(source, _LINES):
+        examples = [example for example in lines.examples(arrived) if isinstance(example, TextExample)]
+        if not is_named and (pair := next((one for one in examples if one.text_b), None)):
+            raise InputError(
+                f"A vector is that of one text. Received two in line {pair.id}; name the column of one of them, "
+                "as in --column_names=text=NAME."
+            )
+        if examples:
+            yield [example.text_a for example in examples]
+    lines.finish()
+
+
+def write_json_vectors(embed: Embed, texts: Iterable[list[str]], sink: BinaryIO) -> None:
+    """Writes a JSON array of H numbers for each text, as soon as it has arrived.
 
     Args:
       embed: computes the vectors.
-      source: UTF-8 text; only "\\n" ends a line.
+      texts: those that are computed together.
       sink: receives one array per line.
 
     Raises:
-      InputError: a line is not UTF-8, or a vector is not finite; the lines that arrived before it in other groups
-        have been written.
+      InputError: a vector is not finite; those of the lists before have been written.
     """
-    for vectors in _vectors(embed, source):
+    for vectors in _vectors(embed, texts):
         # Nine digits are a float32 exactly.
         arrays = (json.dumps([float(f"{x:.9g}") for x in vector]) + "\n" for vector in vectors.tolist())
         sink.write("".join(arrays).encode())
         sink.flush()
 
 
-def write_vector_file(embed: Embed, source: BinaryIO, path: str | Path) -> int:
-    """Writes the vectors of all lines as a NumPy file of float32 (N, H): a complete file, or nothing.
+def write_vector_file(embed: Embed, texts: Iterable[list[str]], path: str | Path) -> int:
+    """Writes the vectors of all texts as a NumPy file of float32 (N, H): a complete file, or nothing.
 
     Args:
       embed: computes the vectors.
-      source: UTF-8 text; only "\\n" ends a line.
+      texts: those that are computed together.
       path: the file, .npy.
 
     Returns:
       N.
 
     Raises:
-      InputError: there are no lines, a line is not UTF-8, or a vector is not finite.
+      InputError: there are no texts, or a vector is not finite.
     """
     N = 0
     with written_aside(path) as aside, aside.open("wb") as file:
-        for vectors in _vectors(embed, source):
+        for vectors in _vectors(embed, texts):
             if not N:
                 _write_header(file, vectors.shape)
             file.write(vectors.astype("<f4").tobytes())
@@ -63,9 +94,9 @@ def write_vector_file(embed: Embed, source: BinaryIO, path: str | Path) -> int:
     return N
 
 
-def _vectors(embed: Embed, source: BinaryIO) -> Iterator[np.ndarray]:
-    for texts in arriving_lines(source, _LINES):
-        vectors = embed(texts)
+def _vectors(embed: Embed, texts: Iterable[list[str]]) -> Iterator[np.ndarray]:
+    for together in texts:
+        vectors = embed(together)
         if not np.isfinite(vectors).all():
             raise not_finite("Vectors")
         yield vectors

@@ -81,13 +81,37 @@ def test_portable_model(embed, source, tmp_path):
     assert (status, "export it with --kind=embedding" in err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("stdin", "flags"),
+    [
+        ('text,stars\n"a, b",5\n', []),
+        ("stars\ttext\n5\ta, b\n", []),
+        ('{"text": "a, b", "stars": 5}\n', []),
+        ("a, b\n", []),
+        ("review;title\na, b;c\n", ["--column_names=text=review"]),
+        ('sentence1,sentence2\nc,"a, b"\n', ["--column_names=text=sentence2"]),
+        ('{"text": "c", "review": "a, b"}\n', ["--column_names=text=review"]),
+    ],
+)
+def test_tables_and_objects(stdin, flags, embed, source):
+    status, out, _ = embed(f"--model_dir={source}", *flags, stdin=stdin.encode())
+    assert status == 0
+    np.testing.assert_allclose(
+        [json.loads(line) for line in out.splitlines()], load_pretrained(source).embed(["a, b"]), atol=1e-6
+    )
+
+
 def test_bad_input(embed, source, tmp_path):
     vectors = tmp_path / "vectors.npy"
+    name = "--column_names=text=review"
     for arguments, stdin, message in [
         ([f"--output={tmp_path / 'vectors.txt'}"], b"one\n", "must end in .npy"),
         ([f"--output={vectors}"], b"", "Received no line"),
         ([f"--output={vectors}"], b"one\n\xff\n", "Line 2 has the byte 0xff"),
         (["--requests=2"], b"one\n", "need a portable model"),
+        ([], b"sentence1,sentence2\na,b\n", "Received two in line 2; name the column"),
+        ([name], b"text,stars\na,5\n", "line 2 has no 'review', only: text, stars"),
+        ([name], b"a text\nanother\n", "line 2 has no 'review', only: a text"),
     ]:
         status, out, err = embed(f"--model_dir={source}", *arguments, stdin=stdin)
         assert (status, out) == (2, "")
