@@ -130,10 +130,11 @@ def evaluate(
       portable: how a portable model runs.
     """
     if label_order and (task != "ordinal-classification" or predictions is None):
+        received = f"--task={task}" if task else "no --task"
+        received += " and --model_dir" if model_dir is not None else ""
         raise InputError(
             "--label_order needs --task=ordinal-classification and --predictions. Received it with "
-            f"{f'--task={task}' if task else 'no --task'}{' and --model_dir' if model_dir is not None else ''}; "
-            "leave it out."
+            f"{received}; leave it out."
         )
     columns = Columns.named(column_names, label_separator, names_in(label_order))
     if (predictions is None) == (model_dir is None):

@@ -193,8 +193,9 @@ class QuestionPreprocessor(Preprocessor):
         doc_stride: int | None = None,
     ):
         super().__init__(vocabulary, max_seq_length)
-        self.max_query_length = min(64, max_seq_length // 4) if max_query_length is None else max_query_length
-        self.doc_stride = min(128, max_seq_length // 3) if doc_stride is None else doc_stride
+        query, stride = _most_in_window(max_seq_length)
+        self.max_query_length = min(64, query) if max_query_length is None else max_query_length
+        self.doc_stride = min(128, stride) if doc_stride is None else doc_stride
 
     def features(self, x, y=None, classes=()):
         windows = self.windows(self.examples(x, y))
@@ -222,10 +223,11 @@ class QuestionPreprocessor(Preprocessor):
         ]
 
     def shorten(self, longest):
-        """Questions may take a quarter of a window, and the next window begins after a third of it."""
+        """Lowers question and stride, too, to what a window has room for."""
         super().shorten(longest)
-        self.max_query_length = min(self.max_query_length, self.max_seq_length // 4)
-        self.doc_stride = min(self.doc_stride, self.max_seq_length // 3)
+        query, stride = _most_in_window(self.max_seq_length)
+        self.max_query_length = min(self.max_query_length, query)
+        self.doc_stride = min(self.doc_stride, stride)
 
     def windows(self, examples: Sequence[QuestionExample]) -> list[Window]:
         """The windows of the questions, one or more for each, in order."""
@@ -240,6 +242,11 @@ class QuestionPreprocessor(Preprocessor):
             "max_query_length": self.max_query_length,
             "doc_stride": self.doc_stride,
         }
+
+
+def _most_in_window(max_seq_length: int) -> tuple[int, int]:
+    """The most tokens that a question takes of a window, and that lie between the starts of two windows."""
+    return max_seq_length // 4, max_seq_length // 3
 
 
 def _parts(x, *numbers: int) -> tuple:
