@@ -1,6 +1,6 @@
 """The kinds of exports: one table, which names what each kind takes and what builds it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from albert_tf.finetuning.question_answering import QuestionAnswering
@@ -14,7 +14,6 @@ from albert_tf.finetuning.task_models import (
     TextRegressor,
     TokenClassifier,
 )
-from albert_tf.pretrained.heads import Head
 from data_prep.errors import InputError, check_choice
 from export.classifier import build_classifier
 from export.embedding import build_embedding
@@ -98,15 +97,18 @@ KINDS: dict[KindName, ExportKind] = {
 TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")
 
 
-def kind_for(head: Head | None) -> KindName:
-    """The kind that exports all of a model: that of its head's task, or the encoder.
+def kind_for(task_kinds: Collection[str]) -> KindName:
+    """The kind that exports all of a model.
+
+    Args:
+      task_kinds: what the model's head may be for; empty for a pretrained model.
 
     Raises:
-      InputError: files leave open what the head is for, so that several kinds take it.
+      InputError: the files leave open what the head is for, so that several kinds take it.
     """
-    if head is None:
+    if not task_kinds:
         return "encoder"
-    classes = {TASK_MODELS[kind] for kind in head.kinds}
+    classes = {TASK_MODELS[kind] for kind in task_kinds}
     kinds = [name for name, entry in KINDS.items() if classes.intersection(entry.task_models)]
     if len(kinds) > 1:
         flags = " or ".join(f"--kind={kind}" for kind in kinds)

@@ -19,6 +19,8 @@ from albert_tf.portable.folder import PortableFacts, write_manifest, write_table
 from albert_tf.pretrained.card import CARD_FILE, Usage, python_block, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
+from albert_tf.pretrained.own import find_model_file, read_task_kind
+from albert_tf.pretrained.recognition import named_files
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError, check_choice
@@ -298,15 +300,24 @@ def _read(source: str | Path, kind: KindName | None, flags: SourceFlags, options
       InputError: as `read_source`, `read_finetuned`, `kind_for` and `check_options`.
     """
     stored = None
-    if kind is None:
+    if kind is None and (task_kind := _task_kind(source)):
+        kind = kind_for((task_kind,))
+    elif kind is None:
         stored = read_source(source, flags)
-        kind = kind_for(stored.head)
+        kind = kind_for(stored.head.kinds if stored.head else ())
     check_options(kind, options)
     if task_models := KINDS[kind].task_models:
         found = read_finetuned(source, flags, classes=task_models)
         return _Source(source, kind, found.stored, lambda: _with_current_dtype(found.model), found)
     pretrained = stored or read_source(source, flags)
     return _Source(source, kind, pretrained, lambda: as_pretrained(pretrained, seed=0))
+
+
+def _task_kind(source: str | Path) -> str | None:
+    """The kind of task of a fine-tuned model of ours, which need not be read for it; None for any other model."""
+    with named_files(source) as path:
+        file = find_model_file(path)
+        return read_task_kind(file) if file else None
 
 
 def _build(

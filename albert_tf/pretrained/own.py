@@ -132,10 +132,15 @@ def read_keras(path: Path) -> StoredModel:
     Only the configuration and the weights are read; no class that the file names is created.
 
     Raises:
-      InputError: the file is damaged or holds another model.
+      InputError: the file is damaged, or holds another model or a quantized one.
     """
     description = as_record(_Description, read_description(path), path)
     name, config = description.registered_name, description.config
+    if "quantized" in config:
+        raise InputError(
+            f"Only `predict`, `evaluate` and `export` take a model after Keras' `quantize`. Received {path}; name "
+            "the model as it was before."
+        )
     if name == _PRETRAINER:
         return _read_pretrainer(path, as_record(_Serialized, config, path).config)
     if name == _ENCODER:
@@ -143,6 +148,16 @@ def read_keras(path: Path) -> StoredModel:
     if name in _TASK_MODELS:
         return _read_finetuned(path, as_record(_TaskModelConfig, config, path), *_TASK_MODELS[name])
     raise InputError(f"{path} must hold a model of albert_tf. Received {name or 'no name of a class'}.")
+
+
+def read_task_kind(path: Path) -> str | None:
+    """The kind of task of the fine-tuned model in a .keras file; None for a pretrained model.
+
+    Raises:
+      InputError: the file is damaged.
+    """
+    name = as_record(_Description, read_description(path), path).registered_name
+    return _TASK_MODELS[name][0] if name in _TASK_MODELS else None
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,19 @@ def test_classifier(exported):
     assert weights_hash(read(folder.parent / "text.keras")) in card  # as `albert convert` counts it
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
+def test_quantized_classifier(model_file, tmp_path):
+    """Its kind follows from the model, as without Keras' `quantize`."""
+    model, _ = saved("text", model_file, tmp_path)
+    model.quantize("int8")
+    model.save(tmp_path / "int8.keras")
+    export_model(tmp_path / "int8.keras", tmp_path / "saved")
+    outputs = tf.saved_model.load(tmp_path / "saved")(tf.constant(LINES))
+    expected = tf.nn.softmax(model.predict(LINES, verbose=0))
+    np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
+
+
 def test_classifier_with_several_labels(exported):
     model, loaded, folder = exported("topics", "classifier")
     outputs = loaded(tf.constant(LINES))
