@@ -12,6 +12,7 @@ from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import Number, as_record, read_json, read_json_object
 from data_prep.tasks.squad import squad_file
+from data_prep.tasks.tables import table_suffix
 from data_prep.tasks.task import Task, find_task
 
 
@@ -64,7 +65,7 @@ def read_runs(arguments: Sequence[str], tasks: Iterable[str]) -> list[FinetunedR
     if not given:
         raise InputError("Name the folder of at least one fine-tuning run. Received none.")
     settings = [_settings(Path(path)) for _, path in given]
-    checkpoints = [each.get("init_checkpoint") or "no checkpoint" for each in settings]
+    checkpoints = [(each.get("init_checkpoint") or "no checkpoint").rstrip("/") for each in settings]
     short = short_names(checkpoints)
     runs = [
         FinetunedRun(name or short[checkpoint], Path(path), find_task(str(each["task"])), each)
@@ -129,7 +130,7 @@ def _dev_file(task: Task, path: str) -> Path | None:
             file = squad_file(task, file, "dev")
         except InputError:
             return None
-    return file if file.is_file() and file.suffix == ".json" else None
+    return file if file.is_file() and table_suffix(file) == ".json" else None
 
 
 def _settings(folder: Path) -> dict[str, Any]:

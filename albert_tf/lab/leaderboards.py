@@ -25,6 +25,8 @@ _KEPT_SETTINGS = (
     "train_batch_size",
     "num_train_steps",
     "max_seq_length",
+    "high_only",
+    "middle_only",
 )
 _MISSING_GOLD = (
     "The file that the runs of {task} were evaluated on is not at its recorded path, so single models have the "
@@ -221,11 +223,9 @@ def _numbers(report: TaskReport, metrics: Mapping[str, float]) -> dict[str, floa
     task = report.task.name
     if task == "race":
         prefix = "race" if report.role == "test" else "race_dev"
-        return {
-            name.replace("accuracy", prefix): 100 * value
-            for name, value in metrics.items()
-            if name.startswith("accuracy")
-        }
+        parts = {"accuracy_middle", "accuracy_high"} & metrics.keys()
+        names = parts if len(parts) == 1 else {"accuracy", *parts}  # of one part, "accuracy" is the same number
+        return {name.replace("accuracy", prefix): 100 * metrics[name] for name in sorted(names)}
     return _NUMBERS.get(task, lambda metrics: {task: 100 * metrics["accuracy"]})(metrics)
 
 

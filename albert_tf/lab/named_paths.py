@@ -63,12 +63,12 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     >>> short_names(["a/large", "b/large"])
     {'a/large': 'a/large', 'b/large': 'b/large'}
     """
-    different = tuple(dict.fromkeys(paths))
-    for length in range(1, max((len(Path(path).parts) for path in different), default=0) + 1):
-        short = {path: "/".join(Path(path).parts[-length:]).removesuffix(".tar.gz") for path in different}
+    parts = {path: Path(path).parts or Path(path).resolve().parts for path in paths}  # "." has none
+    for length in range(1, max(map(len, parts.values()), default=0) + 1):
+        short = {path: "/".join(part[-length:]).removesuffix(".tar.gz") for path, part in parts.items()}
         if len(set(short.values())) == len(short):
             return short
-    return {path: path for path in different}
+    return {path: path for path in parts}
 
 
 def seed_of(path: str) -> int | None:

@@ -9,6 +9,7 @@ from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import Variant
 from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, read_metrics
 from data_prep.errors import check_at_least
 from data_prep.files import read_json_object
@@ -63,7 +64,10 @@ class PretrainingRuns:
 
     def check(self, variant: Variant) -> None:
         """Raises InputError if a flag is out of range, before anything is written."""
-        check_at_least(self._fewest_steps, self.lab.settings, "num_train_steps")
+        lab, short = self.lab.settings, self._short_phase
+        check_at_least(self._fewest_steps, lab, "num_train_steps")
+        for T in (lab.max_seq_length, *(short or ())[:1]):
+            check_batch_divides(self._batch_size(T), lab.num_devices or 1, lab.gradient_accumulation_steps)
         self.config(variant)
         self._settings(variant, 1, 1, ())
 
@@ -91,7 +95,7 @@ class PretrainingRuns:
 
     def _phases(self, variant: Variant, steps: int) -> tuple[str, ...]:
         """The values of --phase: short sequences, if there are any, and those of --max_seq_length."""
-        lab, short = self.lab.settings, self._short_phase
+        short = self._short_phase
         part: TextPart = "train" if variant.text == "all" else "part"
 
         def phase(T: int | None, num_train_steps: int) -> str:
@@ -99,7 +103,7 @@ class PretrainingRuns:
                 "input_file": self.text.examples(variant.objective, part, T),
                 "eval_file": self.text.examples(variant.objective, "heldout", T),
                 "num_train_steps": num_train_steps,
-                "train_batch_size": lab.train_batch_size * lab.max_seq_length // (T or lab.max_seq_length),
+                "train_batch_size": self._batch_size(T),
             }
             return shlex.join(f"{name}={value}" for name, value in values.items())
 
@@ -107,6 +111,11 @@ class PretrainingRuns:
             return (phase(None, steps),)
         short_steps = max(1, int(short[1] * steps))
         return (phase(short[0], short_steps), phase(None, steps - short_steps))
+
+    def _batch_size(self, T: int | None) -> int:
+        """Examples of T tokens per step, as many tokens as --train_batch_size of --max_seq_length."""
+        lab = self.lab.settings
+        return lab.train_batch_size * lab.max_seq_length // (T or lab.max_seq_length)
 
     def _settings(
         self, variant: Variant, seed: int, steps: int, phases: tuple[str, ...]

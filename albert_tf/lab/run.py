@@ -13,7 +13,7 @@ from albert_tf.lab.laboratory import Laboratory, make_folder
 from albert_tf.lab.measures import Measures
 from albert_tf.lab.paper import AVERAGED_TASKS
 from albert_tf.lab.pretraining_runs import PretrainingRuns, evaluations, fork_step, training_seconds
-from albert_tf.lab.results import Plot, ResultRow, Results, RowComparison, compare_rows
+from albert_tf.lab.results import LAB_RESULTS_FILE, Plot, ResultRow, Results, RowComparison, compare_rows
 from albert_tf.lab.scales import SCALES, Scale
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.subprocesses import ProgramRunner
@@ -40,17 +40,8 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
       InputError: flags or files are wrong, in which case nothing has been written, or a run failed.
       Preempted: the process received SIGTERM.
     """
+    _check_flags(experiment, settings)
     measures_speed = "speed" in experiment.measures
-    if not settings.seeds and (not measures_speed or settings.tpu):
-        raise InputError(
-            "--seeds must be at least 1. Only experiments that measure speed also accept 0, which trains nothing, "
-            f"and not on a TPU, where the runs give the speed. Received {settings.seeds} for {experiment.name}."
-        )
-    if not measures_speed and (settings.speed_workers != 1 or settings.speed_sizes != "scale"):
-        raise InputError(
-            "--speed_workers and --speed_sizes need an experiment that measures speed. Received "
-            f"{settings.speed_workers} and {settings.speed_sizes} for {experiment.name}; leave them out."
-        )
     scale = scale or SCALES[settings.scale]
     with ProgramRunner() as programs:
         lab = Laboratory(settings.resolved(scale), scale, programs)
@@ -86,6 +77,31 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
                 table.add_speeds()
             table.write(folder)
     return folder
+
+
+def _check_flags(experiment: Experiment, settings: LabSettings) -> None:
+    """Raises InputError if a flag has no effect on an experiment, or --seeds=0 would replace its trained results."""
+    measures_speed = "speed" in experiment.measures
+    if not settings.seeds and (not measures_speed or settings.tpu):
+        raise InputError(
+            "--seeds must be at least 1. Only experiments that measure speed also accept 0, which trains nothing, "
+            f"and not on a TPU, where the runs give the speed. Received {settings.seeds} for {experiment.name}."
+        )
+    if not measures_speed and (settings.speed_workers != 1 or settings.speed_sizes != "scale"):
+        raise InputError(
+            "--speed_workers and --speed_sizes need an experiment that measures speed. Received "
+            f"{settings.speed_workers} and {settings.speed_sizes} for {experiment.name}; leave them out."
+        )
+    if settings.spm_model_file and settings.vocab_size is not None:
+        raise InputError(
+            "--vocab_size is for a vocabulary that is trained. Received it with --spm_model_file; omit one."
+        )
+    folder = settings.folder / experiment.name
+    if not settings.seeds and (folder / LAB_RESULTS_FILE).exists() and Results.read(folder).seeds:
+        raise InputError(
+            f"--seeds=0 measures speed alone. {folder} already has the results of trained models; use another "
+            "--output."
+        )
 
 
 def _needed_text(

@@ -92,18 +92,19 @@ class LabSettings:
     def __post_init__(self):
         positive = ("num_train_steps", "train_batch_size", "max_seq_length", "vocab_size", "speed_workers")
         check_at_least(1, self, *positive)
-        check_at_least(0, self, "seeds")
+        check_at_least(0, self, "seeds", "num_warmup_steps")
         check_output(self.output)
         if self.strategy == "multi_worker":
             raise InputError(
                 "An experiment runs on one machine or TPU. Received --strategy=multi_worker; train its runs with "
                 "`albert pretrain`."
             )
-        if self.tpu and self.speed_workers > 1:
-            raise InputError(
-                "--speed_workers measures speed on the cores of this machine; on a TPU, it is that of the runs. "
-                f"Received {self.speed_workers} with --tpu={self.tpu}; omit one."
-            )
+        for name, usual in (("speed_workers", 1), ("speed_sizes", "scale")):
+            if self.tpu and getattr(self, name) != usual:
+                raise InputError(
+                    f"--{name} measures speed on the cores of this machine; on a TPU, it is that of the runs. "
+                    f"Received {getattr(self, name)} with --tpu={self.tpu}; omit one."
+                )
 
     @property
     def folder(self) -> Path:

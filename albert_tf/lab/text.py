@@ -4,6 +4,7 @@ files --split_files--> train, part, heldout --albert vocab--> vocabulary --alber
 """
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -51,7 +52,7 @@ def _files(flag: str, patterns: str) -> list[Path]:
 
 def _by_hash(paths: list[Path]) -> list[Path]:
     """Files in an arbitrary but reproducible order: by the hash of their names."""
-    return sorted(paths, key=lambda path: hashlib.sha256(path.name.encode()).digest())
+    return sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(path.name)).digest())
 
 
 def link_files(paths: list[Path], folder: Path) -> str:
@@ -114,7 +115,7 @@ class LabText:
         check_settings(self._prepare_settings("sop", "train", "text", Path("vocabulary.model")))
         files = [*paths["train"], *paths["heldout"]]
         listed = "".join(f"{path.name} {path.stat().st_size}\n" for path in files)
-        return hashlib.sha256(listed.encode()).hexdigest()[:16]
+        return hashlib.sha256(os.fsencode(listed)).hexdigest()[:16]
 
     def paths(self, part: TextPart) -> list[Path]:
         """The files of a part of the text."""

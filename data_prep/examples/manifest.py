@@ -15,7 +15,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.files import as_record, file_sha256, read_json_object, write_text
+from data_prep.files import as_record, encodable, file_sha256, read_json_object, write_text
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -217,7 +217,7 @@ class Manifest:
             "settings": self.settings.output_settings,
             "seed": self.settings.random_seed,
             "vocabulary": dataclasses.asdict(self.vocabulary),
-            "inputs": [dataclasses.asdict(each) for each in self.inputs],
+            "inputs": [{**dataclasses.asdict(each), "file": encodable(each.file)} for each in self.inputs],
             "shards": [self._counted(each) for each in self.shards],
             "versions": self.versions,
         }

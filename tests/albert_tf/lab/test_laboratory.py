@@ -54,6 +54,11 @@ def test_a_flag_that_is_given_only_once_is_named(settings, kept, received, messa
         open_laboratory(dataclasses.replace(settings, mixed_precision=received), "abc")
 
 
+def test_the_size_of_a_given_vocabulary_is_its_own(settings):
+    open_laboratory(dataclasses.replace(settings, spm_model_file="30k.model"), "abc")
+    assert "vocab_size" not in json.loads((settings.folder / "laboratory.json").read_text())
+
+
 def test_another_text_is_refused(settings):
     begin(settings)
     with pytest.raises(InputError, match="Its text files have changed"):
@@ -115,6 +120,8 @@ def test_the_command_line_repeats_the_experiment():
         ({"output": "lab[1]"}, "--output must have none of the characters"),
         ({"speed_workers": 0}, "--speed_workers must be at least 1. Received 0."),
         ({"speed_workers": 2, "tpu": "local"}, "Received 2 with --tpu=local; omit one."),
+        ({"speed_sizes": "paper", "tpu": "local"}, "Received paper with --tpu=local; omit one."),
+        ({"num_warmup_steps": -5}, "--num_warmup_steps must be at least 0. Received -5."),
     ],
 )
 def test_wrong_flags_are_refused(flags, message):

@@ -1,5 +1,6 @@
 """`albert lab table9` and `table10` from the predictions that runs save."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -151,6 +152,14 @@ def test_questions_use_the_file_that_the_runs_name(tmp_path, squad):
     assert results.row("paper/ensemble/ALBERT").paper["squad2_f1"] == 91.4
 
 
+def test_that_file_may_be_compressed(tmp_path, squad):
+    plain = tmp_path / "dev-v2.0.json"
+    (tmp_path / "dev-v2.0.json.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    results = run_table("table10", tmp_path, squad)
+    assert results.row("ensemble").ours == {"squad2_f1": [100.0], "squad2_em": [100.0]}
+
+
 def test_questions_without_that_file(tmp_path, squad):
     gold = (tmp_path / "dev-v2.0.json").rename(tmp_path / "elsewhere.json")
     results = run_table("table10", tmp_path, squad)
@@ -174,6 +183,14 @@ def test_race_uses_the_test_set_if_all_runs_have_it(tmp_path):
     expected = {"race_dev": [50.0], "race_dev_middle": [100.0], "race_dev_high": [0.0]}
     assert results.row("ensemble").ours == expected
     assert results.column("race_dev").title == "RACE dev"
+
+
+def test_race_of_one_school_has_no_score_of_both(tmp_path):
+    run = tmp_path / "race" / "seed_0"
+    write_run(run, "race", [0.9, 0.4], split="test", groups=("high", "high"), high_only=True)
+    results = run_table("table10", tmp_path, run)
+    assert set(results.row("single/large").ours) == {"race_high"}
+    assert results.settings["runs"][0]["high_only"] is True
 
 
 @pytest.mark.slow

@@ -33,6 +33,12 @@ def test_short_names_have_as_many_parts_as_needed():
     assert short_names([]) == {}
 
 
+def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
+    (tmp_path / "large").mkdir()
+    monkeypatch.chdir(tmp_path / "large")
+    assert short_names([".", "../base"]) == {".": "large", "../base": "base"}
+
+
 def test_an_existing_path_may_contain_an_equals_sign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lr=1").mkdir()

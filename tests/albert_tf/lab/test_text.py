@@ -1,6 +1,7 @@
 """The parts of the text; test_lab_run.py prepares examples."""
 
 import dataclasses
+import os
 
 import pytest
 
@@ -94,6 +95,12 @@ def test_links_are_to_these_files_and_have_no_commas(books, tmp_path):
     links = sorted((tmp_path / "links").iterdir())
     assert [link.resolve() for link in links] == [path.resolve() for path in paths]
     assert not any("," in link.name for link in links)
+
+
+def test_names_of_files_need_not_be_utf8(books, tmp_path):
+    (books / os.fsdecode(b"caf\xe9.txt")).write_text("A book from an old archive.\n")
+    of_lab = text(LabSettings(str(tmp_path / "lab"), f"{books}/*.txt"))
+    assert of_lab.check({"train", "heldout"}, {"sop"})
 
 
 def test_the_hash_identifies_the_files(books, tmp_path):
