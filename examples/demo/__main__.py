@@ -13,6 +13,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,7 @@ from albert_tf.lab.settings import check_output
 from data_prep.console import NO_SUGGESTIONS, open_console
 from data_prep.errors import InputError
 from data_prep.files import check_is_folder, write_json
+from data_prep.tokenizers.settings import VocabularySettings
 from examples.demo.corpus import Corpus, read_user_text, write_corpus
 from examples.demo.docstrings import docstring_documents
 
@@ -38,6 +40,8 @@ MOST_PASSES = {SHORT: 12, LONG: 8}  # over the text
 EVALUATIONS, LOGS_PER_EVALUATION = 10, 5
 MANY_PASSES = 10  # over the text; with more, dropout slows memorization down
 HELDOUT_SHARE = 0.05
+MANY_CHARACTERS = 1000  # as in Chinese and Japanese
+SYMBOLS = 20  # of a vocabulary, about
 # More text would take longer than a demo should, without making so small a model much better.
 MAX_SENTENCES = 160_000
 MOST_PLACES = 20
@@ -94,9 +98,11 @@ def demo(
         f"to train on; held out for evaluation: {heldout_places(corpus)}",
         markup=False,
     )
-    vocab_size = max(100, min(4000, corpus.num_bytes // 500))
+    vocab_size, coverage = vocabulary_flags(corpus)
     say(2, f"Vocabulary of {vocab_size:,} pieces")
-    albert("vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size)
+    albert(
+        "vocab", input_file=corpus.train, output_prefix=paths.vocabulary, vocab_size=vocab_size, **coverage
+    )
     say(3, f"Examples: {TRAINING_EXAMPLES[masking]}; held-out pairs")
     for T in (SHORT, LONG):
         prepare(paths, corpus, T, masking)
@@ -152,6 +158,25 @@ def make_corpus(text: Path | None, folder: Path) -> Corpus:
     """Reads the user's text, or docstrings, and holds out some documents."""
     documents = docstring_documents(show_progress=True) if text is None else read_user_text(text)
     return write_corpus(at_most(MAX_SENTENCES, documents), folder, HELDOUT_SHARE)
+
+
+def vocabulary_flags(corpus: Corpus) -> tuple[int, dict[str, float]]:
+    """The size of the vocabulary, and the flag of `albert vocab` that a text of thousands of characters needs.
+
+    A piece for every 500 bytes, at most 4,000; but at least a third more than the characters that get a piece each.
+    """
+    coverage = {}
+    characters = most_frequent(corpus.characters, VocabularySettings.character_coverage)
+    if characters > MANY_CHARACTERS:
+        coverage = {"character_coverage": 0.9995}  # docs/languages.md
+        characters = most_frequent(corpus.characters, **coverage)
+    return max(100, min(4000, corpus.num_bytes // 500), SYMBOLS + characters * 4 // 3), coverage
+
+
+def most_frequent(characters: Counter[str], character_coverage: float) -> int:
+    """The number of most frequent characters that make up this share of a text."""
+    sums = itertools.accumulate(count for _, count in characters.most_common())
+    return sum(covered < character_coverage * characters.total() for covered in sums) + 1
 
 
 def heldout_places(corpus: Corpus) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ class Corpus:
       heldout_passes: the passes over `heldout`, each with other pairs, that give about 500 pairs.
       sentences: number of sentences in both.
       num_bytes: size of both.
+      characters: how often each character is in `train`.
     """
 
     train: Path
@@ -41,6 +43,7 @@ class Corpus:
     heldout_passes: int
     sentences: int
     num_bytes: int
+    characters: Counter[str]
 
 
 def write_corpus(
@@ -93,6 +96,12 @@ def write_corpus(
         heldout_passes=min(_MOST_PASSES, math.ceil(enough / heldout_characters)),
         sentences=sum(len(document.sentences) for document in train_documents + heldout_documents),
         num_bytes=train.stat().st_size + heldout.stat().st_size,
+        characters=Counter(
+            character
+            for document in train_documents
+            for sentence in document.sentences
+            for character in sentence
+        ),
     )
 
 

@@ -1,8 +1,20 @@
 import subprocess
 
+import numpy as np
 import pytest
 
-from examples.demo.__main__ import Paths, count_tokens, fill_masks, heldout_masks, phase_steps
+from data_prep.text.documents import Document
+from data_prep.tokenizers.settings import VocabularySettings
+from data_prep.tokenizers.vocabulary_training import train_vocabulary
+from examples.demo.__main__ import (
+    Paths,
+    count_tokens,
+    fill_masks,
+    heldout_masks,
+    phase_steps,
+    vocabulary_flags,
+)
+from examples.demo.corpus import write_corpus
 from tests.data_prep.conftest import write_story
 from tests.processes import run_together
 
@@ -17,6 +29,25 @@ def test_little_text_is_read_less_often_in_long_sequences():
     assert phase_steps(200_000, None) == {32: 1171, 128: 781}  # 12 and 8 passes of 2,048 tokens a step
     assert phase_steps(200_000, 100) == {32: 60, 128: 40}
     assert phase_steps(1_000, None) == {32: 50, 128: 50}
+
+
+def test_a_vocabulary_has_room_for_the_characters(tmp_path):
+    """Of a script with thousands, like Chinese; a text in Latin letters has pieces by its size."""
+    rng = np.random.default_rng(0)
+    ideographs = [chr(0x4E00 + i) for i in range(2500)]
+    for name, letters, size in (("Chinese", ideographs, 60_000), ("Latin", [*"abcdefgh "], 100_000)):
+        frequencies = 1 / np.arange(1, len(letters) + 1)
+        text = "".join(rng.choice(letters, size, p=frequencies / frequencies.sum()))
+        sentences = [text[i : i + 40] for i in range(0, size, 40)]
+        documents = [Document(tuple(sentences[i : i + 50]), f"{i}") for i in range(0, len(sentences), 50)]
+        corpus = write_corpus(documents, tmp_path / name)
+        vocab_size, flags = vocabulary_flags(corpus)
+        settings = VocabularySettings(
+            f"{corpus.train}", f"{tmp_path / name}/spm", vocab_size=vocab_size, **flags
+        )
+        train_vocabulary(settings)
+        assert flags == ({"character_coverage": 0.9995} if name == "Chinese" else {})
+        assert 2000 < vocab_size < 4000 if name == "Chinese" else vocab_size == corpus.num_bytes // 500
 
 
 def test_text_without_spaces_has_no_words_to_mask(tmp_path, capsys):

@@ -149,7 +149,9 @@ def test_speed_alone_does_not_replace_the_results_of_trained_models(ran, tmp_pat
     (tmp_path / "lab" / "table2").mkdir(parents=True)
     kept = Results("table2", "", "", "", "tiny", [1], "", {}, {}, [], [])
     (tmp_path / "lab" / "table2" / "results.json").write_text(json.dumps(dataclasses.asdict(kept)))
-    with pytest.raises(InputError, match="table2 already has the results of trained models; use another --output"):
+    with pytest.raises(
+        InputError, match="table2 already has the results of trained models; use another --output"
+    ):
         run_experiment(first_rows("table2", 2), settings, ABSURD)
     assert ran == []
 
@@ -211,7 +213,10 @@ def test_downstream_tasks_with_data_have_columns(laboratory, ran, tmp_path):
         ({"learning_rate": -1.0}, "--learning_rate must be a number above 0"),
         ({"tpu": "local", "num_devices": 2}, "--num_devices is for several devices of one machine"),
         ({"train_batch_size": 10, "num_devices": 4}, "10, which is not divisible by 4 x 1"),
-        ({"spm_model_file": "x.model", "vocab_size": 100}, "--vocab_size is for a vocabulary that is trained"),
+        (
+            {"spm_model_file": "x.model", "vocab_size": 100},
+            "--vocab_size is for a vocabulary that is trained",
+        ),
     ],
 )
 def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, message):
