@@ -3,7 +3,7 @@
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -230,7 +230,7 @@ def _evaluate_model(model: "TrainedModel", task: Task, gold: str, columns: Colum
 
 def ensemble(
     *runs: str,
-    task: str,
+    task: str | None = None,
     split: Literal["dev", "test"] = "dev",
     data_dir: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
@@ -242,17 +242,16 @@ def ensemble(
 
     For example:
 
-      albert ensemble runs/rte runs/rte_large --task=rte
+      albert ensemble runs/rte runs/rte_large
 
-      albert ensemble runs/squad2 --task=squad2.0 --gold=dev-v2.0.json \\
-          --output_dir=runs/squad2/all
+      albert ensemble runs/squad2 --gold=dev-v2.0.json --output_dir=runs/squad2/all
 
-      albert ensemble runs/rte hf://OWNER/NAME --task=rte --data_dir=glue
+      albert ensemble runs/rte hf://OWNER/NAME --data_dir=glue
 
     Args:
       runs: output folders of `albert finetune`, where a folder with several seeds stands for all of them; and
         other fine-tuned models, as for `albert predict`, which predict --split now.
-      task: task that the models were trained on.
+      task: task that the models were trained on. Default: that of the runs.
       split: "dev" measures the ensemble; "test" only writes its predictions.
       data_dir: folder or file of the task, for models that have no predictions yet. Default: the data that a run
         was trained with.
@@ -264,7 +263,8 @@ def ensemble(
     """
     from albert_tf.evaluation.ensemble import report_runs
 
-    found_task = find_task(task)
+    folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
+    found_task = find_task(task or _task_of(folders))
     if found_task.kind != "question_answering" and (gold is not None or threshold is not None):
         raise InputError(
             "--gold and --threshold are for questions, such as --task=squad2.0. Received them with "
@@ -278,9 +278,8 @@ def ensemble(
         with working(f"predicting with {member}"):
             return finetuned.predict_member(member, found_task, split, data_dir, flags)
 
-    for run in runs:
-        for folder in (Path(run), *Path(run).glob("seed_*")):
-            _check_task(folder, found_task.name)
+    for folder in folders:
+        _check_task(folder, found_task.name)
     with _noted_problems() as problems:
         report = report_runs(
             found_task,
@@ -339,11 +338,30 @@ def _predicted_folder(task: str, run: Path) -> Path:
 
 def _check_task(folder: Path, task: str) -> None:
     """Raises InputError if a folder's settings name another task; runs of MNLI also predict AX."""
+    trained = _trained_task(folder) or task
+    if trained not in (task, "mnli" if task == "ax" else task):
+        raise InputError(
+            f"Predictions must come from a run of their task. Received {task} and {folder}, a run of {trained}."
+        )
+
+
+def _task_of(folders: Iterable[Path]) -> str:
+    """The task of the first folder that is a run's.
+
+    Raises:
+      InputError: none is.
+    """
+    task = next(filter(None, map(_trained_task, folders)), None)
+    if task is None:
+        raise InputError(
+            "--task must name the task of models that are not runs of `albert finetune`. Received none."
+        )
+    return task
+
+
+def _trained_task(folder: Path) -> str | None:
+    """The task that the settings in a folder name; None without settings."""
     from albert_tf.training.run_files import SETTINGS_FILE
 
     settings = read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).exists() else {}
-    if settings.get("task", task) not in (task, "mnli" if task == "ax" else task):
-        raise InputError(
-            f"Predictions must come from a run of their task. Received {task} and {folder}, a run of "
-            f"{settings['task']}."
-        )
+    return settings.get("task")

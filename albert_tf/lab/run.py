@@ -80,7 +80,7 @@ def run_experiment(experiment: Experiment, settings: LabSettings, scale: Scale |
 
 
 def _check_flags(experiment: Experiment, settings: LabSettings) -> None:
-    """Raises InputError if a flag has no effect on an experiment, or --seeds=0 would replace its trained results."""
+    """Raises InputError if a flag has no effect, or --seeds=0 would replace the results of trained models."""
     measures_speed = "speed" in experiment.measures
     if not settings.seeds and (not measures_speed or settings.tpu):
         raise InputError(

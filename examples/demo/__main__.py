@@ -163,7 +163,7 @@ def make_corpus(text: Path | None, folder: Path) -> Corpus:
 def vocabulary_flags(corpus: Corpus) -> tuple[int, dict[str, float]]:
     """The size of the vocabulary, and the flag of `albert vocab` that a text of thousands of characters needs.
 
-    A piece for every 500 bytes, at most 4,000; but at least a third more than the characters that get a piece each.
+    A piece for every 500 bytes, at most 4,000; but at least a third more than the characters with their own piece.
     """
     coverage = {}
     characters = most_frequent(corpus.characters, VocabularySettings.character_coverage)

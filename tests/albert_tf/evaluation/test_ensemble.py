@@ -175,6 +175,16 @@ def test_seeds_and_folders(capfd, seeds):
     assert list(ensemble(capfd, names[1], "--task=rte")[1]["members"]) == names[1:2]
 
 
+def test_the_task_is_that_of_the_runs(capfd, seeds):
+    status, _, error = ensemble(capfd, seeds)
+    assert (status, error) == (
+        2,
+        "albert: --task must name the task of models that are not runs of `albert finetune`. Received none.\n",
+    )
+    (seeds / "seed_1" / "settings.json").write_text('{"task": "rte"}')
+    assert ensemble(capfd, seeds)[1] == ensemble(capfd, seeds, "--task=rte")[1]
+
+
 def test_predictions_are_written(capfd, seeds, tmp_path):
     output = tmp_path / "runs" / "all"
     assert ensemble(capfd, seeds, "--task=rte", f"--output_dir={output}")[0] == 0
