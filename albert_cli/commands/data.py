@@ -1,7 +1,6 @@
 """Commands from text to examples: vocab, tokenize, prepare, inspect."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -87,21 +86,17 @@ def prepare(*, settings: Annotated[PrepareSettings, _SETTINGS]) -> None:
           --output_file=gs://bucket/data/train.tfrecord
     """
     if settings.runner == "local":
-        from data_prep.examples.manifest import Manifest
         from data_prep.prepare.local import prepare as write_examples
-
-        write_examples(settings)
-        changes = f", vocab_size={Manifest.read(Path(settings.output_file).parent).vocabulary.size}"
     else:
-        from data_prep.prepare.beam import prepare_on_cluster
+        from data_prep.prepare.beam import prepare_on_cluster as write_examples
 
-        prepare_on_cluster(settings)
-        changes = ""
+    vocab_size = write_examples(settings).vocabulary.size
+    files = settings.output_file if "," in settings.output_file else f"{settings.output_file}*"
     print_next(
-        f"albert inspect '{settings.output_file}*' --stats --verify",
-        f'python -c "from albert_tf import AlbertConfig; '
-        f"AlbertConfig.from_preset('albert_base_v2'{changes}).to_json_file('albert_config.json')\"",
-        f"albert pretrain --do_train --input_file='{settings.output_file}*' "
+        f"albert inspect '{files}' --stats --verify",
+        f"python -c \"from albert_tf import AlbertConfig; AlbertConfig.from_preset('albert_base_v2', "
+        f"vocab_size={vocab_size}).to_json_file('albert_config.json')\"",
+        f"albert pretrain --do_train --input_file='{files}' "
         "--albert_config_file=albert_config.json --output_dir=runs/base",
     )
 

@@ -157,7 +157,7 @@ def accepted_answers(
     task: Task, gold: Path, problems: Problems, columns: Columns | None = None
 ) -> Mapping[str, Sequence[str]]:
     """The accepted answers of every question of SQuAD's JSON file, or of a file of own questions."""
-    if table_suffix(gold) == ".json" or not (task.is_own_data or is_own_table(gold, task)):
+    if not is_own_table(gold, task) and (table_suffix(gold) == ".json" or not task.is_own_data):
         file = squad_file(task, gold, "dev") if gold.is_dir() else gold
         return gold_answers(decode_json(read_unpacked(file), file), str(file))
     examples = read_examples(task, gold, "dev" if gold.is_dir() else "test", problems, columns=columns)

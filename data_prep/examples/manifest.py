@@ -1,6 +1,7 @@
 """manifest.json: what `albert prepare` wrote, from what, and how. Without times: same input, same bytes."""
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections import Counter
@@ -122,9 +123,15 @@ class VocabularyFacts:
         """Reads the vocabulary from its file at that time, or from another one.
 
         Raises:
-          InputError: the file cannot be read, or is for text that is normalized otherwise than the examples.
+          InputError: the file cannot be read, has changed since, or is for text that is normalized otherwise than
+            the examples.
         """
         vocabulary = Vocabulary.read(file or self.file)
+        if hashlib.sha256(vocabulary.content).hexdigest() != self.sha256:
+            raise InputError(
+                f"Examples are read with the vocabulary that they were prepared with. {vocabulary.file} is "
+                f"another one than {self.file} was then, by its SHA-256; name that one, or prepare them again."
+            )
         beside = read_normalization(vocabulary.file)
         if beside and beside != self.normalization:
             raise InputError(

@@ -28,7 +28,7 @@ try:
 finally:
     logging.getLogger().setLevel(logging.WARNING)
 
-from data_prep.examples.manifest import MANIFEST, Manifest, SourceFile
+from data_prep.examples.manifest import MANIFEST, Manifest, SourceFile, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings, check_settings
 from data_prep.prepare.beam_files import (
     existing_names,
@@ -74,9 +74,13 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     outputs = output_names(settings.output_file, settings.num_shards)
     check_outputs(outputs, inputs, settings.vocabulary_file)
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
-    vocabulary.tokenizer()  # a damaged file is an error now, not in the job
-    folder = outputs[0].rpartition("/")[0]
-    check_replaced(settings, folder, existing_names(outputs), manifests_at(folder))
+    facts = VocabularyFacts.of(vocabulary.tokenizer())  # a damaged file is an error now, not in the job
+    folder, names = outputs[0].rpartition("/")[0], {PurePosixPath(name).name for name in outputs}
+    manifests = manifests_at(folder)
+    existing = existing_names(
+        [f"{folder}/{name}" for name in names.union(*(each.files for each in manifests))]
+    )
+    check_replaced(settings, facts, folder, names, existing, manifests)
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
     options = _options(settings)
     with (

@@ -29,6 +29,7 @@ from data_prep.examples.manifest import (
     Manifest,
     Shard,
     SourceFile,
+    VocabularyFacts,
     manifests_in,
     package_versions,
     remove_manifests,
@@ -90,11 +91,15 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     inputs = expand_files(settings.input_file)
     outputs = shard_names(settings.output_file, settings.num_shards)
     check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
+    tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
     # A run with finished work was allowed to replace files, and may have replaced some.
     if not finished_work(_work_folder(settings.output_file)):
-        existing = {path.name for path in outputs if path.exists()}
-        check_replaced(settings, outputs[0].parent, existing, manifests_in(outputs[0].parent))
-    tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
+        folder, names = outputs[0].parent, {path.name for path in outputs}
+        manifests = manifests_in(folder)
+        existing = {
+            name for name in names.union(*(each.files for each in manifests)) if (folder / name).exists()
+        }
+        check_replaced(settings, VocabularyFacts.of(tokenizer), folder, names, existing, manifests)
     with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, inputs, outputs, folder, tokenizer, show_progress)
 

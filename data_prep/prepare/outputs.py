@@ -1,7 +1,7 @@
 """What the local and the Beam runner share: the check of the output's names, a shard's row, errors."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import ExampleCounts, Manifest, Shard
+from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings
 
 RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
@@ -79,25 +79,45 @@ def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file
 
 
 def check_replaced(
-    settings: PrepareSettings, folder: str | Path, existing: set[str], manifests: Iterable[Manifest]
+    settings: PrepareSettings,
+    vocabulary: VocabularyFacts,
+    folder: str | Path,
+    outputs: set[str],
+    existing: set[str],
+    manifests: Sequence[Manifest],
 ) -> None:
-    """Checks that without --overwrite only files with the same settings are replaced.
+    """Checks that no files of another number of shards stay, and that --overwrite is given to replace other files.
 
     Args:
       settings: of the files that are about to be written.
+      vocabulary: theirs.
       folder: theirs, for the message.
-      existing: the names of those that are in the folder already.
+      outputs: their names.
+      existing: which of them, and of the manifests' files, are in the folder already.
       manifests: those in the folder.
 
     Raises:
-      InputError: one was written with other settings or by another program.
+      InputError: one was written with other settings, another vocabulary or by another program.
     """
+    for manifest in manifests:
+        others = manifest.files & existing - outputs
+        if manifest.settings.output_file == settings.output_file and others:
+            raise InputError(
+                f"The files of --output_file={settings.output_file} must be those of one command, because "
+                f"{settings.output_file}* names them all. {folder}/{min(others)} is of an earlier one, with "
+                f"--num_shards={manifest.settings.num_shards}; delete its files, or name another --output_file."
+            )
     if settings.overwrite:
         return
-    new = settings.output_settings
+    existing, new = existing & outputs, settings.output_settings
     for manifest in manifests:
         old, theirs = manifest.settings.output_settings, manifest.files & existing
         changed = [f"--{name}={old[name]}, not {new[name]}" for name in new if old[name] != new[name]]
+        before = manifest.vocabulary
+        if before.normalization != vocabulary.normalization:
+            changed.append(f"{before.normalization}, not {vocabulary.normalization}")
+        elif before.sha256 != vocabulary.sha256 and not changed:
+            changed.append(f"what {before.file} held before it changed")
         if theirs and changed:
             raise InputError(
                 "Files with other settings are only replaced with --overwrite. Received "

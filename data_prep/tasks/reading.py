@@ -14,7 +14,7 @@ from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.glue import read_glue
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.race import read_race
-from data_prep.tasks.squad import read_squad
+from data_prep.tasks.squad import is_squad, read_squad
 from data_prep.tasks.tables import read_table, table_suffix
 from data_prep.tasks.task import Task
 from data_prep.tasks.tfds_examples import read_tfds_examples
@@ -33,7 +33,7 @@ _OTHER_FORMATS = {
     "token_classification": ", or CoNLL's .conll, .conllu, .bio, .iob or .txt",
 }
 # The suffixes of the download's own files; other tables may stand in for them.
-_DOWNLOADED = {"glue": (".tsv",), "squad": (".json",), "race": (".json",)}
+_DOWNLOADED = {"glue": (".tsv",), "race": (".json",)}
 
 
 def read_examples(
@@ -81,7 +81,11 @@ def read_examples(
 def is_own_table(path: Path, task: Task) -> bool:
     """Whether a file is a table of the user's own rather than a file of the task's download."""
     suffix = table_suffix(path)
-    return path.is_file() and suffix in _TABLE_SUFFIXES and suffix not in _DOWNLOADED.get(task.download, ())
+    if not path.is_file() or suffix not in _TABLE_SUFFIXES:
+        return False
+    if task.kind == "question_answering" and suffix == ".json":
+        return not is_squad(path)
+    return suffix not in _DOWNLOADED.get(task.download, ())
 
 
 def _read_files(path: Path, split: Split) -> list[Example]:
@@ -96,7 +100,7 @@ def _read_files(path: Path, split: Split) -> list[Example]:
         return list(read_race(path, split))
     file = _own_file(path, split.name) if path.is_dir() else path
     suffix = table_suffix(file)
-    if task.kind == "question_answering" and suffix == ".json":
+    if task.kind == "question_answering" and suffix == ".json" and not is_own_table(file, task):
         return list(read_squad(file, split))
     if task.kind == "token_classification" and suffix in _CONLL_SUFFIXES:
         return list(read_conll(file, split.problems, labels=split.labels, is_test=split.is_test))

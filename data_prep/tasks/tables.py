@@ -91,13 +91,16 @@ def read_unpacked(path: Path) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Lone surrogates ("\\ud83d"), which UTF-8 cannot encode, become U+FFFD.
+    """The value of a JSON text.
+
+    Lone surrogates ("\\ud83d"), which UTF-8 cannot encode, become U+FFFD, and NaN, with which pandas writes that a
+    value is missing, None.
 
     Raises:
       ValueError: it is not JSON, or nested too deeply.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=lambda name: None if name == "NaN" else float(name))
         return _without_surrogates(value) if ESCAPED_SURROGATE.search(text) else value
     except RecursionError:
         raise ValueError("nested too deeply") from None

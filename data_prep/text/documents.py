@@ -27,7 +27,7 @@ from typing import get_args
 
 from data_prep.errors import InputError
 from data_prep.text.rows import rows_reader
-from data_prep.text.sources import InputFile, InputFormat
+from data_prep.text.sources import COMPRESSIONS, InputFile, InputFormat
 
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
@@ -87,7 +87,8 @@ def read_documents(
     if input_format not in get_args(InputFormat):
         raise InputError(f'`input_format` must be "lines" or "prose". Received {input_format!r}.')
     for path in paths:
-        if path.suffix.lower() in _NO_TEXT:
+        unpacked = path.with_suffix("") if path.suffix in COMPRESSIONS else path
+        if unpacked.suffix.lower() in _NO_TEXT:
             raise InputError(
                 "Inputs must be text files, .jsonl, .json, .tfrecord or .parquet. Received "
                 f"{path}; write its text to one of these."

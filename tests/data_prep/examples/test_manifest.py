@@ -1,5 +1,6 @@
 """What is read from manifest.json, and which manifest belongs to a file."""
 
+import hashlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -37,6 +38,21 @@ def test_write_and_read(tmp_path):
     assert read == manifest == Manifest.read(tmp_path / "manifest.json")
     assert read.path == tmp_path / "manifest.json"
     assert read.to_json() == (tmp_path / "manifest.json").read_text(encoding="utf-8")
+
+
+def test_examples_need_the_vocabulary_that_they_were_prepared_with(tmp_path):
+    for name in ("then.model", "other.model"):
+        (tmp_path / name).write_bytes(name.encode())
+    then = hashlib.sha256(b"then.model").hexdigest()
+    facts = VocabularyFacts(f"{tmp_path}/then.model", then, 30_000, 2, 3, 4, [0])
+    assert facts.read() == facts.read(tmp_path / "then.model")
+    with pytest.raises(InputError, match=r"other.model is another one than .*then.model was then"):
+        facts.read(tmp_path / "other.model")
+    (tmp_path / "then.model").write_bytes(b"trained again")
+    with pytest.raises(
+        InputError, match=r"then.model is another one than .*then.model was then, by its SHA-256"
+    ):
+        facts.read()
 
 
 def test_counts_that_only_training_knows_are_left_out(tmp_path):

@@ -347,6 +347,33 @@ def test_other_settings_replace_files_on_request_only(model_file, story, tmp_pat
     assert run(overwrite=True) == first
 
 
+def test_another_vocabulary_replaces_files_on_request_only(story, vocab_file, tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_bytes(vocab_file.read_bytes())
+    flags = {"spm_model_file": None, "vocab_file": str(vocabulary)}
+    prepared(story, None, tmp_path / "out", **flags)
+    with pytest.raises(InputError, match=r"written with do_lower_case=true.* not do_lower_case=false"):
+        prepared(story, None, tmp_path / "out", do_lower_case=False, **flags)
+    vocabulary.write_bytes(vocab_file.read_bytes() + b"harbour\n")
+    with pytest.raises(
+        InputError, match=r"written with what .*vocab.txt held before it changed. Add --overwrite"
+    ):
+        prepared(story, None, tmp_path / "out", **flags)
+    prepared(story, None, tmp_path / "out", overwrite=True, **flags)
+
+
+def test_another_number_of_shards_leaves_no_files_beside_the_new_ones(story, model_file, tmp_path):
+    """Both sets would be what OUTPUT_FILE* names."""
+    prepared(story, model_file, tmp_path / "out")
+    for overwrite in (False, True):
+        with pytest.raises(
+            InputError, match="out/train.tfrecord is of an earlier one, with --num_shards=1; delete"
+        ):
+            prepared(story, model_file, tmp_path / "out", num_shards=2, overwrite=overwrite)
+    (tmp_path / "out" / "train.tfrecord").unlink()
+    prepared(story, model_file, tmp_path / "out", num_shards=2)
+
+
 PROSE = "The house was old. Nobody lived there. It had a garden.\n\n" * 40 + "A street.\nA door.\nA dog.\n"
 
 

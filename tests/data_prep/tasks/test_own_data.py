@@ -239,6 +239,14 @@ def test_questions(tmp_path, columns, starts):
     assert problems.lines() == []
 
 
+@pytest.mark.parametrize("task", ["question-answering", "squad2.0"])
+def test_questions_in_a_json_array(tmp_path, task):
+    rows = [{"question": "Who?", "context": "Mary keeps it.", "answer": "Mary"}]
+    (tmp_path / "train.json").write_text(json.dumps(rows))
+    (example,), _ = read(task, tmp_path / "train.json")
+    assert example == QuestionExample("0", "Who?", "Mary keeps it.", ("Mary",), (0,))
+
+
 def test_unusable_questions(tmp_path):
     row = {"context": "An Ann.", "question": "Who?", "answer": "Ann"}
     rows = [

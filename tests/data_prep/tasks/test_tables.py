@@ -6,8 +6,11 @@ import pandas as pd
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.tasks.examples import Problems
+from data_prep.tasks.columns import Columns
+from data_prep.tasks.examples import Problems, Split
+from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.tables import read_table
+from data_prep.tasks.task import find_task
 
 
 def rows_of(path, text, **arguments):
@@ -80,6 +83,17 @@ def test_csv_of_spreadsheets_with_decimal_commas(tmp_path):
     assert values == [{"text": "a, b", "score": "0,5"}, {"text": "c;d", "score": "1"}]
     assert problems == []
     assert rows_of(tmp_path / "b.csv", "text,score;\na,1\n")[0] == [{"text": "a", "score;": "1"}]
+
+
+def test_missing_values_that_pandas_writes_as_nan(tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text(
+        '{"text": NaN, "label": 1}\n{"text": "Good.", "label": NaN}\n{"text": "Bad.", "label": 0}\n'
+    )
+    problems = Problems()
+    split = Split(find_task("classification"), "train", problems, Columns())
+    assert [example.text_a for example in examples_of_rows(read_table(path, problems), split)] == ["Bad."]
+    assert len(problems.lines()) == 2
 
 
 def test_json_arrays(tmp_path):

@@ -71,6 +71,11 @@ WRITERS = {
         ),
         ("a.txt", ' {"text": "a"}\n', "begins with a JSON object"),
         ("a.csv", "text\na\n", "must be text files, .jsonl, .json, .tfrecord or .parquet. Received .*a.csv"),
+        (
+            "a.tsv.gz",
+            "text\na\n",
+            "must be text files, .jsonl, .json, .tfrecord or .parquet. Received .*a.tsv.gz",
+        ),
         ("a.zip", "PK", "Received .*a.zip"),
     ],
 )
