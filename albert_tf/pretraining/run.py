@@ -174,10 +174,11 @@ class PretrainingRun:
         self._lines = [line for line in read_metrics(self.folder) if line["step"] <= self.start_step]
         self.guard, self.held_out = Guard(settings, self._lines), HeldOut(settings, self._lines)
         self._eval_step = EvalStep(self.model, self.strategy, parallel_parts=self.parallel_parts)
-        last_step = settings.num_train_steps if settings.do_train else self.start_step
-        with open_session(self.folder, self.strategy, last_step, self.start_step) as session:
+        trains, step = settings.do_train, self.start_step
+        last_step = settings.num_train_steps if trains else step
+        with open_session(self.folder, self.strategy, last_step, step, trains=trains) as session:
             self.session = session
-            if settings.do_train:  # an evaluation alone changes no file of the run but metrics.jsonl
+            if trains:  # an evaluation alone changes no file of the run but metrics.jsonl
                 self._record_best()
             for line in self.notes:
                 session.progress.say(line)

@@ -337,6 +337,8 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     folder = tmp_path / "run"
     assert cli.main(pretraining_files.flags(folder, num_train_steps=2)) == 0
     settings = (folder / "settings.json").read_bytes()
+    with (folder / "metrics.jsonl").open("a") as file:  # as if killed before the next checkpoint
+        file.write('{"step": 3, "loss": 1.5}\n{"step": 4, "lo')
     capfd.readouterr()
     evaluate = ["--do_eval", f"--eval_file={pretraining_files.heldout}", f"--output_dir={folder}"]
     assert cli.main(["pretrain", *evaluate]) == 0
@@ -345,6 +347,7 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     assert f"evaluating step 2 of the run in {folder}" in error
     assert "held out at step 2" in error
     assert (folder / "settings.json").read_bytes() == settings
+    assert [line["step"] for line in read_metrics(folder)][-2:] == [3, 2]
     assert cli.main(pretraining_files.flags(folder, num_train_steps=3)) == 0
 
 
