@@ -470,6 +470,21 @@ def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
     assert "Prepare that file again; there is no checkpoint yet." in error
 
 
+def test_a_damaged_record(pretraining_files, tmp_path, capfd):
+    """Its length is intact, so that only reading all of it shows the damage."""
+    path = tmp_path / "records"
+    content = bytearray(Path(pretraining_files.heldout).read_bytes())
+    content[-100] ^= 1
+    path.write_bytes(content)
+    assert cli.main(pretraining_files.flags(tmp_path / "run", eval_file=path)) == 2
+    error = capfd.readouterr().err
+    assert "Traceback" not in error
+    assert "One is damaged; `albert inspect FILES --verify` names it." in error
+    assert error.endswith("the run resumes at step 4.\n")
+    assert cli.main(["inspect", str(path), "--verify"]) == 2
+    assert f"{path} is damaged" in capfd.readouterr().out
+
+
 def test_training_files_are_never_evaluated_on(pretraining_files, tmp_path, capfd):
     flags = pretraining_files.flags(tmp_path / "run", eval_file=pretraining_files.train)
     assert "Evaluation never reads the training files" in refused(capfd, flags)
