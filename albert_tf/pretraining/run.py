@@ -87,7 +87,8 @@ class PretrainingRun:
         self.folder = Path(settings.output_dir)
         self.parallel_parts = choose_parallel_parts(settings, self.config)  # before TensorFlow starts
         self.strategy = make_strategy(settings)
-        check_batches_divide(settings, self.strategy)
+        if settings.do_train:
+            check_batches_divide(settings, self.strategy)
         check_agreement(
             self.strategy,
             zlib.crc32(f"{settings_json(settings)} {self.config.to_dict()}".encode()),

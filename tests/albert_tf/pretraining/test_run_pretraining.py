@@ -319,11 +319,11 @@ def test_a_vocabulary_that_is_no_longer_there_is_reported(pretraining_files, tmp
 
 
 def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
-    """The metrics are those that the run's own last evaluation gave."""
+    """Nor a training batch that can be divided. The metrics are those that the run's own last evaluation gave."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", num_train_steps=2)) == 0
     alone = {"do_train": None, "input_file": None, "albert_config_file": None}
-    flags = pretraining_files.flags(tmp_path / "evaluation", **alone, init_checkpoint=tmp_path / "run")
-    assert cli.main(flags) == 0
+    alone |= {"gradient_accumulation_steps": 3, "init_checkpoint": tmp_path / "run"}
+    assert cli.main(pretraining_files.flags(tmp_path / "evaluation", **alone)) == 0
     (first,), (second,) = (
         [{key: value for key, value in line.items() if key.startswith("eval_")} for line in lines]
         for lines in (read_metrics(tmp_path / "run")[-1:], read_metrics(tmp_path / "evaluation"))
