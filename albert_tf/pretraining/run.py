@@ -112,13 +112,19 @@ class PretrainingRun:
                 f"--output_dir. {self.folder} has none."
             )
         missing = self._load_initial_weights() if is_new else ()
+        self.checkpoints = RunCheckpoints(
+            self.folder, self.model, self.optimizer, settings.keep_checkpoint_max
+        )
+        if is_new and settings.do_train and self.checkpoints.step >= settings.num_train_steps:
+            raise InputError(
+                "With --init_optimizer the steps of --init_checkpoint count too. Received "
+                f"--num_train_steps={settings.num_train_steps} and a checkpoint of step {self.checkpoints.step}; "
+                "give more steps than that, or leave --init_optimizer out."
+            )
         if is_chief(self.strategy):
             with as_input_errors(self.folder):
                 last = self.inputs[-1]
                 write_run_folder(settings, self.config, last.vocabulary, last.manifest)
-        self.checkpoints = RunCheckpoints(
-            self.folder, self.model, self.optimizer, settings.keep_checkpoint_max
-        )
         self.start_step = self.checkpoints.restore_latest()
         check_agreement(
             self.strategy,
@@ -249,10 +255,15 @@ class PretrainingRun:
             say(line)
 
     def _catch_up(self) -> None:
-        """Evaluates the checkpoint of `start_step` if the run was killed between the two."""
+        """Evaluates the checkpoint of `start_step` if the run was killed between the two.
+
+        A new run with --init_optimizer also begins at a step that is not evaluated; it may become the best one.
+        """
         step = self.start_step
         evaluated = any("eval_loss" in line for line in self._lines if line["step"] == step)
         if step and self._is_checkpoint_due(step) and not evaluated:
+            if step not in steps_in(self.folder / CHECKPOINTS):
+                self.save()
             self.judge_checkpoint(step)
 
     def judge_checkpoint(self, step: int) -> None:

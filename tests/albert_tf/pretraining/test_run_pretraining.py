@@ -252,6 +252,21 @@ def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining
     assert read_metrics(run)[-1]["step"] == 20
 
 
+def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
+    finished, pretraining_files, tmp_path, capfd
+):
+    """With a learning rate near 0, no evaluation is better than that of the start."""
+    run = tmp_path / "run"
+    flags = {"init_checkpoint": finished / "checkpoints" / "ckpt-12", "init_optimizer": True}
+    flags |= {"learning_rate": 1e-30, "keep_checkpoint_max": 1}
+    error = refused(capfd, pretraining_files.flags(run, **flags))
+    assert "Received --num_train_steps=12 and a checkpoint of step 12; give more" in error
+    assert not run.exists()
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=16)) == 0
+    assert json.loads((run / "best.json").read_text())["step"] == 12
+    assert steps_in(run / "checkpoints") == [16, 12]
+
+
 def test_the_sizes_come_from_the_run_or_the_checkpoint(finished, pretraining_files, tmp_path, capsys):
     run, flags = tmp_path / "run", {"albert_config_file": None, "do_train": None}
     assert cli.main(pretraining_files.flags(run, **flags)) == 2
