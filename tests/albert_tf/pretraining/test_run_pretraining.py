@@ -191,6 +191,15 @@ def test_a_finished_run_is_only_evaluated(finished, pretraining_files, tmp_path)
     assert_same_run(run, finished)
 
 
+def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files, tmp_path, capfd):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    other = {"eval_file": shutil.copyfile(pretraining_files.heldout, tmp_path / "other")}
+    for changes, warns in (({}, 0), (other, 1), (other, 0), ({**other, "max_eval_steps": 1}, 1)):
+        assert cli.main(pretraining_files.flags(run, **changes)) == 0
+        assert capfd.readouterr().err.count("warning: this run was evaluated with --eval_file=") == warns
+
+
 def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     run = tmp_path / "run"
