@@ -18,7 +18,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW
 from albert_tf.pretrained.heads import Head, choose_task, rename_classes
 from albert_tf.pretrained.names import OPTIONAL_PARTS, as_groups
-from albert_tf.pretrained.own import is_run, read_run_vocabulary
+from albert_tf.pretrained.own import is_run, read_run_config, read_run_vocabulary
 from albert_tf.pretrained.recognition import named_files, read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
@@ -34,6 +34,8 @@ from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normaliz
 _PART = re.compile(r"\b(attention|ffn)_\d+_")  # the parts of a group, or of a layer
 # May differ between a checkpoint and the model that takes its weights: they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+# Neither names nor shapes of weights show these.
+_UNSEEN = ("num_attention_heads", "hidden_act", "layer_norm_epsilon")
 _WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file is beside the vocabulary
 
 
@@ -256,6 +258,8 @@ def load_weights_into(
     """
     if is_run(Path(source)) and not init_from_group0:
         _check_same_vocabulary(read_run_vocabulary(Path(source)), vocabulary, source)
+        if there := read_run_config(Path(source)):
+            check_same_model(there, model.config, source, free=there.to_dict().keys() - _UNSEEN)
         load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
         return ()
     with named_files(source) as path:

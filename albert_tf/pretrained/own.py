@@ -94,6 +94,12 @@ def read_run(path: Path) -> StoredModel:
     return StoredModel("run", prefix, config, weights_of(model), read_run_vocabulary(path), notes)
 
 
+def read_run_config(path: Path) -> AlbertConfig | None:
+    """The configuration in a run's folder, or in that of a checkpoint, if the folder holds one."""
+    file = _run_folder(path) / CONFIG_FILE
+    return AlbertConfig.from_json_file(file) if file.exists() else None
+
+
 def read_run_vocabulary(path: Path) -> Vocabulary | None:
     """The vocabulary of a run's folder or checkpoint, if the folder holds one.
 

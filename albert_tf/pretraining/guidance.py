@@ -120,9 +120,13 @@ def _plateau(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> str
     is_small = config.num_hidden_layers <= 3 and config.hidden_size <= 128
     warmup = _SMALL_WARMUP if is_small else _WARMUP
     if settings.num_warmup_steps < warmup:
+        half = settings.num_train_steps // 2
+        advice = (
+            f"{2 * warmup} or more" if 2 * warmup <= half else f"{half}, half of the run, or a longer run"
+        )
         return (
             f"with a warm-up of {settings.num_warmup_steps:,} steps, models of this size are known to learn only "
-            f"how frequent pieces are. Use --num_warmup_steps={2 * warmup} or more"
+            f"how frequent pieces are. Use --num_warmup_steps={advice}"
         )
     if settings.learning_rate >= _HIGH_RATE:
         return (

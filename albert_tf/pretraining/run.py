@@ -26,13 +26,14 @@ from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import as_input_errors
-from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
+from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, read_metrics, settings_json
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from albert_tf.training.weights import tile_from
 from data_prep.errors import InputError
+from data_prep.files import read_json_object
 
 
 def pretrain(settings: PretrainingSettings) -> dict[str, float]:
@@ -87,7 +88,8 @@ class PretrainingRun:
         self.folder = Path(settings.output_dir)
         self.parallel_parts = choose_parallel_parts(settings, self.config)  # before TensorFlow starts
         self.strategy = make_strategy(settings)
-        check_batches_divide(settings, self.strategy)
+        if settings.do_train:
+            check_batches_divide(settings, self.strategy)
         check_agreement(
             self.strategy,
             zlib.crc32(f"{settings_json(settings)} {self.config.to_dict()}".encode()),
@@ -111,13 +113,20 @@ class PretrainingRun:
                 f"--output_dir. {self.folder} has none."
             )
         missing = self._load_initial_weights() if is_new else ()
-        if is_chief(self.strategy):
-            with as_input_errors(self.folder):
-                last = self.inputs[-1]
-                write_run_folder(settings, self.config, last.vocabulary, last.manifest)
         self.checkpoints = RunCheckpoints(
             self.folder, self.model, self.optimizer, settings.keep_checkpoint_max
         )
+        if is_new and settings.do_train and self.checkpoints.step >= settings.num_train_steps:
+            raise InputError(
+                "With --init_optimizer the steps of --init_checkpoint count too. Received "
+                f"--num_train_steps={settings.num_train_steps} and a checkpoint of step {self.checkpoints.step}; "
+                "give more steps than that, or leave --init_optimizer out."
+            )
+        if is_chief(self.strategy):
+            self.notes += self._notes_on_earlier_evaluations()
+            with as_input_errors(self.folder):
+                last = self.inputs[-1]
+                write_run_folder(settings, self.config, last.vocabulary, last.manifest)
         self.start_step = self.checkpoints.restore_latest()
         check_agreement(
             self.strategy,
@@ -152,6 +161,25 @@ class PretrainingRun:
             )
         return notes
 
+    def _notes_on_earlier_evaluations(self) -> list[str]:
+        """Whether the run was evaluated on other text so far, according to its settings.json."""
+        settings, file = self.settings, self.folder / SETTINGS_FILE
+        now = settings.phases[-1].eval_file, settings.max_eval_steps
+        evaluates = settings.do_train and settings.do_eval and now[0]
+        was_evaluated = HeldOut(settings, read_metrics(self.folder)).best_step is not None
+        if not (evaluates and was_evaluated and file.exists()):
+            return []
+        earlier = read_json_object(file)
+        phase = (earlier.get("phases") or [earlier])[-1]  # runs of earlier versions are one phase
+        before = phase.get("eval_file"), earlier.get("max_eval_steps")
+        if before == now:
+            return []
+        return [
+            f"warning: this run was evaluated with --eval_file={before[0]} and --max_eval_steps={before[1]}, so "
+            "its earlier held-out losses are not comparable with the next ones, and the best checkpoint may be "
+            "the best on the earlier text; use another --output_dir to start over"
+        ]
+
     def _load_initial_weights(self) -> tuple[str, ...]:
         """Loads --init_checkpoint, if given; returns the parts of the model that it does not hold."""
         if not self.settings.init_checkpoint:
@@ -174,10 +202,11 @@ class PretrainingRun:
         self._lines = [line for line in read_metrics(self.folder) if line["step"] <= self.start_step]
         self.guard, self.held_out = Guard(settings, self._lines), HeldOut(settings, self._lines)
         self._eval_step = EvalStep(self.model, self.strategy, parallel_parts=self.parallel_parts)
-        last_step = settings.num_train_steps if settings.do_train else self.start_step
-        with open_session(self.folder, self.strategy, last_step, self.start_step) as session:
+        trains, step = settings.do_train, self.start_step
+        last_step = settings.num_train_steps if trains else step
+        with open_session(self.folder, self.strategy, last_step, step, trains=trains) as session:
             self.session = session
-            if settings.do_train:  # an evaluation alone changes no file of the run but metrics.jsonl
+            if trains:  # an evaluation alone changes no file of the run but metrics.jsonl
                 self._record_best()
             for line in self.notes:
                 session.progress.say(line)
@@ -247,10 +276,15 @@ class PretrainingRun:
             say(line)
 
     def _catch_up(self) -> None:
-        """Evaluates the checkpoint of `start_step` if the run was killed between the two."""
+        """Evaluates the checkpoint of `start_step` if the run was killed between the two.
+
+        A new run with --init_optimizer also begins at a step that is not evaluated; it may become the best one.
+        """
         step = self.start_step
         evaluated = any("eval_loss" in line for line in self._lines if line["step"] == step)
         if step and self._is_checkpoint_due(step) and not evaluated:
+            if step not in steps_in(self.folder / CHECKPOINTS):
+                self.save()
             self.judge_checkpoint(step)
 
     def judge_checkpoint(self, step: int) -> None:

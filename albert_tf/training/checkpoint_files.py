@@ -6,6 +6,7 @@ checkpoint is intact if all of them exist and agree.
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -18,6 +19,7 @@ from data_prep.errors import InputError
 from data_prep.files import Integer, as_record, file_sha256, read_json, write_text
 
 _ASIDE = ".unfinished-"
+_NAME = re.compile(r"ckpt-(0|[1-9][0-9]*)\.(index|json|data-[0-9]{5}-of-[0-9]{5})")
 
 
 def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *, good: bool) -> str:
@@ -60,8 +62,14 @@ def checksums_of(prefix: str | Path) -> Path:
 
 def steps_in(folder: Path) -> list[int]:
     """Steps of the checkpoints in a folder, newest first, intact or not."""
-    names = (path.name.removeprefix("ckpt-").removesuffix(".index") for path in folder.glob("ckpt-*.index"))
-    return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+    return sorted((step for step, path in _files_in(folder) if path.suffix == ".index"), reverse=True)
+
+
+def _files_in(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Step and path of each file of a checkpoint; all else in the folder is the user's."""
+    for path in folder.glob("ckpt-*"):
+        if (name := _NAME.fullmatch(path.name)) and path.is_file():
+            yield int(name[1]), path
 
 
 def is_good(prefix: str | Path) -> bool:
@@ -148,15 +156,15 @@ def remove_unfinished(folder: Path) -> None:
     for path in folder.glob(f"{_ASIDE}*"):
         shutil.rmtree(path, ignore_errors=True)
     complete = set(steps_in(folder))
-    for path in folder.glob("ckpt-*"):
-        step = path.name.removeprefix("ckpt-").split(".")[0]
-        if step.isdecimal() and int(step) not in complete:
+    for step, path in _files_in(folder):
+        if step not in complete:
             path.unlink()
 
 
 def _remove(folder: Path, step: int) -> None:
-    (folder / f"ckpt-{step}.index").unlink(missing_ok=True)  # first: without it the rest is not a checkpoint
-    for path in folder.glob(f"ckpt-{step}.*"):
+    paths = [path for other, path in _files_in(folder) if other == step]
+    # The index first: without it the rest is not a checkpoint.
+    for path in sorted(paths, key=lambda path: path.suffix != ".index"):
         path.unlink()
 
 

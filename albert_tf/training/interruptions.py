@@ -72,7 +72,7 @@ def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
 
 @contextlib.contextmanager
 def as_input_errors(run: Path) -> Iterator[None]:
-    """Turns a full disk, a lost worker and a record that cannot be parsed into an InputError.
+    """Turns a full disk, a lost worker and a record that is damaged or no example into an InputError.
 
     Args:
       run: the run's folder; the message names its last checkpoint.
@@ -89,6 +89,11 @@ def as_input_errors(run: Path) -> Iterator[None]:
             raise InputError(
                 "Every record of the input files must be an example with the same features as the first. One is "
                 f"not; `albert inspect FILES --verify` names it. Prepare that file again; {_state(run)}."
+            ) from None
+        if isinstance(error, tf.errors.DataLossError):
+            raise InputError(
+                "The input files must be intact. One is damaged; `albert inspect FILES --verify` names it. Copy "
+                f"or prepare that file again; {_state(run)}."
             ) from None
         reason = disk_full(error)
         if reason is None:

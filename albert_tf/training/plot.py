@@ -149,7 +149,8 @@ def _seeds(run: Path) -> list[Path]:
 
 def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
     """The panels of pretraining, or for fine-tuning runs those of the metrics that they have."""
-    pretraining = [any("masked_lm_loss" in line for line in of_run) for of_run in lines]
+    marks = {"masked_lm_loss", "eval_masked_lm_loss"}  # an evaluation alone has only the second
+    pretraining = [any(marks & line.keys() for line in of_run) for of_run in lines]
     if all(pretraining):
         return PANELS
     if any(pretraining):

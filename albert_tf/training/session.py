@@ -24,14 +24,15 @@ class RunLog:
 
     Args:
       run: the run's folder.
-      start_step: the step that the run starts or resumes at. Later lines, from an interrupted run, are
-        dropped, since their steps are taken again.
+      start_step: the step that training starts or resumes at. Later lines, from an interrupted run, are
+        dropped, since their steps are taken again. None, for an evaluation alone, keeps all lines.
     """
 
-    def __init__(self, run: Path, start_step: int):
+    def __init__(self, run: Path, start_step: int | None):
         self._path = run / METRICS_FILE
         if self._path.exists():
-            kept = [line for line in read_metrics(run) if line["step"] <= start_step]
+            lines = read_metrics(run)  # without a last one that is incomplete
+            kept = [line for line in lines if start_step is None or line["step"] <= start_step]
             write_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
         self._events = tf.summary.create_file_writer(str(run / TENSORBOARD))
 
@@ -145,9 +146,11 @@ class RunSession:
 
 @contextlib.contextmanager
 def open_session(
-    folder: Path, strategy: tf.distribute.Strategy, num_train_steps: int, start_step: int
+    folder: Path, strategy: tf.distribute.Strategy, num_train_steps: int, start_step: int, *, trains: bool
 ) -> Iterator[RunSession]:
-    """Opens a run that resumes at `start_step`; a full disk and a lost worker become an InputError.
+    """Opens a run that is at `start_step`; a full disk and a lost worker become an InputError.
+
+    If it `trains`, it resumes there: later lines of its log are dropped.
 
     The chief worker alone writes to the run's folder; the others log to a temporary folder.
     """
@@ -158,4 +161,4 @@ def open_session(
         Preemption(strategy) as preemption,
     ):
         logged_to = folder if is_chief(strategy) else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        yield RunSession(folder, RunLog(logged_to, start_step), progress, preemption)
+        yield RunSession(folder, RunLog(logged_to, start_step if trains else None), progress, preemption)

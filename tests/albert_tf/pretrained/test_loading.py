@@ -20,6 +20,7 @@ from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import write_tf1
 from albert_tf.pretrained.weights import to_theirs, variables_by_name, weights_of
+from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -243,6 +244,27 @@ def test_into_another_model_is_refused(tmp_path):
         match="does not match this configuration: hidden_act is gelu, not relu; layer_norm_epsilon",
     ):
         load_weights_into(model, tmp_path)
+    assert_same_weights(weights_of(model), before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"num_attention_heads": CONFIG.hidden_size}, "num_attention_heads is "),
+        ({"hidden_act": "relu"}, "hidden_act is gelu, not relu"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-12, not 1e-05"),
+    ],
+)
+def test_a_run_into_a_model_with_other_mathematics_is_refused(tmp_path, changes, difference):
+    """Its weights have the same names and shapes."""
+    trained = AlbertPretrainer(CONFIG)
+    RunCheckpoints(tmp_path, trained, built(albert_tf.AdamW(0.1), trained)).save()
+    model = AlbertPretrainer(dataclasses.replace(CONFIG, **changes))
+    before = weights_of(model)
+    CONFIG.to_json_file(tmp_path / "albert_config.json")
+    for source in (tmp_path, tmp_path / "checkpoints" / "ckpt-0"):
+        with pytest.raises(InputError, match=f"does not match this configuration: {difference}"):
+            load_weights_into(model, source)
     assert_same_weights(weights_of(model), before)
 
 

@@ -191,6 +191,15 @@ def test_a_finished_run_is_only_evaluated(finished, pretraining_files, tmp_path)
     assert_same_run(run, finished)
 
 
+def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files, tmp_path, capfd):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    other = {"eval_file": shutil.copyfile(pretraining_files.heldout, tmp_path / "other")}
+    for changes, warns in (({}, 0), (other, 1), (other, 0), ({**other, "max_eval_steps": 1}, 1)):
+        assert cli.main(pretraining_files.flags(run, **changes)) == 0
+        assert capfd.readouterr().err.count("warning: this run was evaluated with --eval_file=") == warns
+
+
 def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     run = tmp_path / "run"
@@ -250,6 +259,21 @@ def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining
     shutil.rmtree(tmp_path / "first")
     assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=20)) == 0
     assert read_metrics(run)[-1]["step"] == 20
+
+
+def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
+    finished, pretraining_files, tmp_path, capfd
+):
+    """With a learning rate near 0, no evaluation is better than that of the start."""
+    run = tmp_path / "run"
+    flags = {"init_checkpoint": finished / "checkpoints" / "ckpt-12", "init_optimizer": True}
+    flags |= {"learning_rate": 1e-30, "keep_checkpoint_max": 1}
+    error = refused(capfd, pretraining_files.flags(run, **flags))
+    assert "Received --num_train_steps=12 and a checkpoint of step 12; give more" in error
+    assert not run.exists()
+    assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=16)) == 0
+    assert json.loads((run / "best.json").read_text())["step"] == 12
+    assert steps_in(run / "checkpoints") == [16, 12]
 
 
 def test_the_sizes_come_from_the_run_or_the_checkpoint(finished, pretraining_files, tmp_path, capsys):
@@ -319,11 +343,11 @@ def test_a_vocabulary_that_is_no_longer_there_is_reported(pretraining_files, tmp
 
 
 def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
-    """The metrics are those that the run's own last evaluation gave."""
+    """Nor a training batch that can be divided. The metrics are those that the run's own last evaluation gave."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", num_train_steps=2)) == 0
     alone = {"do_train": None, "input_file": None, "albert_config_file": None}
-    flags = pretraining_files.flags(tmp_path / "evaluation", **alone, init_checkpoint=tmp_path / "run")
-    assert cli.main(flags) == 0
+    alone |= {"gradient_accumulation_steps": 3, "init_checkpoint": tmp_path / "run"}
+    assert cli.main(pretraining_files.flags(tmp_path / "evaluation", **alone)) == 0
     (first,), (second,) = (
         [{key: value for key, value in line.items() if key.startswith("eval_")} for line in lines]
         for lines in (read_metrics(tmp_path / "run")[-1:], read_metrics(tmp_path / "evaluation"))
@@ -337,6 +361,8 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     folder = tmp_path / "run"
     assert cli.main(pretraining_files.flags(folder, num_train_steps=2)) == 0
     settings = (folder / "settings.json").read_bytes()
+    with (folder / "metrics.jsonl").open("a") as file:  # as if killed before the next checkpoint
+        file.write('{"step": 3, "loss": 1.5}\n{"step": 4, "lo')
     capfd.readouterr()
     evaluate = ["--do_eval", f"--eval_file={pretraining_files.heldout}", f"--output_dir={folder}"]
     assert cli.main(["pretrain", *evaluate]) == 0
@@ -345,6 +371,7 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     assert f"evaluating step 2 of the run in {folder}" in error
     assert "held out at step 2" in error
     assert (folder / "settings.json").read_bytes() == settings
+    assert [line["step"] for line in read_metrics(folder)][-2:] == [3, 2]
     assert cli.main(pretraining_files.flags(folder, num_train_steps=3)) == 0
 
 
@@ -465,6 +492,21 @@ def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
     error = refused(capfd, pretraining_files.flags(tmp_path / "run", input_file=tmp_path / "records"))
     assert "Every record of the input files must be an example" in error
     assert "Prepare that file again; there is no checkpoint yet." in error
+
+
+def test_a_damaged_record(pretraining_files, tmp_path, capfd):
+    """Its length is intact, so that only reading all of it shows the damage."""
+    path = tmp_path / "records"
+    content = bytearray(Path(pretraining_files.heldout).read_bytes())
+    content[-100] ^= 1
+    path.write_bytes(content)
+    assert cli.main(pretraining_files.flags(tmp_path / "run", eval_file=path)) == 2
+    error = capfd.readouterr().err
+    assert "Traceback" not in error
+    assert "One is damaged; `albert inspect FILES --verify` names it." in error
+    assert error.endswith("the run resumes at step 4.\n")
+    assert cli.main(["inspect", str(path), "--verify"]) == 2
+    assert f"{path} is damaged" in capfd.readouterr().out
 
 
 def test_training_files_are_never_evaluated_on(pretraining_files, tmp_path, capfd):

@@ -105,16 +105,25 @@ def test_prune_keeps_the_needed_checkpoint(folder):
     assert {path.name.split(".")[0] for path in folder.iterdir()} == {"ckpt-1", "ckpt-3"}
 
 
-def test_copies_with_other_names_are_not_removed(folder):
+def test_folders_and_files_with_other_names_are_not_removed(folder):
     shutil.copyfile(folder / "ckpt-3.index", folder / "ckpt-best.index")
-    (folder / "ckpt-old").mkdir()
-    (folder / "ckpt-4.json").touch()
-    (folder / "ckpt-².index").touch()
+    for name in ("ckpt-old", "ckpt-4", "ckpt-1.index.copy"):
+        (folder / name).mkdir()
+    for name in ("ckpt-4.json", "ckpt-4.data-00000-of-00001", "ckpt-4.tar.gz", "ckpt-1.zip", "ckpt-².index"):
+        (folder / name).touch()
     remove_unfinished(folder)
     assert steps_in(folder) == [3, 2, 1]
     assert (folder / "ckpt-best.index").exists()
-    assert (folder / "ckpt-old").is_dir()
-    assert not (folder / "ckpt-4.json").exists()
+    prune(folder, 1, needed=[])
+    assert {path.name for path in folder.iterdir() if not path.name.startswith("ckpt-3.")} == {
+        "ckpt-best.index",
+        "ckpt-old",
+        "ckpt-4",
+        "ckpt-1.index.copy",
+        "ckpt-4.tar.gz",
+        "ckpt-1.zip",
+        "ckpt-².index",
+    }
 
 
 def test_what_a_kill_leaves_is_removed(tmp_path, monkeypatch):

@@ -153,6 +153,18 @@ def test_panels_are_labelled_and_steps_are_whole(tmp_path, metrics, panels, hidd
     assert not figure.legends[0].get_texts()[0].get_parse_math()
 
 
+def test_an_evaluation_alone_is_of_pretraining(tmp_path):
+    """With --do_eval and --init_checkpoint a run's metrics hold nothing else."""
+    make_run(tmp_path / "run", 3)
+    (tmp_path / "evaluation").mkdir()
+    line = {"step": 0, "eval_loss": 5.0, "eval_masked_lm_loss": 4.0}
+    (tmp_path / "evaluation" / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    for runs in (["evaluation"], ["evaluation", "run"]):
+        figure = draw_runs([tmp_path / name for name in runs])
+        figure.canvas.draw()
+        assert figure.axes[0].get_title(loc="left") == "masked-LM loss"
+
+
 def test_runs_of_both_kinds(tmp_path, capfd):
     make_run(tmp_path / "pretraining", 3)
     make_finetuning_run(tmp_path / "cola" / "seed_0", "matthews")
