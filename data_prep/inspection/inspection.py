@@ -62,8 +62,7 @@ def inspect(
         show_examples(with_examples, tokenizer, num_examples, console)
     counted = ExampleStats(tokenizer.mask_id, tokenizer.starts_word) if tokenizer and stats else None
     if verify:
-        vocab_size = tokenizer.vocab_size if tokenizer else manifest.vocabulary.size if manifest else None
-        verify_files(paths, manifests, vocab_size, counted, console)
+        verify_files(paths, manifests, tokenizer.vocab_size if tokenizer else None, counted, console)
     elif counted and tokenizer:
         for path in with_examples:
             with working(f"reading {path}"):
@@ -103,7 +102,7 @@ def verify_files(
     Args:
       paths: the files.
       manifests: of the files that have one.
-      vocab_size: V, if known.
+      vocab_size: V; None for that of each file's manifest, if it has one.
       stats: counts the examples, if given.
       console: receives the lines.
 
@@ -112,10 +111,12 @@ def verify_files(
     """
     wrong = 0
     for path in paths:
-        shard = manifests[path].shard(path) if path in manifests else None
+        manifest = manifests.get(path)
+        shard = manifest.shard(path) if manifest else None
+        V = vocab_size or (manifest.vocabulary.size if manifest else None)
         try:
             with working(f"reading {path}"):
-                examples = verify_file(path, vocab_size, shard, stats.add if stats else None)
+                examples = verify_file(path, V, shard, stats.add if stats else None)
         except InputError as error:
             wrong += 1
             line = f"WRONG  {error}"
@@ -128,7 +129,7 @@ def verify_files(
     for path in missing:
         line = f"WRONG  {path} is in the manifest but does not exist."
         console.print(line, highlight=False, soft_wrap=True, markup=False)
-    if vocab_size is None:
+    if vocab_size is None and not manifests.keys() >= set(paths):
         console.print(
             "Ids were not checked against a vocabulary; name it with --spm_model_file or --vocab_file."
         )

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards, without_manifests
+from data_prep.examples.masking import MaskingSettings
 from data_prep.reading.dynamic_masking import DynamicMasking
 from data_prep.text.sources import expand_files
 from data_prep.tfrecord.records import count_examples, read_records
@@ -172,6 +174,8 @@ class ExampleFiles:
         counts = count_examples(list(paths))  # reads every header, so a file cut off is found now
         layouts = {path: ExampleLayout.of(next(read_records(path)), path) for path in paths}
         _check_same_layout(layouts)
+        if known := {path: manifests[path] for path in paths if path in manifests}:
+            _check_same_preparation(known)
         layout = layouts[paths[0]]
         T, P = (
             max_seq_length or layout.max_seq_length,
@@ -181,9 +185,11 @@ class ExampleFiles:
         if not layout.is_masked:
             prepared = _manifest_for_masking(paths[0], manifests)
             masking = DynamicMasking.of(prepared)
-            T, P = T or prepared.settings.max_seq_length, P or prepared.settings.predictions
             for path in paths:
-                _check_lengths(_manifest_for_masking(path, manifests), T, P, path)
+                _check_lengths(
+                    _manifest_for_masking(path, manifests), max_seq_length, max_predictions_per_seq, path
+                )
+            T, P = prepared.settings.max_seq_length, prepared.settings.predictions
         layout = ExampleLayout(layout.names, T, P if layout.is_masked else 0)
         flags = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
         for path in paths:
@@ -211,12 +217,35 @@ def _manifest_for_masking(path: Path, manifests: Mapping[Path, Manifest]) -> Man
     return manifests[path]
 
 
-def _check_lengths(manifest: Manifest, max_seq_length: int, max_predictions_per_seq: int, path: Path) -> None:
+def _check_same_preparation(manifests: Mapping[Path, Manifest]) -> None:
+    """Raises InputError if ids mean other pieces in one of the files, or the reader would mask it otherwise."""
+    (first, expected), *others = {path: _preparation(each) for path, each in manifests.items()}.items()
+    for path, facts in others:
+        for what, value in facts.items():
+            if expected.get(what, value) != value:
+                raise InputError(
+                    f"All files of a run must be prepared with the same {what}. {first} has {expected[what]}, "
+                    f"{path} has {value}."
+                )
+
+
+def _preparation(manifest: Manifest) -> dict[str, Any]:
+    """What the files of a run must have in common, and do not show."""
+    settings, vocabulary = manifest.settings, manifest.vocabulary
+    facts = {"vocabulary, by its SHA-256": vocabulary.sha256[:16], "normalization": vocabulary.normalization}
+    if settings.masking == "dynamic":
+        facts |= {"--max_seq_length": settings.max_seq_length, "masking": MaskingSettings.of(settings)}
+    return facts
+
+
+def _check_lengths(
+    manifest: Manifest, max_seq_length: int | None, max_predictions_per_seq: int | None, path: Path
+) -> None:
     for flag, prepared, received in (
         ("max_seq_length", manifest.settings.max_seq_length, max_seq_length),
         ("max_predictions_per_seq", manifest.settings.predictions, max_predictions_per_seq),
     ):
-        if prepared != received:
+        if received not in (None, prepared):
             raise InputError(
                 f"--{flag} must be the value given to `albert prepare` for unmasked examples. "
                 f"{path} has {prepared}. Received {received}; leave the flag out."

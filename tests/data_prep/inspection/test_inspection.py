@@ -19,6 +19,9 @@ from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
+from tests.data_prep.wordpieces import vocab_file
+
+__all__ = ["vocab_file"]
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +163,15 @@ def test_whole_files_verify(prepared, tmp_path):
     assert f"{len(records(source)):,} examples" in output
     assert "no manifest" in output
     assert "Ids were not checked" in output
+
+
+def test_ids_are_checked_against_the_vocabulary_of_each_file(prepared, vocab_file, story, tmp_path):
+    """A glob may name files of several vocabularies; the first one's may be the smallest."""
+    settings = {"vocab_file": str(vocab_file), "max_seq_length": 48, "dupe_factor": 1}
+    prepare(PrepareSettings(str(story), f"{tmp_path}/small.tfrecord", **settings), show_progress=False)
+    output = inspected(f"{tmp_path}/small.tfrecord,{prepared}/train*", verify=True)
+    assert output.count("ok     ") == output.count("matches its manifest") == 3
+    assert "Ids were not checked" not in output
 
 
 def test_files_without_masks(prepared, model_file, tmp_path):

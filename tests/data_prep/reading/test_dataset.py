@@ -16,6 +16,9 @@ from data_prep.prepare.local import prepare
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
 from data_prep.tfrecord.schema import pretraining_features
+from tests.data_prep.wordpieces import vocab_file
+
+__all__ = ["vocab_file"]
 
 T, P, V = 10, 3, 1000
 
@@ -441,6 +444,27 @@ def test_chunks_and_pairs_do_not_mix(story, model_file, tmp_path):
         prepare(PrepareSettings(str(story), str(output), str(model_file), **flags), show_progress=False)
     with pytest.raises(InputError, match="must have the same features"):
         ExampleFiles.read([tmp_path / name / "train.tfrecord" for name in ("chunks", "pairs")])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"spm_model_file": None, "vocab_file": "vocab.txt"}, "the same vocabulary, by its SHA-256. .*one/a"),
+        ({"max_seq_length": 32}, "same --max_seq_length. .*one/a.tfrecord has 48, .*other/a.tfrecord has 32"),
+        ({"ngram": 1}, "the same masking. .*ngram=3.*ngram=1"),
+    ],
+)
+def test_files_of_different_preparations_do_not_mix(
+    story, model_file, vocab_file, tmp_path, monkeypatch, change, message
+):
+    monkeypatch.chdir(vocab_file.parent)
+    flags = {"spm_model_file": str(model_file), "max_seq_length": 48, "max_predictions_per_seq": 7}
+    paths = [tmp_path / name / "a.tfrecord" for name in ("one", "other")]
+    for path, changes in zip(paths, ({}, change), strict=True):
+        settings = {"masking": "dynamic", **flags, **changes}
+        prepare(PrepareSettings(str(story), str(path), **settings), show_progress=False)
+    with pytest.raises(InputError, match=message):
+        ExampleFiles.read(paths)
 
 
 def test_files_of_model_garden_read(tmp_path):
