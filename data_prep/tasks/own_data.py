@@ -1,6 +1,5 @@
 """The user's own rows as examples, for every kind of task."""
 
-import itertools
 import string
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -34,17 +33,17 @@ def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
     """The examples of the rows of any table.
 
     Args:
-      rows: from a file or a dataset; the first row determines the columns.
+      rows: from a file or a dataset; a column that some rows lack is empty there.
       split: the task, the name of the split, and the columns and labels.
 
     Raises:
       InputError: a needed column is missing, or there are no rows.
     """
-    rows = iter(rows)
-    first = next(rows, None)
-    if first is None:
+    rows = list(rows)
+    if not rows:
         raise InputError(f"A {split.name} file must have rows. Received none that is readable.")
-    rows = itertools.chain([first], rows)
+    # Objects of JSON may leave out what is optional.
+    first = TableRow(dict.fromkeys(name for row in rows for name in row.values), rows[0].source)
     if split.is_test:
         split = replace(split, columns=split.columns.present_in(first.values, ANSWERS))
     if split.task.kind == "regression" or (

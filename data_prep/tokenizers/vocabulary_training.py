@@ -26,6 +26,7 @@ from data_prep.tokenizers.vocabulary import write_normalization
 from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
 
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
+_EVAL_FILE = "eval_file"  # in reports, what a vocabulary was measured on
 _HELDOUT_SHARE = 100  # one sentence in so many
 _NUM_SYMBOLS = len(("<pad>", "<unk>", *CONTROL_SYMBOLS, *USER_SYMBOLS))
 
@@ -123,7 +124,7 @@ def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
     if settings.eval_file is not None:
         for sentence in _sentences(settings.eval_file, settings):
             evaluation.add(sentence)
-        return training.sample, evaluation.sample, "eval_file"
+        return training.sample, evaluation.sample, _EVAL_FILE
     if not training.sample or not evaluation.sample:
         # The text is too short to hold anything out.
         everything = training.sample + evaluation.sample
@@ -226,13 +227,16 @@ def _check_replaced(settings: VocabularySettings) -> None:
     if settings.overwrite or not model_file.exists():
         return
     report = report_file(model_file)
-    stored = read_json_object(report).get("settings", {}) if report.exists() else {}
-    old = as_record(dict[str, Any], stored, report)
+    stored = read_json_object(report) if report.exists() else {}
+    old = as_record(dict[str, Any], stored.get("settings", {}), report)
     changed = [
         f"--{name}={old.get(name, 'unknown')}, not {value}"
         for name, value in _trained_with(settings).items()
         if old.get(name) != value
     ]
+    had_eval_file = stored.get("measured_on") == _EVAL_FILE
+    if had_eval_file != (settings.eval_file is not None):  # without one, training holds some sentences out
+        changed.append("--eval_file, not without" if had_eval_file else "no --eval_file, which is given now")
     if changed:
         raise InputError(
             "A vocabulary with other settings is only replaced with --overwrite. Received "

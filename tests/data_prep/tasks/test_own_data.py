@@ -184,6 +184,19 @@ def test_multiple_choice(tmp_path, row, suffix):
     assert problems.lines() == []
 
 
+def test_columns_that_the_first_json_row_leaves_out(tmp_path):
+    rows = [
+        {"question": "Who?", "options": ["a", "b"], "label": 0},
+        {"passage": "Mary.", "question": "Who?", "options": ["a", "b"], "label": 1},
+    ]
+    examples, _ = read("multiple-choice", write(tmp_path / "train.jsonl", rows))
+    assert [example.passage for example in examples] == ["", "Mary."]
+    rows = [{"text": "One.", "label": "x"}, {"text": "Two.", "text_b": "Three.", "label": "y"}]
+    examples, problems = read("classification", write(tmp_path / "train.jsonl", rows))
+    assert [example.text_b for example in examples] == ["Three."]
+    assert problems.lines()  # the first row lacks what makes it a pair
+
+
 def test_choices_that_count_from_one(tmp_path):
     def rows(*labels):
         return [{"question": "q", "options": '["a", "b", "3"]', "label": label} for label in labels]

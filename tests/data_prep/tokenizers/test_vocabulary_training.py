@@ -226,6 +226,9 @@ def test_other_settings_replace_a_vocabulary_on_request_only(story, tmp_path):
     smaller = dataclasses.replace(settings, vocab_size=90)
     with pytest.raises(InputError, match="v.model, trained with --vocab_size=100, not 90. Add --overwrite"):
         train_vocabulary(smaller)
+    measured = dataclasses.replace(settings, eval_file=str(story))
+    with pytest.raises(InputError, match="v.model, trained with no --eval_file, which is given now. Add"):
+        train_vocabulary(measured)  # on all sentences
     assert path.read_bytes() == first
     assert train_vocabulary(dataclasses.replace(smaller, overwrite=True)).read_bytes() != first
 
