@@ -11,6 +11,7 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings
+from data_prep.text.rows import rows_reader
 
 RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
 
@@ -134,23 +135,42 @@ def check_replaced(
 
 def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:
     """The error of a text that gives no example."""
-    advice = "If it has one sentence per line, set --input_format=lines."
-    if settings.input_format == "lines":
-        advice = (
-            "Write one sentence per line and blank lines only between documents, or set --input_format=prose."
-        )
+    needed, advice = "a document with at least two sentences", _advice(settings)
+    if settings.sentence_objective == "none":
+        needed, advice = "a sentence", "Name other text."
     received = f"{counts['sentences']:,} sentences and {counts['documents']:,} documents"
     return InputError(
-        "An example needs a document with at least two sentences. Received none in "
-        f"{received} of {settings.input_file}. {advice}"
+        f"An example needs {needed}. Received none in {received} of {settings.input_file}. {advice}"
     )
 
 
+def _advice(settings: PrepareSettings) -> str:
+    """How to get documents of several sentences."""
+    if _reads_rows(settings):
+        return (
+            "A row is a document of prose: put the sentences that belong together into one row, or set "
+            "--sentence_objective=none."
+        )
+    if settings.input_format == "lines":
+        return (
+            "Write one sentence per line and blank lines only between documents, or set --input_format=prose."
+        )
+    return "If it has one sentence per line, set --input_format=lines."
+
+
+def _reads_rows(settings: PrepareSettings) -> bool:
+    """Whether the inputs hold rows, which are prose whatever --input_format is."""
+    return all(rows_reader(Path(name.strip())) for name in settings.input_file.split(","))
+
+
 def layout_warning(settings: PrepareSettings, counts: ExampleCounts) -> str | None:
-    """A warning if text that is read as one sentence per line looks like prose; None if it does not."""
+    """A warning if text that is read as one sentence per line looks like prose, or rows have only one sentence."""
     lone, prose = counts.documents_of_one_line, counts.lines_of_prose
     makes_pairs = settings.sentence_objective != "none"
     has_few_pairs = makes_pairs and lone > counts.documents / 2
+    if _reads_rows(settings):
+        few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {_advice(settings)}"
+        return few if has_few_pairs else None
     if not has_few_pairs and prose <= counts.sentences / 4:
         return None
     consequence = ", which makes no pair" if makes_pairs else ""
@@ -163,7 +183,7 @@ def layout_warning(settings: PrepareSettings, counts: ExampleCounts) -> str | No
 
 def prose_refused(settings: PrepareSettings, counts: ExampleCounts) -> InputError | None:
     """The error of text that looks like prose under --strict, if it does."""
-    warning = layout_warning(settings, counts) if settings.strict else None
+    warning = layout_warning(settings, counts) if settings.strict and not _reads_rows(settings) else None
     return (
         InputError(f"--strict allows no text that looks like prose. Received {warning}") if warning else None
     )

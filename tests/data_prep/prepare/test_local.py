@@ -278,6 +278,22 @@ def test_no_document_with_two_sentences(model_file, tmp_path, text):
     assert not (tmp_path / "out").exists()
 
 
+def test_rows_of_one_sentence(model_file, tmp_path, capsys):
+    """They are prose with any --input_format, so that another one would not help."""
+    rows, advice = tmp_path / "rows.jsonl", "A row is a document of prose: put the sentences that belong"
+    rows.write_text('{"text": "The captain slept."}\n' * 3)
+    for changes in ({}, {"input_format": "prose"}, {"strict": True}):
+        with pytest.raises(InputError, match=f"at least two sentences. .* {advice}"):
+            prepared(rows, model_file, tmp_path / "out", **changes)
+    with rows.open("a") as file:
+        file.write('{"text": "The captain slept. Nobody saw him. The ship sailed."}\n')
+    settings = PrepareSettings(
+        str(rows), f"{tmp_path}/out/a.tfrecord", str(model_file), max_seq_length=48, strict=True
+    )
+    prepare(settings)
+    assert f"warning: 3 of 4 rows have one sentence, which makes no pair. {advice}" in capsys.readouterr().err
+
+
 def test_a_failure_keeps_earlier_output(story, model_file, tmp_path):
     out = tmp_path / "out"
     prepared(story, model_file, out)
