@@ -22,7 +22,6 @@ from export.portable import Runner
 from export.settings import Quantization
 
 _BATCH = 8
-_MAX_ANSWER_LENGTH = 30  # in tokens, the default of `albert finetune`
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,16 @@ def embedding_evaluation(eval_file: str, pretrained: Pretrained, exact: Runner) 
     return Evaluation(measure, "cosine with the model's embedding", eval_file, f"{len(expected):,} examples")
 
 
-def task_evaluation(eval_file: str, model: TaskModel, finetuned: Finetuned) -> Evaluation:
+def task_evaluation(
+    eval_file: str, model: TaskModel, finetuned: Finetuned, max_answer_length: int
+) -> Evaluation:
     """The main metric of a fine-tuned model.
 
     Args:
       eval_file: as --dev_file of `albert finetune`.
       model: in the precision of the export.
       finetuned: as it was read, with the task that it was trained on.
+      max_answer_length: of an answer to a question, in tokens.
 
     Raises:
       InputError: the file cannot be read, or belongs to another task.
@@ -198,7 +200,7 @@ def task_evaluation(eval_file: str, model: TaskModel, finetuned: Finetuned) -> E
             for batch in numpy_batches(split, BatchSize(_BATCH))
         )
         rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(task, split, rows, model, _MAX_ANSWER_LENGTH)
+        predictions = predictions_of(task, split, rows, model, max_answer_length)
         return metrics_of(task, [split], [predictions])[metric]
 
     left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.conversion.verification import OutputComparison, compare_outputs
+from albert_tf.conversion.verification import TOLERANCE, OutputComparison, compare_outputs
 from albert_tf.portable.inputs import MASKED_POSITIONS
 from albert_tf.pretrained.card import markdown_table
 from data_prep.errors import InputError
@@ -70,6 +70,9 @@ class Portable:
         )
         if rounded:
             ours = {name: array for name, array in ours.items() if array.dtype.kind == "f"}
+        elif "ids" in ours:
+            tied = _tied(ours["probabilities"])
+            ours["ids"], theirs["ids"] = (np.where(tied, 0, outputs["ids"]) for outputs in (ours, theirs))
         return compare_outputs(ours, theirs, "albert_tf", run_by)
 
     def example(self, template: str) -> str:
@@ -90,6 +93,17 @@ class Portable:
             for name, shape in self.outputs.items()
         ]
         return f"## Inputs and outputs\n\nInputs: {inputs}.\n\n{markdown_table(('output', 'type'), rows)}"
+
+
+def _tied(probabilities: np.ndarray) -> np.ndarray:
+    """Which of the best probabilities (..., K), in falling order, rounding may swap with a neighbour.
+
+    The last one may also swap with the best of those that are not among the K.
+    """
+    near = probabilities[..., :-1] - probabilities[..., 1:] <= TOLERANCE * probabilities[..., :-1]
+    first = np.zeros((*probabilities.shape[:-1], 1), bool)
+    last = first | (probabilities.shape[-1] > 1)
+    return np.concatenate([near, last], axis=-1) | np.concatenate([first, near], axis=-1)
 
 
 class Runtime(NamedTuple):

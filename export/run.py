@@ -16,6 +16,7 @@ from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.execution import layers_made_by
 from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
+from albert_tf.prediction.trained_model import USUAL_ANSWER_LENGTH
 from albert_tf.pretrained.card import CARD_FILE, Usage, python_block, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
@@ -145,6 +146,10 @@ def export_model(
     output = Path(output)
     _check_output(output, source)
     model = _read(source, kind, flags, options)
+    if model.kind == "preprocessor" and dtype != "float32":
+        raise InputError(
+            f"--dtype is for exports with weights. Received {dtype} with --kind=preprocessor; leave it out."
+        )
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
         unpad = not keep_padding
         export = exact = _build(model, model.build_model(), Path(assets), unpad, options)
@@ -207,6 +212,11 @@ def export_for_runtime(
     check_choice(get_args(Quantization), "quantize", quantize)
     file = EvalFile(eval_file) if isinstance(eval_file, str) else eval_file
     check_calibration(quantize, format, file.path if file else None)
+    if format == "litert" and "max_answer_length" in options:
+        raise InputError(
+            "--max_answer_length is for exports that find the answer. Received it with --format=litert, whose "
+            "file returns the logits of all tokens; leave it out."
+        )
     runtime = _RUNTIMES[format]
     runtime.check_installed(quantize)
     output = Path(output)
@@ -220,7 +230,7 @@ def export_for_runtime(
     portable = build(model, **options)
     batches: list[dict[str, np.ndarray]] = []
     exact = recorded(portable, batches)
-    evaluation, before = _evaluation(file.path, exact, model, found) if file else (None, 0.0)
+    evaluation, before = _evaluation(file.path, portable, exact, model, found) if file else (None, 0.0)
     with replaced_folder(output) as aside:
         run = runtime.write(portable, quantize, aside, batches)
         comparison = portable.compare(run, runtime.name, rounded=quantize != "none")
@@ -236,7 +246,7 @@ def export_for_runtime(
         if format == "onnx":
             _write_portable(aside, quantize, portable, found)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
-        usage = _usage(portable, runtime, found.kind)
+        usage = _usage(portable, runtime, found)
         write_card(aside, source, stored, usage, notes, check)
     return Exported(tuple(notes), comparison)
 
@@ -278,15 +288,15 @@ def _write_portable(folder: Path, quantize: str, portable: Portable, source: _So
     write_manifest(folder, facts)
 
 
-def _usage(portable: Portable, runtime: Runtime, kind: KindName) -> Usage:
+def _usage(portable: Portable, runtime: Runtime, source: _Source) -> Usage:
     """The card shows how to call the model with texts, if it takes them, and the file with ids."""
     title, with_ids, interface = (
-        f"{runtime.file}, {kind}",
+        f"{runtime.file}, {source.kind}",
         portable.example(runtime.example),
         portable.section,
     )
-    call = KINDS[kind].call
-    if call is None or runtime is not ONNX:
+    call = KINDS[source.kind].call
+    if call is None or runtime is not ONNX or source.stored.vocabulary is None:
         return Usage(title, _COMMAND, with_ids, interface)
     example = f'from albert_tf import load_portable\n\nmodel = load_portable(".")\nprint({call})'
     interface += f"\n\nWithout `albert_tf`, in {runtime.name}:\n\n{python_block(with_ids)}"
@@ -347,7 +357,7 @@ def _vocabulary(source: _Source) -> Vocabulary:
 
 
 def _evaluation(
-    eval_file: str, exact: Runner, model: Pretrained | TaskModel, source: _Source
+    eval_file: str, portable: Portable, exact: Runner, model: Pretrained | TaskModel, source: _Source
 ) -> tuple[Evaluation, float]:
     """The evaluation of a file, and the metric of the model itself, which `exact` runs once."""
     if isinstance(model, Pretrained):
@@ -356,7 +366,8 @@ def _evaluation(
         evaluation = masked_lm_evaluation(eval_file, model)
     else:
         assert source.finetuned, "it is where the model comes from"
-        evaluation = task_evaluation(eval_file, model, source.finetuned)
+        longest = int(portable.options.get("max_answer_length", USUAL_ANSWER_LENGTH))
+        evaluation = task_evaluation(eval_file, model, source.finetuned, longest)
     return evaluation, evaluation.measure(exact)
 
 

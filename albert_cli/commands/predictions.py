@@ -32,7 +32,7 @@ def predict(
     input_format: Literal["auto", "text", "tsv", "csv", "jsonl"] = "auto",
     batch_size: int = 64,
     batch_tokens: int | None = None,
-    max_answer_length: int = 30,
+    max_answer_length: int | None = None,
     portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
     """Predict each line of standard input with a fine-tuned model, and print a JSON object per line.
@@ -65,10 +65,11 @@ def predict(
       batch_size: maximum number of lines per batch; lines are answered as they arrive.
       batch_tokens: maximum number of tokens per batch, padding included; a single line may have more. Default:
         no limit.
-      max_answer_length: maximum length of an answer, in tokens.
+      max_answer_length: maximum length of an answer, in tokens. Default: that of the model's training or export,
+        or 30.
       portable: how a portable model runs.
     """
-    if batch_size < 1 or max_answer_length < 1 or (batch_tokens is not None and batch_tokens < 1):
+    if any(given is not None and given < 1 for given in (batch_size, batch_tokens, max_answer_length)):
         raise InputError(
             "--batch_size, --batch_tokens and --max_answer_length must be at least 1. "
             f"Received {batch_size}, {batch_tokens} and {max_answer_length}."

@@ -11,7 +11,7 @@ from albert_tf.portable.loading import load_folder
 from albert_tf.portable.settings import EngineSettings
 from albert_tf.portable.task_answers import task_preprocessor
 from albert_tf.prediction.preprocessor import Preprocessor
-from albert_tf.prediction.trained_model import Batch, TrainedModel
+from albert_tf.prediction.trained_model import USUAL_ANSWER_LENGTH, Batch, TrainedModel
 from data_prep.errors import InputError
 
 
@@ -67,6 +67,10 @@ class PortableTaskModel(TrainedModel):
     @property
     def other_names(self) -> str:
         return "export the model again with --labels, which names them in the order of the outputs"
+
+    @property
+    def max_answer_length(self) -> int:
+        return int(self._folder.facts.options.get("max_answer_length", USUAL_ANSWER_LENGTH))
 
     def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
         for found in self._model.outputs(batches):

@@ -25,16 +25,18 @@ class Predictor:
     Args:
       model: the model; takes text.
       size: of the batches.
-      max_answer_length: the longest answer to a question, in tokens.
+      max_answer_length: the longest answer to a question, in tokens. Default: the model's.
 
     Attributes:
       task: the task for own data that fits the model.
       columns: those that the model was trained on.
     """
 
-    def __init__(self, model: TrainedModel, *, size: BatchSize = USUAL_SIZE, max_answer_length: int = 30):
+    def __init__(
+        self, model: TrainedModel, *, size: BatchSize = USUAL_SIZE, max_answer_length: int | None = None
+    ):
         self._model, self._preprocessor = model, model.preprocessor
-        self._size, self._max_answer_length = size, max_answer_length
+        self._size, self._max_answer_length = size, max_answer_length or model.max_answer_length
         self.task, self.columns = own_data_task(model.kind, model.answerable), model.columns
 
     def __call__(self, examples: Sequence[Example]) -> Iterator[dict[str, Any]]:

@@ -25,6 +25,7 @@ from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task, own_data_task
 
 Batch = dict[str, np.ndarray]
+USUAL_ANSWER_LENGTH = 30  # tokens
 
 
 class TrainedModel(ABC):
@@ -69,6 +70,11 @@ class TrainedModel(ABC):
     def other_names(self) -> str:
         """How the classes get other names, the end of a message."""
         return "--labels gives them other names, in the order of the outputs"
+
+    @property
+    def max_answer_length(self) -> int:
+        """The longest answer to a question, in tokens, unless another one is asked for."""
+        return int(self.settings.get("max_answer_length") or USUAL_ANSWER_LENGTH)
 
     @abstractmethod
     def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
@@ -139,7 +145,7 @@ def predict_task(
     *,
     columns: Columns | None = None,
     size: BatchSize = USUAL_SIZE,
-    max_answer_length: int = 30,
+    max_answer_length: int | None = None,
 ) -> TaskPredictions:
     """Predicts the examples of a task.
 
@@ -150,7 +156,7 @@ def predict_task(
       role: "dev" or "test".
       columns: of own data; default: those that our run was trained on.
       size: of the batches.
-      max_answer_length: of an answer to a question, in tokens.
+      max_answer_length: of an answer to a question, in tokens. Default: the model's.
 
     Raises:
       InputError: the model is for another task or has other classes, or the data cannot be read.
@@ -159,6 +165,7 @@ def predict_task(
         raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
     model.check_task(task)
     preprocessor, problems = model.preprocessor, Problems()
+    longest = max_answer_length or model.max_answer_length
     columns = columns or model.columns
     rows = list[dict[str, np.ndarray]]()
     splits, predictions = list[EncodedSplit](), list[Predictions]()
@@ -166,7 +173,7 @@ def predict_task(
         examples = read_examples(task, data, name, problems, columns=columns, labels=model.labels)
         split = as_split(task, name, examples, preprocessor, model.labels)
         outputs = by_row(model.outputs(numpy_batches(split, size)), len(split.features))
-        predictions.append(predictions_of(task, split, outputs, model, max_answer_length))
+        predictions.append(predictions_of(task, split, outputs, model, longest))
         splits.append(split)
         rows += outputs
     return TaskPredictions(splits, predictions, metrics_with_loss(task, splits, predictions, rows), problems)

@@ -224,7 +224,12 @@ def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ..
             f"`id2label` in {folder / _CONFIG_FILE} must name each of the {outputs} outputs of the head. Received "
             f"{names}."
         )
-    return tuple(str(names[str(number)]) for number in range(outputs))
+    labels = tuple(str(names[str(number)]) for number in range(outputs))
+    if len(set(labels)) < len(labels):
+        raise InputError(
+            f"`id2label` in {folder / _CONFIG_FILE} must give different names. Received {', '.join(labels)}."
+        )
+    return labels
 
 
 def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None:

@@ -22,6 +22,7 @@ from albert_tf.pretrained.stored import StoredModel, find_vocabulary, read_optio
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError
 from data_prep.files import Number, as_record, read_json_object, write_json
+from data_prep.tokenizers.vocabulary import write_normalization
 
 _CONFIG_FILE = "config.json"
 _WEIGHTS_FILE = "model.weights.h5"
@@ -222,8 +223,10 @@ def _write_tokenizer(stored: StoredModel, folder: Path) -> list[str]:
         return []
     if not _has_tokenizer(stored):
         return ["KerasHub's AlbertTokenizer reads SentencePiece models only: left out vocab.txt"]
-    (folder / _TOKENIZER).mkdir(parents=True)
-    (folder / _TOKENIZER / "vocabulary.spm").write_bytes(vocabulary.content)
+    file = folder / _TOKENIZER / "vocabulary.spm"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(vocabulary.content)
+    write_normalization(file, vocabulary.normalization)  # for this library; KerasHub has no place for it
     write_json(folder / "tokenizer.json", _tokenizer())
     if vocabulary.normalization.do_lower_case:
         return ["KerasHub's AlbertTokenizer does not lower-case: give it texts in lower case"]

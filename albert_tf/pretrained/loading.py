@@ -270,9 +270,11 @@ def load_weights_into(
                 f"{source}, which has no moments for this optimizer; leave the flag out."
             )
         moments = read_moments(stored.path, stored.config) if optimizer is not None else None
-    is_known = stored.format not in _WITHOUT_NORMALIZATION
-    has_normalization = stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file))
-    _check_same_vocabulary(stored.vocabulary, vocabulary, source, has_normalization=bool(has_normalization))
+        is_known = stored.format not in _WITHOUT_NORMALIZATION
+        has_normalization = stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file))
+        _check_same_vocabulary(
+            stored.vocabulary, vocabulary, source, has_normalization=bool(has_normalization)
+        )
     free = {"max_position_embeddings"} if resize_positions else set()
     if stored.config.parameter_sharing == "all" and stored.config.num_hidden_groups == 1:
         free.add("num_hidden_layers")  # any number of layers has the same weights
@@ -318,7 +320,7 @@ def _check_same_vocabulary(
     if hashlib.sha256(there.content).hexdigest() != given.sha256 and not _has_pieces_of(there, given):
         raise InputError(
             f"A model must be trained on examples that were prepared with its own vocabulary. {source} has "
-            f"another one than {given.file}, with which these were prepared; prepare them again with {there.file}."
+            f"another one than {given.file}, with which these were prepared; prepare them again with the model's."
         )
     if has_normalization and there.normalization != given.normalization:
         raise InputError(

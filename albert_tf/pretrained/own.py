@@ -144,8 +144,8 @@ def read_keras(path: Path) -> StoredModel:
     name, config = description.registered_name, description.config
     if "quantized" in config:
         raise InputError(
-            f"Only `predict`, `evaluate` and `export` take a model after Keras' `quantize`. Received {path}; name "
-            "the model as it was before."
+            "After Keras' `quantize`, a fine-tuned model can only be exported for its task, and predict. Received "
+            f"{path}; name the model as it was before."
         )
     if name == _PRETRAINER:
         return _read_pretrainer(path, as_record(_Serialized, config, path).config)

@@ -40,7 +40,8 @@ def named_files(source: str | Path) -> Iterator[Path]:
             yield path
         except (InputError, OSError) as error:
             reason = str(error) if isinstance(error, InputError) else f"{source} cannot be read: {error}."
-            raise InputError(reason.replace(str(path), str(source))) from None
+            is_elsewhere = path != Path(source)  # unpacked or downloaded
+            raise InputError(reason.replace(str(path), str(source)) if is_elsewhere else reason) from None
 
 
 def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:

@@ -15,7 +15,7 @@ from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import archives
 from albert_tf.pretrained.downloads import download, is_cached
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_given_once
 
 READABLE = (
     "a pretraining or fine-tuning run, a checkpoint in it, a .keras file of albert_tf, the output of `albert "
@@ -42,6 +42,9 @@ class SourceFlags:
     albert_config_file: str | None = None
     vocab_file: str | None = None
     labels: str = ""
+
+    def __post_init__(self):
+        check_given_once("name of a class", self.label_names)
 
     @property
     def label_names(self) -> tuple[str, ...]:

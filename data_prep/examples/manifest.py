@@ -127,16 +127,16 @@ class VocabularyFacts:
             the examples.
         """
         vocabulary = Vocabulary.read(file or self.file)
-        if hashlib.sha256(vocabulary.content).hexdigest() != self.sha256:
-            raise InputError(
-                f"Examples are read with the vocabulary that they were prepared with. {vocabulary.file} is "
-                f"another one than {self.file} was then, by its SHA-256; name that one, or prepare them again."
-            )
         beside = read_normalization(vocabulary.file)
         if beside and beside != self.normalization:
             raise InputError(
                 f"Examples and vocabulary must have the same normalization. The examples were prepared with "
                 f"{self.normalization}; {vocabulary.file} is for {beside}. Prepare them again with it."
+            )
+        if hashlib.sha256(vocabulary.content).hexdigest() != self.sha256:
+            raise InputError(
+                f"Examples are read with the vocabulary that they were prepared with. {vocabulary.file} is "
+                f"another one than {self.file} was then, by its SHA-256; name that one, or prepare them again."
             )
         return dataclasses.replace(vocabulary, normalization=self.normalization)
 

@@ -11,11 +11,12 @@ import tensorflow as tf
 from albert_cli import cli
 from albert_tf.pretrained.card import weights_hash
 from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.sources import SourceFlags
 from data_prep.errors import InputError
 from data_prep.tasks.features import asked as asked_in_python
 from export.multiple_choice import asked
 from export.question_answering import build_question_answering
-from export.run import export_model
+from export.run import export_for_runtime, export_model
 from tests.albert_tf.finetuning.task_models import CASES, CONFIG
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, serialized
@@ -359,6 +360,10 @@ def test_models_that_cannot_be_exported(model_file, tmp_path):
         export_model(tmp_path / "nowhere", tmp_path / "saved", "classifier")
     with pytest.raises(InputError, match="--max_answer_length belongs to --kind=question-answering"):
         export_model(file, tmp_path / "saved", "classifier", max_answer_length=3)
+    with pytest.raises(InputError, match="--max_answer_length is for exports that find the answer. .*litert"):
+        export_for_runtime(file, tmp_path / "saved", "litert", max_answer_length=3)
+    with pytest.raises(InputError, match="A name of a class may be given only once. Received x 2 times"):
+        export_model(file, tmp_path / "saved", flags=SourceFlags(labels="x, x"))
     assert not (tmp_path / "saved").exists()
 
 

@@ -146,6 +146,14 @@ def test_examples_of_the_card_run(name, runtime, exported, monkeypatch):
     assert printed.getvalue().strip() == str(shapes[name])
 
 
+def test_the_card_of_a_model_without_a_vocabulary_shows_ids(tmp_path):
+    CASES["text"].build(None).save(tmp_path / "none.keras")
+    export_for_runtime(tmp_path / "none.keras", tmp_path / "onnx", "onnx")
+    card = (tmp_path / "onnx" / "README.md").read_text()
+    assert "load_portable" not in card
+    assert "input_word_ids" in card
+
+
 def test_float16_cannot_hold_the_logit_of_impossible_tokens(models, tmp_path, capfd):
     """Masked logits are neither infinite nor NaN, nor are the others."""
     assert -IMPOSSIBLE > float(np.finfo("float16").max) > -MASKED_LOGIT

@@ -125,6 +125,11 @@ def test_an_earlier_export_survives_a_failure(source, tmp_path):
             {"kind": "embedding", "pooling": "max"},
             "--pooling must be one of mean, pooled. Received",
         ),
+        (
+            export_model,
+            {"kind": "preprocessor", "dtype": "bfloat16"},
+            "--dtype is for exports with weights. Received bfloat16 with --kind=preprocessor",
+        ),
         (export_for_runtime, {"format": "onxx"}, "--format must be one of onnx, litert. Received 'onxx'"),
         (
             export_for_runtime,

@@ -5,6 +5,7 @@ import io
 import re
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,6 +23,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
+from export.portable import Portable
 from export.portable_kinds import portable_encoder, portable_fill_mask
 from export.run import export_for_runtime, export_model
 from tests.albert_tf.finetuning.task_models import CASES
@@ -261,6 +263,17 @@ def test_example_of_the_card_runs(runtime, source, tmp_path, monkeypatch):
     with contextlib.redirect_stdout(printed):
         exec(example, {})
     assert printed.getvalue().strip() == "(1, 5, 24)"
+
+
+def test_pieces_of_nearly_equal_probability_may_swap():
+    """In a file of another runtime; others may not."""
+    probabilities = np.array([[[0.4, 0.3, 0.2 + 1e-7, 0.2, 0.1]]], "float32")
+    ours = {"ids": np.array([[[7, 3, 5, 2, 9]]], "int32"), "probabilities": probabilities}
+    outputs = {name: tf.constant(array) for name, array in ours.items()}
+    portable = Portable(keras.Model(), {"serving_default": lambda _: outputs}, {}, {})
+    for ids, is_equal in (([7, 3, 2, 5, 8], True), ([3, 7, 5, 2, 9], False)):
+        theirs = {"ids": np.array([[ids]], "int32"), "probabilities": probabilities}
+        assert portable.compare(lambda _, theirs=theirs: theirs, "x", rounded=False).is_equal == is_equal
 
 
 def test_flags_that_exclude_each_other(source, tmp_path, capsys, pretraining_files):

@@ -183,6 +183,6 @@ def test_quantized_model_predicts_from_strings_and_has_a_smaller_file(model_file
     np.testing.assert_array_equal(loaded.predict(CASES["text"].x, verbose=0), after)
     assert bytes_of["int8"] < 0.4 * bytes_of["float"]
     with pytest.raises(
-        InputError, match=r"Only `predict`, .* Received .*int8\.keras; name the model as it was"
+        InputError, match=r"After Keras' `quantize`, .* Received .*int8\.keras; name the model as"
     ):
         load_pretrained(tmp_path / "int8.keras")

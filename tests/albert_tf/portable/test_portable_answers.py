@@ -216,6 +216,21 @@ def test_the_runs_threshold_decides_whether_there_is_an_answer(model_file, tmp_p
 
 
 @pytest.mark.slow
+def test_the_longest_answer_of_an_export_is_that_of_its_predictions(model_file, tmp_path):
+    model, file = saved("span", model_file, tmp_path)
+    questions, contexts = QUESTIONS[:12], TEXTS[:12]
+    expected = list(model.best_answers(questions, contexts, max_answer_length=2).texts().values())
+    assert expected != list(model.best_answers(questions, contexts).texts().values())
+    export_for_runtime(file, tmp_path / "onnx", "onnx", max_answer_length=2)
+    assert load_portable(tmp_path / "onnx")(questions, contexts)["answer"].tolist() == expected
+    examples = [
+        QuestionExample(str(i), *each) for i, each in enumerate(zip(questions, contexts, strict=True))
+    ]
+    predictor = Predictor(PortableTaskModel(tmp_path / "onnx", EngineSettings()))
+    assert [line["answer"] for line in predictor(examples)] == expected
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "method"), [("words", "__call__"), ("pair", "pair")])
 def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
     """A model answers one call after the other; a tokenizer of 30,000 pieces takes a tenth of a second."""

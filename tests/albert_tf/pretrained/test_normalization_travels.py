@@ -3,12 +3,14 @@
 import dataclasses
 import hashlib
 import json
+import tarfile
 
 import pytest
 
 from albert_tf.conversion.convert import convert
 from albert_tf.prediction.preprocessor import TextPreprocessor
 from albert_tf.pretrained.huggingface import write_huggingface
+from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.own import read_run_vocabulary, write_keras
 from albert_tf.pretrained.recognition import read
@@ -31,7 +33,10 @@ MODEL = dataclasses.replace(
 )
 
 
-@pytest.mark.parametrize("write", [write_tf1, write_huggingface, write_keras], ids=lambda f: f.__name__)
+WRITERS = [write_tf1, write_huggingface, write_keras, write_kerashub]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=lambda f: f.__name__)
 def test_through_files(tmp_path, write):
     write(MODEL, tmp_path)
     assert read(tmp_path).vocabulary == MODEL.vocabulary
@@ -104,6 +109,24 @@ def test_examples_with_another_normalization_are_refused(prepared, tmp_path):
         load_weights_into(model, tmp_path, vocabulary=dataclasses.replace(facts, keep_accents=False))
 
 
+def test_examples_with_another_normalization_than_an_archive_are_refused(prepared, tmp_path):
+    """Its files are unpacked for as long as they are read."""
+    (tmp_path / "tf1").mkdir()
+    write_tf1(MODEL, tmp_path / "tf1")
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "tf1", "tf1")
+    model = MODEL.to_pretrainer(seed=0)
+    sha256 = hashlib.sha256(MODEL.vocabulary.content).hexdigest()
+    facts = dataclasses.replace(prepared.vocabulary, sha256=sha256, **dataclasses.asdict(KEPT))
+    load_weights_into(model, tmp_path / "model.tar.gz", vocabulary=facts)
+    with pytest.raises(
+        InputError, match="normalized as its vocabulary was. .*model.tar.gz has .*keep_accents=true"
+    ):
+        load_weights_into(
+            model, tmp_path / "model.tar.gz", vocabulary=dataclasses.replace(facts, keep_accents=False)
+        )
+
+
 def test_examples_of_another_vocabulary_are_refused(prepared, tmp_path):
     facts = prepared.vocabulary
     stored = dataclasses.replace(
@@ -112,7 +135,7 @@ def test_examples_of_another_vocabulary_are_refused(prepared, tmp_path):
     write_keras(stored, tmp_path)
     model = stored.to_pretrainer(seed=0)
     with pytest.raises(
-        InputError, match="prepared with its own vocabulary.*prepare them again with .*spm.model"
+        InputError, match="prepared with its own vocabulary.*prepare them again with the model's"
     ):
         load_weights_into(model, tmp_path, vocabulary=facts)
     lost = dataclasses.replace(facts, file="nowhere.model")  # then only the number of pieces is known

@@ -206,6 +206,9 @@ def test_labels_and_outputs_must_fit(tmp_path):
     write_hugging_face(tmp_path / "hf", "classification", id2label={"0": "bad", "1": "good"})
     with pytest.raises(InputError, match="must name each of the 3 outputs of the head. Received {'0': 'bad'"):
         read(tmp_path / "hf")
+    write_hugging_face(tmp_path / "same", "classification", id2label={"0": "x", "1": "y", "2": "x"})
+    with pytest.raises(InputError, match="must give different names. Received x, y, x"):
+        read(tmp_path / "same")
     write_hugging_face(tmp_path / "two", "multi_label_classification", label_thresholds=[0.5, 0.5])
     with pytest.raises(InputError, match="one threshold for each class. Received 2 thresholds and 3 outputs"):
         read(tmp_path / "two")
