@@ -17,7 +17,7 @@ from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.execution import layers_made_by
 from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
 from albert_tf.prediction.trained_model import USUAL_ANSWER_LENGTH
-from albert_tf.pretrained.card import CARD_FILE, Usage, python_block, write_card, written_by
+from albert_tf.pretrained.card import CARD_FILE, Usage, pipeline_of, python_block, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
 from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.own import find_model_file, read_task_kind
@@ -166,7 +166,7 @@ def export_model(
         comparison = check_savedmodel(exact, aside, rounded=dtype != "float32")
         notes = (*model.stored.notes, *export.notes)
         usage = Usage(f"SavedModel, {model.kind}", _COMMAND, export.example, signatures_section(aside))
-        write_card(aside, source, model.stored, usage, notes, comparison.describe())
+        write_card(aside, source, model.stored, _as_kind(usage, model), notes, comparison.describe())
     return Exported(notes, comparison)
 
 
@@ -247,7 +247,7 @@ def export_for_runtime(
             _write_portable(aside, quantize, portable, found)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
         usage = _usage(portable, runtime, found)
-        write_card(aside, source, stored, usage, notes, check)
+        write_card(aside, source, stored, _as_kind(usage, found), notes, check)
     return Exported(tuple(notes), comparison)
 
 
@@ -301,6 +301,14 @@ def _usage(portable: Portable, runtime: Runtime, source: _Source) -> Usage:
     example = f'from albert_tf import load_portable\n\nmodel = load_portable(".")\nprint({call})'
     interface += f"\n\nWithout `albert_tf`, in {runtime.name}:\n\n{python_block(with_ids)}"
     return Usage(title, _COMMAND, example, interface)
+
+
+def _as_kind(usage: Usage, source: _Source) -> Usage:
+    """The card describes what is exported, which may be less than the model."""
+    if source.finetuned:
+        return replace(usage, pipeline=pipeline_of(source.finetuned.kind))
+    pipeline = "fill-mask" if source.kind == "fill-mask" else "feature-extraction"
+    return replace(usage, pipeline=pipeline, has_head=False)
 
 
 def _read(source: str | Path, kind: KindName | None, flags: SourceFlags, options: dict) -> _Source:

@@ -11,18 +11,20 @@ from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.examples import example_for
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
 from albert_tf.finetuning.task_models import TASK_MODELS
+from albert_tf.prediction.task_outputs import EVEN_ODDS, null_threshold_of
 from albert_tf.pretrained.card import LIBRARIES, TITLES, Usage, write_card
 from albert_tf.pretrained.heads import choose_task
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.loading import read_source
-from albert_tf.pretrained.names import FileDtype, Writable
+from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writable
 from albert_tf.pretrained.output_folder import replaced_folder
 from albert_tf.pretrained.own import MODEL_FILE, write_facts, write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
-from albert_tf.pretrained.stored import StoredModel
+from albert_tf.pretrained.stored import StoredModel, read_optional_json
 from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError, check_choice
 from data_prep.tasks.task import TaskKind
 
@@ -104,7 +106,7 @@ def convert(
         write = partial(write_huggingface, dtype=dtype)
     stored, left_out = _as_written(_read(source, to, task, flags))
     with replaced_folder(destination) as aside:
-        notes = [*left_out, *write(stored, aside)]
+        notes = [*left_out, *write(stored, aside), *_lost_threshold(stored)]
         if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
             notes.append("the format has only groups: shared parts are stored once per group")
         comparison = _verified(stored, read(aside), to, rounded) if verify else None
@@ -139,6 +141,18 @@ def _as_written(stored: StoredModel) -> tuple[StoredModel, list[str]]:
     weights = {name: array for name, array in stored.weights.items() if name.split("/")[0] not in extra}
     notes = [f"a fine-tuned model has no heads for pretraining: left out {', '.join(extra)}"] if extra else []
     return dataclasses.replace(stored, weights=weights), notes
+
+
+def _lost_threshold(stored: StoredModel) -> list[str]:
+    """A note on the threshold of a run for SQuAD 2.0, for which no format has a place."""
+    if stored.head is None or stored.head.size.part != CONDITIONAL_SPAN_HEAD or not stored.path.is_file():
+        return []
+    threshold = null_threshold_of(read_optional_json(stored.path.with_name(RESULTS_FILE)))
+    if threshold == EVEN_ODDS:
+        return []
+    return [
+        f"the run finds no answer above null odds of {threshold:g}, which the files do not hold: theirs are 0"
+    ]
 
 
 def _verified(stored: StoredModel, result: StoredModel, to: Writable, rounded: bool) -> OutputComparison:

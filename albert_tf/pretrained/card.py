@@ -3,7 +3,7 @@
 import hashlib
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import albert_tf
@@ -43,6 +43,8 @@ class Usage:
       example: Python that uses them in their folder.
       interface: a section on inputs and outputs, if the example does not show them.
       library: the Hub's name of the library that loads the files.
+      pipeline: the Hub's name of what the files do. Default: what the model as a whole does.
+      has_head: whether the files have the head of a fine-tuned model.
     """
 
     title: str
@@ -50,6 +52,8 @@ class Usage:
     example: str
     interface: str | None = None
     library: str = "albert_tf"
+    pipeline: str | None = None
+    has_head: bool = True
 
 
 def write_card(
@@ -65,11 +69,11 @@ def write_card(
       notes: sentences on the model or the files.
       check: what was compared, and the difference.
     """
-    scores = _dev_scores(stored)
+    scores = _dev_scores(stored) if usage.has_head else None
     sections = [
-        _metadata(stored, usage.library, scores),
+        _metadata(stored, usage, scores),
         f"# ALBERT: {usage.title}\n\n{written_by(usage.command)} of albert_tf {albert_tf.__version__}.",
-        f"## Model\n\n{_model_summary(stored)}"
+        f"## Model\n\n{_model_summary(stored if usage.has_head else replace(stored, head=None))}"
         + ("\n" + "".join(f"\n- {note}" for note in notes) if notes else "")
         + f"\n\n{markdown_table(('field', 'value'), stored.config.to_dict().items())}",
         f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(stored)}.\n\n"
@@ -99,7 +103,9 @@ def _dev_scores(stored: StoredModel) -> _Scores | None:
     metrics = read_optional_json(stored.path.with_name(RESULTS_FILE)).get("dev")
     if not isinstance(task, str) or not isinstance(metrics, dict):
         return None
-    return _Scores(task, {name: value for name, value in metrics.items() if isinstance(value, int | float)})
+    scores = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+    scores.pop("threshold", None)  # of null odds: a setting of the model
+    return _Scores(task, scores)
 
 
 def _scores_section(scores: _Scores) -> str:
@@ -110,12 +116,19 @@ def _scores_section(scores: _Scores) -> str:
     return f"## Scores\n\nOn the dev set of {scores.task}:\n\n{markdown_table(('metric', 'value'), rows)}"
 
 
-def _metadata(stored: StoredModel, library: str, scores: _Scores | None) -> str:
+def pipeline_of(task_kind: str) -> str:
+    """The Hub's name of a kind of task."""
+    return _PIPELINES.get(task_kind, "text-classification")
+
+
+def _metadata(stored: StoredModel, usage: Usage, scores: _Scores | None) -> str:
     """What the Hub reads at the top of a README.md, in YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    if stored.head:
-        pipeline = _PIPELINES.get(stored.head.kinds[0], "text-classification")
+    if usage.pipeline:
+        pipeline = usage.pipeline
+    elif stored.head:
+        pipeline = pipeline_of(stored.head.kinds[0])
     else:
         pipeline = "fill-mask" if "masked_lm" in stored.parts else "feature-extraction"
     results = scores and [
@@ -131,7 +144,7 @@ def _metadata(stored: StoredModel, library: str, scores: _Scores | None) -> str:
         if name not in ("examples", "loss")
     ]
     data = ModelCardData(
-        library_name=library,
+        library_name=usage.library,
         pipeline_tag=pipeline,
         tags=["albert", "albert_tf"],
         model_name="ALBERT" if results else None,

@@ -94,6 +94,20 @@ def test_quantized_classifier(model_file, tmp_path):
     outputs = tf.saved_model.load(tmp_path / "saved")(tf.constant(LINES))
     expected = tf.nn.softmax(model.predict(LINES, verbose=0))
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
+    assert "pipeline_tag: text-classification" in (tmp_path / "saved" / "README.md").read_text()
+
+
+def test_the_card_describes_what_is_exported(model_file, tmp_path):
+    """Vectors of a fine-tuned model have neither its head nor its scores."""
+    _, file = saved("text", model_file, tmp_path)
+    file = file.rename(tmp_path / "model.keras")
+    (tmp_path / "settings.json").write_text('{"task": "sst-2"}')
+    (tmp_path / "results.json").write_text('{"dev": {"accuracy": 0.9}}')
+    export_model(file, tmp_path / "saved", "embedding")
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert "pipeline_tag: feature-extraction" in card
+    assert "0.9" not in card.partition("## Source")[0]
+    assert "head for classification" not in card
 
 
 def test_classifier_with_several_labels(exported):

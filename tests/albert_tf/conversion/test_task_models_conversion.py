@@ -91,6 +91,22 @@ def test_thresholds_travel(model_file, tmp_path):
     assert swapped.thresholds == (0.75, 0.5, 0.25)
 
 
+def test_the_null_threshold_of_a_run_is_named(model_file, tmp_path):
+    """No format has a place for it."""
+    run = tmp_path / "run"
+    run.mkdir()
+    CASES["span or none"].build(model_file).save(run / "model.keras")
+    (run / "settings.json").write_text('{"task": "squad2.0"}')
+    (run / "results.json").write_text('{"dev": {"best_f1": 80.5, "threshold": -1.25}}')
+    notes = convert(run, tmp_path / "keras", "keras", verify=False).notes
+    assert notes[-1].startswith(
+        "the run finds no answer above null odds of -1.25, which the files do not hold"
+    )
+    card = (tmp_path / "keras" / "README.md").read_text()
+    assert "| best_f1 | 80.5000 |" in card
+    assert "threshold |" not in card
+
+
 def test_labels_and_dropout_travel(classifier, tmp_path):
     convert(classifier, tmp_path / "hf", "huggingface", verify=False)
     assert json.loads((tmp_path / "hf" / "config.json").read_text())["id2label"] == {"0": "small", "1": "big"}
