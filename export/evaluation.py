@@ -174,7 +174,7 @@ def embedding_evaluation(eval_file: str, pretrained: Pretrained, exact: Runner) 
 
 
 def task_evaluation(
-    eval_file: str, model: TaskModel, finetuned: Finetuned, max_answer_length: int
+    eval_file: str, model: TaskModel, finetuned: Finetuned, max_answer_length: int | None = None
 ) -> Evaluation:
     """The main metric of a fine-tuned model.
 
@@ -182,7 +182,7 @@ def task_evaluation(
       eval_file: as --dev_file of `albert finetune`.
       model: in the precision of the export.
       finetuned: as it was read, with the task that it was trained on.
-      max_answer_length: of an answer to a question, in tokens.
+      max_answer_length: of an answer to a question, in tokens. Default: the model's.
 
     Raises:
       InputError: the file cannot be read, or belongs to another task.
@@ -192,7 +192,7 @@ def task_evaluation(
         task, eval_file, task.splits["dev"][0], problems, columns=columns, labels=model.labels
     )
     split = as_split(task, "dev", examples, finetuned.preprocessor, model.labels)
-    metric = main_metric_of(task)
+    metric, longest = main_metric_of(task), max_answer_length or finetuned.max_answer_length
 
     def measure(run: Runner) -> float:
         outputs = (
@@ -200,7 +200,7 @@ def task_evaluation(
             for batch in numpy_batches(split, BatchSize(_BATCH))
         )
         rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(task, split, rows, model, max_answer_length)
+        predictions = predictions_of(task, split, rows, model, longest)
         return metrics_of(task, [split], [predictions])[metric]
 
     left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""

@@ -71,7 +71,7 @@ def check_vocabulary(stored: StoredModel) -> None:
     pieces = stored.vocabulary.count_pieces()
     if pieces > stored.config.vocab_size:
         raise InputError(
-            f"{stored.vocabulary.file} has {pieces} pieces, more than the `vocab_size` of {stored.path}, "
+            f"{stored.vocabulary.file} has {pieces} pieces, more than the model's `vocab_size`, "
             f"{stored.config.vocab_size}: it belongs to another model."
         )
 
