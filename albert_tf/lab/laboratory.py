@@ -52,8 +52,10 @@ class Laboratory:
 
     def fixed_settings(self, text: str) -> dict[str, Any]:
         """The settings that determine the numbers of all experiments; `text` is a hash of the files."""
-        trained = "vocab_size" if self.settings.spm_model_file else None  # no vocabulary is
-        return {**{name: getattr(self.settings, name) for name in _FIXED if name != trained}, "text": text}
+        fixed = {**{name: getattr(self.settings, name) for name in _FIXED}, "text": text}
+        if self.settings.spm_model_file:
+            del fixed["vocab_size"]  # of a vocabulary that would be trained
+        return fixed
 
     def open(self, text: str) -> None:
         """Creates the folder, or checks that what it holds was made with the same settings and text.

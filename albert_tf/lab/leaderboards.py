@@ -224,9 +224,8 @@ def _numbers(report: TaskReport, metrics: Mapping[str, float]) -> dict[str, floa
     if task == "race":
         prefix = "race" if report.role == "test" else "race_dev"
         parts = {"accuracy_middle", "accuracy_high"} & metrics.keys()
-        names = (
-            parts if len(parts) == 1 else {"accuracy", *parts}
-        )  # of one part, "accuracy" is the same number
+        # Of a run on one part alone, "accuracy" is that part's.
+        names = parts if len(parts) == 1 else {"accuracy", *parts}
         return {name.replace("accuracy", prefix): 100 * metrics[name] for name in sorted(names)}
     return _NUMBERS.get(task, lambda metrics: {task: 100 * metrics["accuracy"]})(metrics)
 

@@ -221,7 +221,7 @@ class Manifest:
         """The text of the file."""
         values = {
             "counts": self._counted(self.counts),
-            "settings": {name: _encodable(value) for name, value in self.settings.output_settings.items()},
+            "settings": self.settings.output_settings,
             "seed": self.settings.random_seed,
             "vocabulary": dataclasses.asdict(self.vocabulary),
             "inputs": [{**dataclasses.asdict(each), "file": encodable(each.file)} for each in self.inputs],
@@ -249,11 +249,6 @@ class Manifest:
     def files(self) -> set[str]:
         """The names of the shards."""
         return {shard.file for shard in self.shards}
-
-
-def _encodable(value: Any) -> Any:
-    """A setting for JSON: names of files need not be UTF-8."""
-    return encodable(value) if isinstance(value, str) else value
 
 
 def manifests_in(folder: Path) -> list[Manifest]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from data_prep.errors import InputError, check_at_least
+from data_prep.files import encodable
 from data_prep.text.sources import InputFormat
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
 from data_prep.tokenizers.settings import vocabulary_from_flags
@@ -124,10 +125,14 @@ class PrepareSettings:
 
     @property
     def output_settings(self) -> dict[str, Any]:
-        """The flags that decide the output, by name, with the defaults filled in."""
+        """The flags that decide the output, by name, with the defaults filled in, as JSON can hold them."""
         defaults = {"max_predictions_per_seq": self.predictions, "dupe_factor": self.passes}
         values = {**dataclasses.asdict(self), **defaults}
-        return {name: value for name, value in values.items() if name not in _NOT_IN_THE_OUTPUT}
+        return {
+            name: encodable(value) if isinstance(value, str) else value  # a file's name need not be UTF-8
+            for name, value in values.items()
+            if name not in _NOT_IN_THE_OUTPUT
+        }
 
 
 # Flags that do not change the output, and do_lower_case, which `VocabularyFacts` records.

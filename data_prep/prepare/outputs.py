@@ -100,9 +100,10 @@ def check_replaced(
     Raises:
       InputError: one was written with other settings, another vocabulary or by another program.
     """
+    new = settings.output_settings
     for manifest in manifests:
         others = manifest.files & existing - outputs
-        if manifest.settings.output_file == settings.output_file and others:
+        if manifest.settings.output_file == new["output_file"] and others:
             raise InputError(
                 f"The files of --output_file={settings.output_file} must be those of one command, because "
                 f"{settings.output_file}* names them all. {folder}/{min(others)} is of an earlier one, with "
@@ -110,7 +111,7 @@ def check_replaced(
             )
     if settings.overwrite:
         return
-    existing, new = existing & outputs, settings.output_settings
+    existing = existing & outputs
     for manifest in manifests:
         old, theirs = manifest.settings.output_settings, manifest.files & existing
         changed = [f"--{name}={old[name]}, not {new[name]}" for name in new if old[name] != new[name]]

@@ -2,6 +2,7 @@ import collections
 import hashlib
 import io
 import json
+import os
 
 import google_crc32c
 import numpy as np
@@ -376,6 +377,16 @@ def test_another_vocabulary_replaces_files_on_request_only(story, vocab_file, tm
     ):
         prepared(story, None, tmp_path / "out", **flags)
     prepared(story, None, tmp_path / "out", overwrite=True, **flags)
+
+
+def test_names_of_files_need_not_be_utf8(story, model_file, tmp_path):
+    text = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    text.write_bytes(story.read_bytes())
+    for _ in range(2):  # the second time, with the manifest of the first
+        manifest = prepared(text, model_file, tmp_path / "out")
+    assert manifest.inputs[0].file == str(text)
+    stored = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    assert stored["settings"]["input_file"] == stored["inputs"][0]["file"] == f"{tmp_path}/caf\ufffd.txt"
 
 
 def test_another_number_of_shards_leaves_no_files_beside_the_new_ones(story, model_file, tmp_path):
