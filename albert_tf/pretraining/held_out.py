@@ -1,8 +1,11 @@
 """What a run's evaluations decide: which checkpoint is the best, when to stop early, when the model memorizes."""
 
 import math
+from pathlib import Path
 
 from albert_tf.pretraining.settings import ResolvedPretrainingSettings
+from albert_tf.training.run_files import SETTINGS_FILE, read_metrics
+from data_prep.files import read_json_object
 
 
 class HeldOut:
@@ -56,3 +59,22 @@ class HeldOut:
         if not self._patience or best is None:
             return False
         return sum(step > best for step in self._losses) >= self._patience
+
+
+def notes_on_earlier_evaluations(settings: ResolvedPretrainingSettings, folder: Path) -> list[str]:
+    """Whether the run in a folder was evaluated on other text so far, according to its settings.json."""
+    file, now = folder / SETTINGS_FILE, (settings.phases[-1].eval_file, settings.max_eval_steps)
+    evaluates = settings.do_train and settings.do_eval and now[0]
+    was_evaluated = HeldOut(settings, read_metrics(folder)).best_step is not None
+    if not (evaluates and was_evaluated and file.exists()):
+        return []
+    earlier = read_json_object(file)
+    phase = (earlier.get("phases") or [earlier])[-1]  # runs of earlier versions are one phase
+    before = phase.get("eval_file"), earlier.get("max_eval_steps")
+    if before == now:
+        return []
+    return [
+        f"warning: this run was evaluated with --eval_file={before[0]} and --max_eval_steps={before[1]}, so "
+        "its earlier held-out losses are not comparable with the next ones, and the best checkpoint may be "
+        "the best on the earlier text; use another --output_dir to start over"
+    ]

@@ -16,7 +16,7 @@ from albert_tf.pretrained.stored import find_vocabulary
 from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
-from albert_tf.pretraining.held_out import HeldOut
+from albert_tf.pretraining.held_out import HeldOut, notes_on_earlier_evaluations
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.phases import ResolvedPhase
 from albert_tf.pretraining.run_folder import write_run_folder
@@ -26,14 +26,13 @@ from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import as_input_errors
-from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, read_metrics, settings_json
+from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from albert_tf.training.weights import tile_from
 from data_prep.errors import InputError
-from data_prep.files import read_json_object
 
 
 def pretrain(settings: PretrainingSettings) -> dict[str, float]:
@@ -123,7 +122,7 @@ class PretrainingRun:
                 "give more steps than that, or leave --init_optimizer out."
             )
         if is_chief(self.strategy):
-            self.notes += self._notes_on_earlier_evaluations()
+            self.notes += notes_on_earlier_evaluations(settings, self.folder)
             with as_input_errors(self.folder):
                 last = self.inputs[-1]
                 write_run_folder(settings, self.config, last.vocabulary, last.manifest)
@@ -160,25 +159,6 @@ class PretrainingRun:
                 "its new place with --spm_model_file, since fine-tuning and export need it"
             )
         return notes
-
-    def _notes_on_earlier_evaluations(self) -> list[str]:
-        """Whether the run was evaluated on other text so far, according to its settings.json."""
-        settings, file = self.settings, self.folder / SETTINGS_FILE
-        now = settings.phases[-1].eval_file, settings.max_eval_steps
-        evaluates = settings.do_train and settings.do_eval and now[0]
-        was_evaluated = HeldOut(settings, read_metrics(self.folder)).best_step is not None
-        if not (evaluates and was_evaluated and file.exists()):
-            return []
-        earlier = read_json_object(file)
-        phase = (earlier.get("phases") or [earlier])[-1]  # runs of earlier versions are one phase
-        before = phase.get("eval_file"), earlier.get("max_eval_steps")
-        if before == now:
-            return []
-        return [
-            f"warning: this run was evaluated with --eval_file={before[0]} and --max_eval_steps={before[1]}, so "
-            "its earlier held-out losses are not comparable with the next ones, and the best checkpoint may be "
-            "the best on the earlier text; use another --output_dir to start over"
-        ]
 
     def _load_initial_weights(self) -> tuple[str, ...]:
         """Loads --init_checkpoint, if given; returns the parts of the model that it does not hold."""
