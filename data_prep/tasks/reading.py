@@ -14,10 +14,11 @@ from data_prep.tasks.examples import Example, Problems, Split
 from data_prep.tasks.glue import read_glue
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.race import read_race
-from data_prep.tasks.squad import is_squad, read_squad
+from data_prep.tasks.squad import read_squad
 from data_prep.tasks.tables import read_table, table_suffix
 from data_prep.tasks.task import Task
 from data_prep.tasks.tfds_examples import read_tfds_examples
+from data_prep.text.sources import is_json_array
 from data_prep.text.tfds_rows import is_tfds
 
 _SPLIT_NAMES = {
@@ -84,7 +85,7 @@ def is_own_table(path: Path, task: Task) -> bool:
     if not path.is_file() or suffix not in _TABLE_SUFFIXES:
         return False
     if task.kind == "question_answering" and suffix == ".json":
-        return not is_squad(path)
+        return is_json_array(path)  # SQuAD's form is an object
     return suffix not in _DOWNLOADED.get(task.download, ())
 
 
@@ -100,7 +101,7 @@ def _read_files(path: Path, split: Split) -> list[Example]:
         return list(read_race(path, split))
     file = _own_file(path, split.name) if path.is_dir() else path
     suffix = table_suffix(file)
-    if task.kind == "question_answering" and suffix == ".json" and not is_own_table(file, task):
+    if task.kind == "question_answering" and suffix == ".json" and not is_json_array(file):
         return list(read_squad(file, split))
     if task.kind == "token_classification" and suffix in _CONLL_SUFFIXES:
         return list(read_conll(file, split.problems, labels=split.labels, is_test=split.is_test))

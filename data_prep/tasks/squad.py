@@ -42,11 +42,6 @@ def read_squad(path: Path, split: Split) -> list[QuestionExample]:
     return examples
 
 
-def is_squad(path: Path) -> bool:
-    """Whether a .json file has SQuAD's form rather than that of a table, an array of objects."""
-    return not read_unpacked(path).lstrip().startswith("[")
-
-
 def squad_file(task: Task, folder: Path, split: str) -> Path:
     """The file of a split in the folder of a download.
 

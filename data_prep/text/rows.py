@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from data_prep.errors import InputError
 from data_prep.files import encodable
 from data_prep.text.parquet import open_parquet, rows_of
-from data_prep.text.sources import COMPRESSIONS, InputFile
+from data_prep.text.sources import COMPRESSIONS, InputFile, is_json_array
 from data_prep.text.tfds_rows import is_tfds, read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
 from data_prep.tfrecord.serialization import parse_example
@@ -55,10 +55,9 @@ def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
 
 def _read_json(path: Path, text_field: str) -> Iterator[Row]:
     """An array of objects, or JSON lines under another name."""
-    with InputFile(path) as file:
-        if not next(iter(file)).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-            yield from _read_json_lines(path, text_field)
-            return
+    if not is_json_array(path):
+        yield from _read_json_lines(path, text_field)
+        return
     with InputFile(path) as file:
         try:
             rows = json.loads(b"".join(file).removeprefix(b"\xef\xbb\xbf"))

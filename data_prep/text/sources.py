@@ -59,6 +59,13 @@ def input_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
+def is_json_array(path: Path) -> bool:
+    """Whether a JSON file begins with an array, and not with an object; reads no more than its first lines."""
+    with InputFile(path) as file:
+        lines = (line.removeprefix(b"\xef\xbb\xbf").lstrip() for line in file)
+        return next(filter(None, lines), b"").startswith(b"[")
+
+
 class InputFile:
     """Reads the bytes of an input, decompressed, with no more than a block in memory.
 
