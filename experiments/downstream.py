@@ -22,6 +22,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from albert_cli import program
 from albert_tf.pretrained.card import markdown_table
@@ -67,7 +68,7 @@ class DownstreamSettings:
       max_seq_length: maximum length in tokens, at most the model's number of positions.
       long_seq_length: maximum length in tokens for tasks with long passages.
       train_batch_size: number of examples per step.
-      mixed_precision: "bfloat16" or "float32" for activations.
+      mixed_precision: "bfloat16" for activations. Default: float32.
       seeds: number of runs of each task.
     """
 
@@ -80,7 +81,7 @@ class DownstreamSettings:
     max_seq_length: int = 128
     long_seq_length: int = 256
     train_batch_size: int = 32
-    mixed_precision: str = "float32"
+    mixed_precision: Literal["bfloat16"] | None = None
     seeds: int = 1
 
 

@@ -16,6 +16,7 @@ import json
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
@@ -118,7 +119,7 @@ class BudgetSettings:
       recipes: names of recipes. Default: all.
       seeds: seeds of the training runs.
       tokens: number of tokens that each run reads, padding included.
-      mixed_precision: precision of all runs: bfloat16 or none.
+      mixed_precision: "bfloat16" for activations. Default: float32.
     """
 
     train_file: str
@@ -127,7 +128,7 @@ class BudgetSettings:
     recipes: list[str] = field(default_factory=lambda: [*RECIPES])
     seeds: list[int] = field(default_factory=lambda: [1])
     tokens: int = 6_000_000
-    mixed_precision: str = "none"
+    mixed_precision: Literal["bfloat16"] | None = None
 
     def __post_init__(self):
         check_among(RECIPES, "recipes", self.recipes)
@@ -157,7 +158,6 @@ def pretrain(settings: BudgetSettings, recipe: Recipe, run: Path, seed: int) -> 
         "pretrain",
         "--do_train",
         "--do_eval",
-        *([f"--mixed_precision={settings.mixed_precision}"] if settings.mixed_precision != "none" else []),
         **files(settings.output, settings.train_file, settings.heldout_file, recipe, run),
         train_batch_size=recipe.train_batch_size,
         num_train_steps=steps,
@@ -169,6 +169,7 @@ def pretrain(settings: BudgetSettings, recipe: Recipe, run: Path, seed: int) -> 
         keep_checkpoint_max=1,
         log_steps=-(-steps // 20),
         max_eval_steps=1000,
+        mixed_precision=settings.mixed_precision,
     )
 
 

@@ -124,8 +124,9 @@ def evaluate(
       na_prob_thresh: null odds above which a prediction for SQuAD 2.0 counts as "no answer", as in SQuAD's own
         script.
       column_names: names of your columns if they differ from the known ones; see `albert finetune --help`.
+        Default, with --model_dir: those that the run was trained on.
       label_separator: separator between the labels of a text in multi-label classification, unless the labels
-        are a list.
+        are a list. Default, with --model_dir: that of the run.
       label_order: with --predictions, classes of an ordinal classification from lowest to highest, for example
         "bad,fair,good". Default: the order of numbers, if the classes are numbers.
       portable: how a portable model runs.
@@ -220,9 +221,8 @@ def _evaluate_model(model: "TrainedModel", task: Task, gold: str, columns: Colum
     """The metrics of a fine-tuned model on a dev set."""
     from albert_tf.prediction.trained_model import predict_task
 
-    given = columns if columns != Columns() else None
     with working(f"evaluating on {gold}"):
-        found = predict_task(model, task, gold, columns=given)
+        found = predict_task(model, task, gold, columns=model.columns.replaced_by(columns))
     print_notes(found.problems.lines())
     if not found.metrics:
         raise InputError(f"--gold must have labels. Received {gold}, which has none.")
@@ -288,6 +288,7 @@ def ensemble(
             split,
             predict_member,
             gold=Path(gold) if gold else None,
+            columns=Columns.of_run(_settings_of(folders)),
             problems=problems,
             threshold=threshold,
             output_dir=Path(output_dir) if output_dir else None,
@@ -339,7 +340,7 @@ def _predicted_folder(task: str, run: Path) -> Path:
 
 def _check_task(folder: Path, task: str) -> None:
     """Raises InputError if a folder's settings name another task; runs of MNLI also predict AX."""
-    trained = _trained_task(folder) or task
+    trained = _settings_in(folder).get("task") or task
     if trained not in (task, "mnli" if task == "ax" else task):
         raise InputError(
             f"Predictions must come from a run of their task. Received {task} and {folder}, a run of {trained}."
@@ -352,7 +353,7 @@ def _task_of(folders: Iterable[Path]) -> str:
     Raises:
       InputError: none is.
     """
-    task = next(filter(None, map(_trained_task, folders)), None)
+    task = _settings_of(folders).get("task")
     if task is None:
         raise InputError(
             "--task must name the task of models that are not runs of `albert finetune`. Received none."
@@ -360,9 +361,13 @@ def _task_of(folders: Iterable[Path]) -> str:
     return task
 
 
-def _trained_task(folder: Path) -> str | None:
-    """The task that the settings in a folder name; None without settings."""
+def _settings_of(folders: Iterable[Path]) -> Mapping[str, Any]:
+    """The settings of the first folder that is a run's; empty if none is."""
+    return next(filter(None, map(_settings_in, folders)), {})
+
+
+def _settings_in(folder: Path) -> dict[str, Any]:
+    """The settings in a folder; empty without any."""
     from albert_tf.training.run_files import SETTINGS_FILE
 
-    settings = read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).exists() else {}
-    return settings.get("task")
+    return read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).exists() else {}

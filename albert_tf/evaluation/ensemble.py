@@ -29,6 +29,7 @@ from albert_tf.evaluation.squad_metrics import (
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
 from data_prep.errors import InputError
 from data_prep.files import check_is_folder
+from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.task import Task
 
@@ -54,6 +55,7 @@ def report_runs(
     predict: Predict | None = None,
     *,
     gold: Path | None = None,
+    columns: Columns | None = None,
     problems: Problems | None = None,
     threshold: float | None = None,
     output_dir: Path | None = None,
@@ -67,6 +69,7 @@ def report_runs(
       role: "dev", or "test" to write predictions.
       predict: returns the predictions of a model for each split, for members without any.
       gold: the file with the correct answers, required for the metrics of questions: SQuAD's, or own data.
+      columns: the columns of own data in `gold`.
       problems: collects unusable rows of `gold`.
       threshold: for SQuAD 2.0, the null odds above which there is no answer. Default: the best for F1 according to
         `gold`, or 0.
@@ -93,7 +96,7 @@ def report_runs(
         raise InputError("Name the folder of at least one run. Received none.")
     if is_question:
         first = {name: parts[0] for name, parts in members.items()}
-        answers = accepted_answers(task, gold, problems or Problems()) if gold else None
+        answers = accepted_answers(task, gold, problems or Problems(), columns) if gold else None
         return _question_report(task, first, splits[0], answers, threshold, output_dir)
     return _report(task, members, splits, output_dir)
 

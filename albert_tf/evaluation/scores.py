@@ -34,6 +34,7 @@ from data_prep.tasks.reading import is_own_table, read_examples
 from data_prep.tasks.squad import squad_file
 from data_prep.tasks.tables import read_table, read_unpacked, table_suffix
 from data_prep.tasks.task import SPLIT_GROUPS, TASKS, Task, find_task
+from data_prep.tasks.text_rows import known_label
 
 GLUE_TASKS = tuple(name for name in GLUE_FILES if name != "ax")
 
@@ -108,6 +109,8 @@ def score_predictions(
         check_ids(labels, found, "a prediction")
         if task.kind == "token_classification":
             _check_lengths(labels, found)
+        elif task.has_classes:
+            found = _named_as(labels, found)
         predicted += [found[id_] for id_ in labels]
         expected += labels.values()
         groups += [group] * len(labels) if group else example_groups
@@ -160,7 +163,7 @@ def accepted_answers(
     if not is_own_table(gold, task) and (table_suffix(gold) == ".json" or not task.is_own_data):
         file = squad_file(task, gold, "dev") if gold.is_dir() else gold
         return gold_answers(decode_json(read_unpacked(file), file), str(file))
-    examples = read_examples(task, gold, "dev" if gold.is_dir() else "test", problems, columns=columns)
+    examples = read_examples(task, gold, "dev", problems, columns=columns)
     return {example.id: example.answers for example in examples if isinstance(example, QuestionExample)}
 
 
@@ -203,6 +206,18 @@ def _diagnostic_labels(gold: Path, task: Task, problems: Problems) -> dict[str, 
             f"{', '.join(sorted(set(labels.values()))) or 'none'}."
         )
     return labels
+
+
+def _named_as(labels: Mapping[str, Any], predicted: Mapping[str, Any]) -> dict[str, Any]:
+    """The predictions with classes as the correct labels write them: a table has 1.0 for 1."""
+    names = {name for label in labels.values() for name in ([label] if isinstance(label, str) else label)}
+    known = tuple(names)
+    return {
+        id_: known_label(label, known)
+        if isinstance(label, str)
+        else [known_label(name, known) for name in label]
+        for id_, label in predicted.items()
+    }
 
 
 def _check_lengths(labels: Mapping[str, list[str]], predicted: Mapping[str, list[str]]) -> None:

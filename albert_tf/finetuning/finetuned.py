@@ -149,7 +149,7 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
         )
     config = model.encoder.config
     if flags.vocab_file:
-        model.preprocessor = model.new_preprocessor(Vocabulary.read(flags.vocab_file), None, config)
+        model.preprocessor = model.preprocessor_of_finetuned(Vocabulary.read(flags.vocab_file), config)
     vocabulary = model.preprocessor.vocabulary if model.preprocessor else None
     check_vocabulary(StoredModel("keras", file, config, {}, vocabulary))
 

@@ -20,12 +20,13 @@ from albert_tf.finetuning.task_data import (
     classes_of,
     read_split,
     split_batches,
+    warning_of_another_dev_set,
     warning_of_many_classes,
     with_class_weights,
 )
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
-from albert_tf.prediction.task_outputs import has_answers, main_metric_of
+from albert_tf.prediction.task_outputs import main_metric_of
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_files import RESULTS_FILE
@@ -45,6 +46,8 @@ _OF_THE_MODEL = (
     "start_n_top",
     "end_n_top",
 )
+# Flags that a run without --do_train has from the training, unless they are given.
+_OF_THE_RUN = ("column_names", "label_separator", "max_answer_length", "n_best_size")
 
 
 def finetune(settings: FinetuningSettings) -> dict[str, Any]:
@@ -64,7 +67,8 @@ def finetune(settings: FinetuningSettings) -> dict[str, Any]:
     with Preemption(strategy) as preemption, alone:
         open_run = TrainingRun if settings.do_train else TrainedRun
         run = open_run(task, settings, strategy, preemption)
-        seeds = [run.run_seed(seed) for seed in run.seeds]
+        seeds = [*(run.run_seed(seed) for seed in run.seeds), *run.results_of_other_seeds()]
+        seeds.sort(key=lambda results: results["seed"])
         results = run_results(task.name, main_metric_of(task), seeds)
         if run.writes:
             write_json(Path(settings.output_dir) / RESULTS_FILE, results)
@@ -110,7 +114,7 @@ class TrainingRun(FinetuningRun):
         """Reads the splits, and the classes from the training split.
 
         Raises:
-          InputError: files cannot be read or used, or the dev set has nothing to choose the best weights by.
+          InputError: files cannot be read or used.
         """
         ((name, examples),) = read_split(self.task, self.settings, "train", self.problems)
         self.labels = classes_of(self.task, examples, self.settings.columns.label_order)
@@ -124,11 +128,6 @@ class TrainingRun(FinetuningRun):
             split = with_class_weights(split, self.task, weights, self.labels)
         self.splits["train"] = [split]
         self.read_evaluation_splits()
-        is_question = self.task.kind == "question_answering"
-        if "dev" in self.splits and is_question and not has_answers(self.task, self.splits["dev"]):
-            raise InputError(
-                "--do_eval needs a dev set with answers. Received one without any; leave --do_eval out."
-            )
 
     def check_settings(self) -> None:
         """Raises InputError if the devices cannot share a batch evenly, or the folder holds another run."""
@@ -200,11 +199,13 @@ class TrainedRun(FinetuningRun):
                     f"--{name} must be what the model was trained with, {stored[name]}. Received {given}; leave "
                     "it out."
                 )
-        for name in ("column_names", "label_separator"):
+        for name in _OF_THE_RUN:
             if getattr(settings, name) == getattr(FinetuningSettings, name) and name in stored:
                 settings = dataclasses.replace(settings, **{name: stored[name]})
         self.settings = settings
         self.read_evaluation_splits()
+        if settings.do_eval and (warning := warning_of_another_dev_set(settings, stored)):
+            self.say(warning)
         self.report_data()
 
     def load_model(self, folder: SeedFolder) -> TaskModel:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.evaluation.run_predictions import keep_predictions
 from albert_tf.finetuning.inference import Inference
-from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.run_folder import SeedFolder, trained_seeds
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import read_split, split_batches
 from albert_tf.finetuning.task_model import TaskModel
@@ -17,6 +17,7 @@ from albert_tf.prediction.preprocessor import Preprocessor
 from albert_tf.prediction.splits import EncodedSplit, as_split, by_row
 from albert_tf.prediction.task_outputs import (
     Predictions,
+    has_answers,
     metrics_with_loss,
     null_threshold_of,
     predictions_of,
@@ -85,11 +86,20 @@ class FinetuningRun:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def read_evaluation_splits(self) -> None:
-        """Reads the dev and test splits that the flags ask for."""
+        """Reads the dev and test splits that the flags ask for.
+
+        Raises:
+          InputError: files cannot be read or used, or the dev set has no answers to questions.
+        """
         for role, wanted in (("dev", self.settings.do_eval), ("test", self.settings.do_predict)):
             if wanted:
                 read = read_split(self.task, self.settings, role, self.problems, self.labels)
                 self.splits[role] = [self.as_split(*split) for split in read]
+        is_question = self.task.kind == "question_answering"
+        if "dev" in self.splits and is_question and not has_answers(self.task, self.splits["dev"]):
+            raise InputError(
+                "--do_eval needs a dev set with answers. Received one without any; leave --do_eval out."
+            )
 
     def as_split(self, name: str, examples: Sequence[Any]) -> EncodedSplit:
         """Examples as arrays."""
@@ -123,6 +133,16 @@ class FinetuningRun:
         with as_input_errors(folder.path):
             self.train(folder, seed)
             return {"seed": seed, **self.evaluate_and_predict(folder)}
+
+    def results_of_other_seeds(self) -> list[dict[str, Any]]:
+        """The results of seeds that earlier commands trained in the same folder for the same task."""
+        seeds = set(trained_seeds(self.settings.output_dir)) - set(self.seeds)
+        folders = {seed: SeedFolder.of(self.settings.output_dir, seed) for seed in seeds}
+        return [
+            {"seed": seed, **folder.read_results()}
+            for seed, folder in folders.items()
+            if folder.read_settings().get("task") == self.task.name
+        ]
 
     def train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed, if the run trains."""

@@ -17,7 +17,8 @@ class FinetuningSettings(DeviceSettings):
     Attributes:
       task: task of the paper: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or
         race; or for your own data: classification, ordinal-classification, multi-label-classification,
-        regression, multiple-choice, question-answering or token-classification.
+        regression, multiple-choice, question-answering or token-classification. squad2.0 also takes questions of
+        your own, some of which have no answer.
       output_dir: folder of the run; if it holds an interrupted run, the command resumes it from its last
         checkpoint.
       data_dir: folder of the task as downloaded, or tfds:NAME for a TensorFlow dataset.

@@ -1,8 +1,9 @@
 """The splits of a task, read and turned into batches of arrays."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -102,6 +103,26 @@ def warning_of_many_classes(task: Task, labels: Sequence[str], examples: int) ->
     return (
         f"warning: the training data has {len(labels):,} classes in {examples:,} examples; if the labels are in "
         "another column, give --column_names=label=NAME"
+    )
+
+
+def warning_of_another_dev_set(settings: FinetuningSettings, trained_with: Mapping[str, Any]) -> str | None:
+    """A line if a run is evaluated on another dev set than the one that chose its weights; otherwise None.
+
+    Args:
+      settings: the flags of the evaluation.
+      trained_with: the run's settings.json.
+    """
+    earlier = trained_with.get("dev_file") or trained_with.get("data_dir")
+    given = settings.dev_file or settings.data_dir
+    if (
+        not (trained_with.get("do_eval") and earlier and given)
+        or Path(earlier).absolute() == Path(given).absolute()
+    ):
+        return None
+    return (
+        f"warning: the weights were chosen by the dev set {earlier}; results.json and the predictions of the dev "
+        f"set are now those of {given}"
     )
 
 

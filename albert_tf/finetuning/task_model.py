@@ -208,18 +208,26 @@ class TaskModel(StringModel):
     def from_finetuned(cls, stored: StoredModel) -> "TaskModel":
         """Builds the fine-tuned model of files that were read; with a vocabulary it takes texts of any length.
 
-        Texts are cut as in training, if the files say how. Otherwise contexts of questions are divided into
-        windows of the usual length; other texts may be as long as the position table, and are truncated there.
-
         Args:
           stored: has a head for this kind of task.
         """
-        preprocessor, head = None, stored.head
+        preprocessor = None
         if stored.vocabulary:
-            uses_default = (head and head.lengths) or cls.kind == "question_answering"
-            length = None if uses_default else stored.config.max_position_embeddings
-            preprocessor = cls.new_preprocessor(stored.vocabulary, length, stored.config, head)
+            preprocessor = cls.preprocessor_of_finetuned(stored.vocabulary, stored.config, stored.head)
         return cls.from_stored(stored, preprocessor=preprocessor, seed=0)
+
+    @classmethod
+    def preprocessor_of_finetuned(
+        cls, vocabulary: Vocabulary, config: AlbertConfig, head: Head | None = None
+    ) -> Preprocessor:
+        """The preprocessor of a fine-tuned model whose files have a vocabulary at most.
+
+        Texts are cut as in training, if the head says how. Otherwise contexts of questions are divided into
+        windows of the usual length; other texts may be as long as the position table, and are truncated there.
+        """
+        uses_default = (head and head.lengths) or cls.kind == "question_answering"
+        length = None if uses_default else config.max_position_embeddings
+        return cls.new_preprocessor(vocabulary, length, config, head)
 
     @classmethod
     def _fits(cls, head: Head | None, arguments: dict) -> bool:

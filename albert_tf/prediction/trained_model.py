@@ -19,7 +19,7 @@ from albert_tf.prediction.splits import (
 )
 from albert_tf.prediction.task_outputs import Predictions, metrics_with_loss, predictions_of
 from data_prep.errors import InputError
-from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
+from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import Task, find_task, own_data_task
@@ -98,8 +98,7 @@ class TrainedModel(ABC):
     @property
     def columns(self) -> Columns:
         """The columns that our run was trained on; the default ones for a model from elsewhere."""
-        separator = self.settings.get("label_separator", LABEL_SEPARATOR)
-        return Columns.named(str(self.settings.get("column_names", "")), str(separator))
+        return Columns.of_run(self.settings)
 
     def check_task(self, task: Task) -> None:
         """Raises InputError if the model is for another kind of task, or has other classes."""

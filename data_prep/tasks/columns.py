@@ -1,7 +1,7 @@
 """The columns of the user's own files: as named by the user, else by their usual names."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from data_prep.errors import InputError
@@ -86,6 +86,19 @@ class Columns:
                 )
             named[column] = value
         return cls(**named, label_separator=label_separator, label_order=label_order)
+
+    @classmethod
+    def of_run(cls, settings: Mapping[str, Any]) -> "Columns":
+        """The columns that a run was trained on, from its settings.json; without settings the usual ones."""
+        separator = settings.get("label_separator", LABEL_SEPARATOR)
+        return cls.named(str(settings.get("column_names", "")), str(separator))
+
+    def replaced_by(self, given: "Columns") -> "Columns":
+        """The columns with what another object gives in place of their own."""
+        values = {field.name: getattr(given, field.name) for field in fields(Columns)}
+        return replace(
+            self, **{name: value for name, value in values.items() if value != getattr(Columns, name)}
+        )
 
     def present_in(self, names: Collection[str], which: Collection[str] = tuple(_USUAL)) -> "Columns":
         """The columns without those of `which` that a file lacks, so that the usual names count."""

@@ -1,9 +1,11 @@
 """GLUE's files, as its download has them: SST-2/train.tsv and so on."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from data_prep.errors import InputError
+from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Split, TextExample
 from data_prep.tasks.tables import TableRow, read_table
 from data_prep.tasks.task import Task
@@ -53,6 +55,30 @@ def read_glue(path: Path, split: Split) -> list[TextExample]:
         needed = [columns.text_a, *([columns.text_b] if columns.text_b else [])]
         rows = read_table(file, split.problems, needed=needed, columns=_UNNAMED.get(task.name))
     return text_examples(rows, columns, split)
+
+
+def with_glue_names(columns: Columns, task: Task, names: Collection[str]) -> Columns:
+    """The columns of a table of the user's own; texts and labels may have their names in GLUE's files.
+
+    QNLI's texts are question and sentence, of which the usual names would find one.
+
+    Args:
+      columns: what the user names counts first.
+      task: one of GLUE's.
+      names: the columns that the table has.
+    """
+    known = _COLUMNS[task.name]
+    if columns.label is None and known.label in names:
+        columns = replace(columns, label=known.label)
+    texts = [name for name in (known.text_a, known.text_b) if name]
+    if columns.text_a or columns.text_b or not set(texts) <= set(names):
+        return columns
+    return replace(columns, text_a=known.text_a, text_b=known.text_b)
+
+
+def has_pairs(task: Task) -> bool:
+    """Whether the examples of one of GLUE's tasks are pairs of texts."""
+    return _COLUMNS[task.name].text_b is not None
 
 
 def _find_file(task: Task, folder: Path, split: str) -> Path:

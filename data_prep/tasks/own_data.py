@@ -16,6 +16,7 @@ from data_prep.tasks.examples import (
     WordsExample,
     shown,
 )
+from data_prep.tasks.glue import has_pairs, with_glue_names
 from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.text_rows import (
@@ -46,6 +47,8 @@ def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
     first = TableRow(dict.fromkeys(name for row in rows for name in row.values), rows[0].source)
     if split.is_test:
         split = replace(split, columns=split.columns.present_in(first.values, ANSWERS))
+    if split.task.download == "glue":
+        split = replace(split, columns=with_glue_names(split.columns, split.task, first.values))
     if split.task.kind == "regression" or (
         split.task.has_classes and split.task.kind != "token_classification"
     ):
@@ -78,9 +81,10 @@ def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
 def _text_columns(first: TableRow, split: Split) -> TextColumns:
     columns, names, source = split.columns, first.values, first.source
     find_label = columns.find if split.is_test else columns.need
+    needs_pairs = split.task.download == "glue" and has_pairs(split.task)
     return TextColumns(
         columns.need("text_a", names, source),
-        columns.find("text_b", names, source),
+        (columns.need if needs_pairs else columns.find)("text_b", names, source),
         find_label("label", names, source) or "label",
         columns.find("id", names, source) or "id",
     )

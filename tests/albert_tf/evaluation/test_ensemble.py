@@ -293,6 +293,16 @@ def test_answers_to_own_questions(capfd, tmp_path):
     status, report, _ = ensemble(capfd, *arguments)
     assert (status, report["ensemble"]) == (0, {"exact_match": 50.0, "f1": 50.0})
 
+    # Columns are named as for the runs.
+    gold.write_text(gold.read_text().replace("question", "frage"))
+    assert "A column for `question` is needed" in ensemble(capfd, *arguments)[2]
+    (tmp_path / "1" / "settings.json").write_text(
+        '{"task": "question-answering", "column_names": "question=frage"}'
+    )
+    assert ensemble(capfd, *arguments)[1] == report
+    gold.write_text(gold.read_text().replace("frage", "question"))
+    (tmp_path / "1" / "settings.json").unlink()
+
     # Problems of the file are reported; questions without an answer count as in `albert evaluate`.
     gold.write_text("id,question,context,answer\n1,Where?,In Denver.,Denver\n2,,Ann.,\n")
     status, report, error = ensemble(capfd, *arguments)

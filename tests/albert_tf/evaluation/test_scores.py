@@ -247,6 +247,17 @@ def test_own_questions_without_answers(capfd, tmp_path):
         assert scores["HasAns_f1"] == scores["NoAns_f1"] == 100.0
 
 
+def test_own_questions_need_a_column_of_answers(capfd, tmp_path):
+    """Otherwise every question would count as one without an answer."""
+    gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.json"
+    gold.write_text("id,question,context,reply\n1,who?,Denver,Denver\n")
+    predictions.write_text('{"1": "Denver"}')
+    status, _, error = evaluate(capfd, task="question-answering", predictions=predictions, gold=gold)
+    assert status == 2
+    assert "A column for `answer` is needed" in error
+    assert "has only: id, question, context, reply" in error
+
+
 def test_questions_with_other_columns(capfd, tmp_path):
     gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.json"
     gold.write_text("id,frage,context,answer\n1,who?,Denver,Denver\n")
@@ -290,6 +301,19 @@ def test_own_data(capfd, tmp_path):
     predictions.write_text('{"0": "C"}')
     received = metrics(capfd, task="multiple-choice", predictions=predictions, gold=gold)
     assert received == {"accuracy": 1.0}
+
+
+def test_classes_that_pandas_made_numbers(capfd, tmp_path):
+    """1.0 in one file is 1 in the other."""
+    gold, predictions = tmp_path / "dev.csv", tmp_path / "predictions.tsv"
+    gold.write_text("text,label\nfine,1.0\ndull,0.0\nok,1.0\n")
+    predictions.write_text(f"{HEADER}0\t1\n1\t0\n2\t0\n")
+    received = metrics(capfd, task="classification", predictions=predictions, gold=gold)
+    assert received == pytest.approx({"accuracy": 2 / 3, "macro_f1": 2 / 3})
+    lists = tmp_path / "predictions.json"
+    lists.write_text('{"0": ["1"], "1": ["0"], "2": ["1", "2"]}')
+    received = metrics(capfd, task="multi-label-classification", predictions=lists, gold=gold)
+    assert received["accuracy"] == pytest.approx(2 / 3)
 
 
 def test_ordered_classes(capfd, tmp_path):

@@ -1,6 +1,8 @@
 """Fine-tuned models from elsewhere, in every command that takes a run of ours."""
 
 import base64
+import csv
+import dataclasses
 import json
 import shutil
 import tarfile
@@ -16,6 +18,7 @@ from albert_cli import cli
 from albert_tf import TokenClassifier
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.finetuned import read_finetuned
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.preprocessor import PREPROCESSORS
 from albert_tf.pretrained.sources import SourceFlags
 from data_prep.errors import InputError
@@ -322,6 +325,31 @@ def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
     assert message in refused(
         capfd, "predict", f"--model_dir={sources('text')}", f"--vocab_file={model_file}"
     )
+
+
+def test_a_keras_file_without_a_vocabulary_takes_long_texts(model_file, tmp_path):
+    """As the same model in other formats: the usual 128 tokens would leave out half of these texts."""
+    config = dataclasses.replace(CONFIG, max_position_embeddings=256)
+    for name in ("text", "span"):
+        CASES[name].model(AlbertEncoder(config, seed=3), **CASES[name].arguments).save(tmp_path / "a.keras")
+        found = read_finetuned(tmp_path / "a.keras", SourceFlags(vocab_file=str(model_file)))
+        assert found.preprocessor.max_seq_length == 256
+
+
+def test_flags_about_columns_replace_only_themselves(sources, tmp_path, capfd):
+    """A run's names of the other columns, and its separator of labels, stay."""
+    shutil.copytree(sources("topics"), tmp_path / "run")
+    settings = {"task": TASKS["topics"], "column_names": "text=review,label=kinds", "label_separator": ";"}
+    (tmp_path / "run" / "settings.json").write_text(json.dumps(settings))
+    rows = [(row["text"], ";".join(row["labels"])) for row in rows_of("topics")]
+    for column in ("kinds", "topics"):
+        with (tmp_path / f"{column}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("review", column), *rows])
+    command = ["evaluate", f"--model_dir={tmp_path}/run"]
+    expected = reported(capfd, *command, f"--gold={tmp_path}/kinds.csv")
+    assert "accuracy" in expected
+    renamed = ("--column_names=label=topics", f"--gold={tmp_path}/topics.csv")
+    assert reported(capfd, *command, *renamed) == expected
 
 
 def test_other_models(sources, tmp_path, capfd):

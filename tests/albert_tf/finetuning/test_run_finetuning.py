@@ -361,6 +361,56 @@ def test_predicting_alone_keeps_all_seeds(finetuning_files, tmp_path):
         assert (run / f"seed_{seed}" / "test_probabilities.jsonl").exists()
 
 
+def test_a_later_seed_joins_the_earlier_ones(finished, finetuning_files, tmp_path):
+    """The best of all seeds counts; a folder of another task's seed does not."""
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (earlier,) = json.loads((run / "results.json").read_text())["seeds"]
+    (run / "seed_9").mkdir()
+    (run / "seed_9" / "settings.json").write_text('{"task": "regression"}')
+    (run / "seed_9" / "training.json").write_text("{}")
+    assert cli.main(finetuning_files.flags(run, seed=3, num_train_steps=1)) == 0
+    results = json.loads((run / "results.json").read_text())
+    first, second = results["seeds"]
+    assert (first, second["seed"]) == (earlier, 3)
+    accuracies = {seed["seed"]: seed["dev"]["accuracy"] for seed in results["seeds"]}
+    assert results["best_seed"] == max(accuracies, key=accuracies.__getitem__)
+    spread = results["dev"]["accuracy"]
+    assert (spread["min"], spread["max"]) == (min(accuracies.values()), max(accuracies.values()))
+
+
+def test_another_dev_set_is_reported(finished, finetuning_files, tmp_path, capfd, monkeypatch):
+    """The same file under another path is none."""
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    dev_file = finetuning_files.folder / "classification-dev.csv"
+    evaluate = ["finetune", "--task=classification", f"--output_dir={run}", "--do_eval"]
+    monkeypatch.chdir(finetuning_files.folder)
+    assert cli.main([*evaluate, "--dev_file=classification-dev.csv"]) == 0
+    assert "the weights were chosen by" not in capfd.readouterr().err
+    other = shutil.copy(dev_file, tmp_path / "other.csv")
+    assert cli.main([*evaluate, f"--dev_file={other}"]) == 0
+    error = capfd.readouterr().err
+    assert f"the weights were chosen by the dev set {dev_file}; results.json" in error
+    assert f"are now those of {other}" in error
+
+
+def test_answers_are_as_long_as_in_training(finetuning_files, tmp_path):
+    """Unless the command asks for another length."""
+    run, lengths = tmp_path / "run", {"max_answer_length": 1, "n_best_size": 2}
+    assert cli.main(finetuning_files.flags(run, "question-answering", num_train_steps=1, **lengths)) == 0
+    alone = {"do_train": None, "num_train_steps": None, "max_seq_length": None, "doc_stride": None}
+    alone |= {"max_query_length": None}
+
+    def answers(**flags):
+        assert cli.main(finetuning_files.flags(run, "question-answering", **alone, **flags)) == 0
+        return read_n_best(run / "seed_0", "dev").n_best.values()
+
+    assert all(len(found) == 2 for found in answers())
+    assert all(len(answer.text.split()) == 1 for found in answers() for answer in found)
+    assert all(len(found) > 2 for found in answers(n_best_size=5))
+
+
 def test_a_test_set_that_is_labelled_in_part(finished, tmp_path, capfd):
     """It has no metrics, and not those of an earlier test set."""
     run, test_file = tmp_path / "run", tmp_path / "test.csv"
@@ -636,6 +686,16 @@ def test_a_dev_set_without_answers_is_refused_before_training(finetuning_files, 
     flags = finetuning_files.flags(tmp_path / "run", "question-answering", dev_file=tmp_path / "dev.json")
     assert "--do_eval needs a dev set with answers. Received one without any" in refused(capfd, flags)
     assert not (tmp_path / "run").exists()
+
+
+def test_evaluating_alone_needs_answers(finetuning_files, tmp_path, capfd):
+    """Otherwise a command would end without a metric."""
+    run, dev_file = tmp_path / "run", tmp_path / "dev.csv"
+    assert cli.main(finetuning_files.flags(run, "question-answering", num_train_steps=1)) == 0
+    dev_file.write_text("question,context,answer\nwho painted ?,the captain painted the lighthouse .,\n")
+    command = ["finetune", "--task=question-answering", f"--output_dir={run}", "--do_eval"]
+    error = refused(capfd, [*command, f"--dev_file={dev_file}"])
+    assert "--do_eval needs a dev set with answers. Received one without any" in error
 
 
 def test_divergence_is_reported(finetuning_files, tmp_path, capfd):

@@ -356,3 +356,59 @@ def test_own_files_for_the_papers_tasks(tmp_path):
     examples, problems = read("sst-2", write(tmp_path / "train.jsonl", rows))
     assert examples == [TextExample("0", "fine", None, "1")]
     assert problems.counts.total() == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "expected"),
+    [
+        (
+            "qnli",
+            {"question": "Who?", "sentence": "Ann.", "label": "entailment"},
+            TextExample("0", "Who?", "Ann.", "entailment"),
+        ),
+        (
+            "qnli",
+            {"text_a": "Who?", "text_b": "Ann.", "label": "entailment"},
+            TextExample("0", "Who?", "Ann.", "entailment"),
+        ),
+        (
+            "qqp",
+            {"question1": "Who?", "question2": "Why?", "is_duplicate": "0"},
+            TextExample("0", "Who?", "Why?", "0"),
+        ),
+        (
+            "mnli",
+            {"sentence1": "Rain.", "sentence2": "Wet.", "label1": "neutral", "gold_label": "entailment"},
+            TextExample("0", "Rain.", "Wet.", "entailment"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_own_files_with_the_names_of_glue(tmp_path, task, row, expected, suffix):
+    for split in ("train", "dev", "test"):
+        examples, problems = read(task, write(tmp_path / f"{split}{suffix}", [row]), split)
+        assert (examples, problems.lines()) == ([expected], [])
+
+
+def test_named_columns_count_before_those_of_glue(tmp_path):
+    row = {"question": "Who?", "sentence": "Ann.", "first": "What?", "second": "It.", "label": "entailment"}
+    path = write(tmp_path / "train.csv", [row])
+    examples, _ = read("qnli", path, columns=Columns(text_a="first", text_b="second"))
+    assert examples == [TextExample("0", "What?", "It.", "entailment")]
+
+
+def test_pairs_of_glue_need_both_texts(tmp_path):
+    path = write(tmp_path / "train.csv", [{"question": "Who?", "text": "Ann.", "label": "entailment"}])
+    with pytest.raises(InputError, match="A column for `text_b` is needed, named text_b or sentence2; "):
+        read("qnli", path)
+
+
+def test_columns_of_a_run_and_those_that_replace_them():
+    run = Columns.of_run({"column_names": "text_a=review,label=stars", "label_separator": ";"})
+    assert run == Columns(text_a="review", label="stars", label_separator=";")
+    assert run.replaced_by(Columns()) == run
+    assert run.replaced_by(Columns(label="rating", id="key")) == Columns(
+        text_a="review", label="rating", id="key", label_separator=";"
+    )
+    assert run.replaced_by(Columns(label_separator="|")).label_separator == "|"
+    assert Columns.of_run({}) == Columns()
