@@ -12,21 +12,16 @@ import numpy as np
 
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal
-from albert_tf.finetuning.finetuned import Finetuned, read_finetuned
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.execution import layers_made_by
 from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
 from albert_tf.prediction.trained_model import USUAL_ANSWER_LENGTH
-from albert_tf.pretrained.card import CARD_FILE, Usage, pipeline_of, python_block, write_card, written_by
-from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
+from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
+from albert_tf.pretrained.loading import Pretrained
 from albert_tf.pretrained.output_folder import replaced_folder
-from albert_tf.pretrained.own import find_model_file, read_task_kind
-from albert_tf.pretrained.recognition import named_files
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
-from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError, check_choice
 from data_prep.files import check_is_folder
-from data_prep.tokenizers.vocabulary import Vocabulary
 from export.constants import layer_with_constants, leave_out_constants
 from export.evaluation import (
     EvalFile,
@@ -36,10 +31,10 @@ from export.evaluation import (
     recorded,
     task_evaluation,
 )
-from export.kinds import KINDS, TEXT_KINDS, check_options, kind_for
+from export.kinds import KINDS, TEXT_KINDS
 from export.litert import LITERT
 from export.onnx import ONNX
-from export.portable import Portable, Runner, Runtime
+from export.portable import Portable, Runner
 from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.settings import (
     ExportSettings,
@@ -49,8 +44,9 @@ from export.settings import (
     RuntimeName,
     check_calibration,
 )
+from export.source import ExportSource, read_export_source
+from export.usage import COMMAND, as_kind, portable_usage
 
-_COMMAND = "albert export"
 _RUNTIMES = {"onnx": ONNX, "litert": LITERT}
 _TASK_SETTINGS = ("task", "column_names", "label_separator")  # of our run
 
@@ -66,25 +62,6 @@ class Exported:
 
     notes: tuple[str, ...]
     comparison: OutputComparison
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A model to export.
-
-    Attributes:
-      path: the model as the user named it.
-      kind: what is exported.
-      stored: the model as it was read, for README.md.
-      build_model: builds it in the precision that Keras is set to.
-      finetuned: a fine-tuned model as it was read; None for a pretrained one.
-    """
-
-    path: str | Path
-    kind: KindName
-    stored: StoredModel
-    build_model: Callable[[], Pretrained | TaskModel]
-    finetuned: Finetuned | None = None
 
 
 def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS) -> Exported:
@@ -145,7 +122,7 @@ def export_model(
     check_choice(get_args(Precision), "dtype", dtype)
     output = Path(output)
     _check_output(output, source)
-    model = _read(source, kind, flags, options)
+    model = read_export_source(source, kind, flags, options)
     if model.kind == "preprocessor" and dtype != "float32":
         raise InputError(
             f"--dtype is for exports with weights. Received {dtype} with --kind=preprocessor; leave it out."
@@ -165,8 +142,8 @@ def export_model(
                 write_savedmodel(export, aside)
         comparison = check_savedmodel(exact, aside, rounded=dtype != "float32")
         notes = (*model.stored.notes, *export.notes)
-        usage = Usage(f"SavedModel, {model.kind}", _COMMAND, export.example, signatures_section(aside))
-        write_card(aside, source, model.stored, _as_kind(usage, model), notes, comparison.describe())
+        usage = Usage(f"SavedModel, {model.kind}", COMMAND, export.example, signatures_section(aside))
+        write_card(aside, source, model.stored, as_kind(usage, model), notes, comparison.describe())
     return Exported(notes, comparison)
 
 
@@ -221,10 +198,10 @@ def export_for_runtime(
     runtime.check_installed(quantize)
     output = Path(output)
     _check_output(output, source)
-    found = _read(source, kind, flags, options)
+    found = read_export_source(source, kind, flags, options)
     build = _portable_builder(found.kind, format)
     if found.kind in TEXT_KINDS:
-        _vocabulary(found)
+        found.need_vocabulary()
     stored, model = found.stored, found.build_model()
     model.encoder.unpad = format == "onnx"  # LiteRT's converter needs static shapes
     portable = build(model, **options)
@@ -246,8 +223,8 @@ def export_for_runtime(
         if format == "onnx":
             _write_portable(aside, quantize, portable, found)
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
-        usage = _usage(portable, runtime, found)
-        write_card(aside, source, stored, _as_kind(usage, found), notes, check)
+        usage = portable_usage(portable, runtime, found)
+        write_card(aside, source, stored, as_kind(usage, found), notes, check)
     return Exported(tuple(notes), comparison)
 
 
@@ -267,7 +244,7 @@ def _portable_builder(kind: KindName, format: RuntimeName) -> Callable[..., Port
     return build
 
 
-def _write_portable(folder: Path, quantize: str, portable: Portable, source: _Source) -> None:
+def _write_portable(folder: Path, quantize: str, portable: Portable, source: ExportSource) -> None:
     """Writes what `load_portable` needs beside the model, its configuration and the vocabulary."""
     vocabulary = source.stored.vocabulary
     facts = PortableFacts(source.kind, quantize, options=portable.options)
@@ -288,64 +265,14 @@ def _write_portable(folder: Path, quantize: str, portable: Portable, source: _So
     write_manifest(folder, facts)
 
 
-def _usage(portable: Portable, runtime: Runtime, source: _Source) -> Usage:
-    """The card shows how to call the model with texts, if it takes them, and the file with ids."""
-    title, with_ids, interface = (
-        f"{runtime.file}, {source.kind}",
-        portable.example(runtime.example),
-        portable.section,
-    )
-    call = KINDS[source.kind].call
-    if call is None or runtime is not ONNX or source.stored.vocabulary is None:
-        return Usage(title, _COMMAND, with_ids, interface)
-    example = f'from albert_tf import load_portable\n\nmodel = load_portable(".")\nprint({call})'
-    interface += f"\n\nWithout `albert_tf`, in {runtime.name}:\n\n{python_block(with_ids)}"
-    return Usage(title, _COMMAND, example, interface)
-
-
-def _as_kind(usage: Usage, source: _Source) -> Usage:
-    """The card describes what is exported, which may be less than the model."""
-    if source.finetuned:
-        return replace(usage, pipeline=pipeline_of(source.finetuned.kind))
-    pipeline = "fill-mask" if source.kind == "fill-mask" else "feature-extraction"
-    return replace(usage, pipeline=pipeline, has_head=False)
-
-
-def _read(source: str | Path, kind: KindName | None, flags: SourceFlags, options: dict) -> _Source:
-    """Reads what a kind exports, or all that the source has.
-
-    Raises:
-      InputError: as `read_source`, `read_finetuned`, `kind_for` and `check_options`.
-    """
-    stored = None
-    if kind is None and (task_kind := _task_kind(source)):
-        kind = kind_for((task_kind,))
-    elif kind is None:
-        stored = read_source(source, flags)
-        kind = kind_for(stored.head.kinds if stored.head else ())
-    check_options(kind, options)
-    if task_models := KINDS[kind].task_models:
-        found = read_finetuned(source, flags, classes=task_models)
-        return _Source(source, kind, found.stored, lambda: _with_current_dtype(found.model), found)
-    pretrained = stored or read_source(source, flags)
-    return _Source(source, kind, pretrained, lambda: as_pretrained(pretrained, seed=0))
-
-
-def _task_kind(source: str | Path) -> str | None:
-    """The kind of task of a fine-tuned model of ours, which need not be read for it; None for any other model."""
-    with named_files(source) as path:
-        file = find_model_file(path)
-        return read_task_kind(file) if file else None
-
-
 def _build(
-    source: _Source, model: Pretrained | TaskModel, assets: Path, unpad: bool, options: dict
+    source: ExportSource, model: Pretrained | TaskModel, assets: Path, unpad: bool, options: dict
 ) -> Export:
     kind = source.kind
     model.encoder.unpad = unpad
     if kind == "encoder":  # takes ids, so that it needs no tokenizer
         return KINDS[kind].build(model, assets)
-    vocabulary = _vocabulary(source)
+    vocabulary = source.need_vocabulary()
     if kind == "question-answering":
         assert source.finetuned, "it is where the model comes from"
         options = {**options, "null_threshold": source.finetuned.null_threshold}
@@ -354,18 +281,8 @@ def _build(
     return export
 
 
-def _vocabulary(source: _Source) -> Vocabulary:
-    """The vocabulary of a model that is to take text."""
-    if source.stored.vocabulary is None:
-        raise InputError(
-            f"Text input needs a vocabulary, which {source.path} does not hold. Name the SentencePiece "
-            "model or the WordPiece vocab.txt with --vocab_file."
-        )
-    return source.stored.vocabulary
-
-
 def _evaluation(
-    eval_file: str, portable: Portable, exact: Runner, model: Pretrained | TaskModel, source: _Source
+    eval_file: str, portable: Portable, exact: Runner, model: Pretrained | TaskModel, source: ExportSource
 ) -> tuple[Evaluation, float]:
     """The evaluation of a file, and the metric of the model itself, which `exact` runs once."""
     if isinstance(model, Pretrained):
@@ -377,16 +294,6 @@ def _evaluation(
         longest = int(portable.options.get("max_answer_length", USUAL_ANSWER_LENGTH))
         evaluation = task_evaluation(eval_file, model, source.finetuned, longest)
     return evaluation, evaluation.measure(exact)
-
-
-def _with_current_dtype(model: TaskModel) -> TaskModel:
-    """A copy of a model in the precision that Keras is set to, in place of the precision of its training."""
-    dtype = keras.dtype_policies.serialize(keras.config.dtype_policy())
-    config = model.get_config()
-    encoder = {**config["encoder"], "dtype": dtype}
-    copy = type(model).from_config({**config, "encoder": encoder, "dtype": dtype})
-    copy.set_weights(model.get_weights())
-    return copy
 
 
 @contextlib.contextmanager
@@ -417,4 +324,4 @@ def _check_output(folder: Path, source: str | Path) -> None:
 def _is_export(folder: Path) -> bool:
     """Whether our README.md is in the folder: other programs write saved_model.pb and model.onnx too."""
     card = folder / CARD_FILE
-    return card.is_file() and written_by(_COMMAND) in card.read_text(encoding="utf-8", errors="replace")
+    return card.is_file() and written_by(COMMAND) in card.read_text(encoding="utf-8", errors="replace")

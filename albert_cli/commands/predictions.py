@@ -131,7 +131,8 @@ def evaluate(
         "bad,fair,good". Default: the order of numbers, if the classes are numbers.
       portable: how a portable model runs.
     """
-    if label_order and (task != "ordinal-classification" or predictions is None):
+    is_ordinal = task is not None and task.lower() == "ordinal-classification"
+    if label_order and (not is_ordinal or predictions is None):
         received = f"--task={task}" if task else "no --task"
         received += " and --model_dir" if model_dir is not None else ""
         raise InputError(
@@ -316,8 +317,11 @@ def submission(*runs: str, output: str) -> None:
     pairs = [run.partition("=") for run in runs]
     if not pairs or not all(folder for _, _, folder in pairs):
         raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
-    check_given_once("task", (task for task, _, _ in pairs))
-    folders = {task: _predicted_folder(task, Path(folder)) for task, _, folder in pairs}
+    names = [task.lower() for task, _, _ in pairs]
+    check_given_once("task", names)
+    folders = {
+        task: _predicted_folder(task, Path(folder)) for task, (_, _, folder) in zip(names, pairs, strict=True)
+    }
     print_notes([f"{task} from {folder}" for task, folder in folders.items()])
     missing = write_glue_zip(Path(output), folders)
     if missing:

@@ -122,21 +122,45 @@ def read_finetuned(
         if file := find_model_file(path):
             found = _read_own(file, flags, classes)
         else:
-            found = _read_other(path, flags, kind, classes)
+            found = _of_stored(read_source(path, flags), kind, classes)
         if Path(source).is_file() and path != Path(source):
             _ = found.stored  # of an archive, whose files exist only here
-    model = found.model
-    if kind not in (None, model.kind):
+    if kind not in (None, found.kind):
         raise InputError(
-            f"--task={kind} must match the model. {source} holds one for {model.kind.replace('_', ' ')}."
+            f"--task={kind} must match the model. {source} holds one for {found.kind.replace('_', ' ')}."
         )
+    _name_classes(found.model, flags, names)
+    return found
+
+
+def finetuned_of(stored: StoredModel, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
+    """The fine-tuned model of files in another format than ours, which `read_source` has read.
+
+    Args:
+      stored: as read, with a head.
+      flags: as for `read_finetuned`.
+      classes: as for `read_finetuned`.
+
+    Raises:
+      InputError: as `read_finetuned`.
+    """
+    found = _of_stored(stored, None, classes)
+    _name_classes(found.model, flags)
+    return found
+
+
+def _name_classes(model: TaskModel, flags: SourceFlags, names: tuple[str, ...] = ()) -> None:
+    """Gives the classes of a head the names of --labels, or the task's `names` if they have none yet.
+
+    Raises:
+      InputError: --labels has more or fewer names.
+    """
     if flags.label_names and len(flags.label_names) != len(model.labels):
         raise InputError(
             f"--labels must name each class of the head, {len(model.labels)}. Received {flags.labels}."
         )
     if flags.label_names or (names and model.labels == default_names(len(names))):
         model.labels = flags.label_names or names
-    return found
 
 
 def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
@@ -166,22 +190,19 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
     return Finetuned(model, file, read_stored, folder.read_settings(), folder.read_results())
 
 
-def _read_other(
-    path: Path, flags: SourceFlags, kind: TaskKind | None, classes: Collection[type[TaskModel]]
-) -> Finetuned:
+def _of_stored(stored: StoredModel, kind: TaskKind | None, classes: Collection[type[TaskModel]]) -> Finetuned:
     """Builds the task model of files in another format."""
-    stored = read_source(path, flags)
     if stored.head is None:
         raise InputError(
-            f"{path} must hold a fine-tuned model. Received one without the head of a task; `albert finetune` "
-            "trains it."
+            f"{stored.path} must hold a fine-tuned model. Received one without the head of a task; "
+            "`albert finetune` trains it."
         )
     wanted = [one for one in stored.head.kinds if TASK_MODELS[one] in classes]
     head = choose_task(stored.head, kind or (wanted[0] if len(wanted) == 1 else None))
     model_class = TASK_MODELS[head.kinds[0]]
     if classes and model_class not in classes:
         expected = " or ".join(one.__name__ for one in classes)
-        raise InputError(f"{path} must hold a {expected}. Received a {model_class.__name__}.")
+        raise InputError(f"{stored.path} must hold a {expected}. Received a {model_class.__name__}.")
     model = model_class.from_finetuned(replace(stored, head=head))
     notes = (*stored.notes, _describe(model))
     return Finetuned(model, stored.path, lambda: replace(stored, head=head, notes=notes))

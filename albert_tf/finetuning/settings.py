@@ -204,7 +204,7 @@ class FinetuningSettings(DeviceSettings):
             )
         if self.school and self.task.lower() != "race":
             raise InputError(f"--{self.school}_only needs --task=race. Received --task={self.task}.")
-        if self.label_order and self.task != "ordinal-classification":
+        if self.label_order and self.task.lower() != "ordinal-classification":
             raise InputError(
                 f"--label_order needs --task=ordinal-classification. Received --task={self.task}; leave it out."
             )

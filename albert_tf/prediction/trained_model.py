@@ -161,7 +161,8 @@ def predict_task(
       InputError: the model is for another task or has other classes, or the data cannot be read.
     """
     if not task.splits[role]:
-        raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
+        roles = " and ".join(name for name, splits in task.splits.items() if splits)
+        raise InputError(f"{task.name} has no {role} set. It only has a {roles} set.")
     model.check_task(task)
     preprocessor, problems = model.preprocessor, Problems()
     longest = max_answer_length or model.max_answer_length

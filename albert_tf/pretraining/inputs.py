@@ -9,6 +9,7 @@ from albert_tf.pretraining.phases import Phase
 from albert_tf.pretraining.settings import PretrainingSettings, given_phases
 from albert_tf.training.strategy import divide_batches
 from data_prep.errors import InputError
+from data_prep.examples.manifest import check_same_vocabulary
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
 from data_prep.text.sources import expand_files
@@ -65,7 +66,7 @@ class PretrainingInputs:
         self._eval = ExampleFiles.read(eval_paths, vocab_size=config.vocab_size) if eval_paths else None
         if self._eval:
             _check_same_lengths(self._train, self._eval)
-            _check_same_vocabulary("Training and evaluation files", self._train, self._eval)
+            _check_one_vocabulary("Training and evaluation files", self._train, self._eval)
         T = self._train.max_seq_length
         if T > config.max_position_embeddings:
             raise InputError(
@@ -88,7 +89,7 @@ class PretrainingInputs:
         Raises:
           InputError: with another vocabulary or normalization of text.
         """
-        _check_same_vocabulary("All phases", first._train, self._train)
+        _check_one_vocabulary("All phases", first._train, self._train)
 
     def train_batches(self, strategy: tf.distribute.Strategy, start_step: int):
         """Endless batches for `strategy.run`, starting with the one for step `start_step` + 1 of the run.
@@ -158,18 +159,7 @@ def _check_same_lengths(train: ExampleFiles, evaluation: ExampleFiles) -> None:
         )
 
 
-def _check_same_vocabulary(what: str, one: ExampleFiles, other: ExampleFiles) -> None:
-    """Both sets of examples must have been prepared alike; `what` they are, for the message."""
-    if not one.manifest or not other.manifest:
-        return
-    ours, theirs = one.manifest.vocabulary, other.manifest.vocabulary
-    if ours.sha256 != theirs.sha256:
-        raise InputError(
-            f"{what} must have one vocabulary. {one.paths[0]} was prepared with {ours.file}, {other.paths[0]} "
-            f"with {theirs.file}; prepare both with the same --spm_model_file."
-        )
-    if ours.normalization != theirs.normalization:
-        raise InputError(
-            f"{what} must have one normalization of text. {one.paths[0]} was prepared with {ours.normalization}, "
-            f"{other.paths[0]} with {theirs.normalization}; prepare both alike."
-        )
+def _check_one_vocabulary(what: str, *sets: ExampleFiles) -> None:
+    """All sets of examples must have been prepared alike, as far as manifests tell; `what` they are."""
+    if known := {files.paths[0]: files.manifest for files in sets if files.manifest}:
+        check_same_vocabulary(what, known)

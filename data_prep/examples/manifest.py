@@ -115,6 +115,11 @@ class VocabularyFacts:
         )
 
     @property
+    def named(self) -> str:
+        """Its file and the beginning of its hash, for messages: a file may have been written again since."""
+        return f"{self.file} (SHA-256 {self.sha256[:12]}...)"
+
+    @property
     def normalization(self) -> Normalization:
         """How the text was normalized."""
         return Normalization(self.do_lower_case, self.keep_accents, self.remove_space)
@@ -276,6 +281,27 @@ def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
                 found[file] = manifest
                 break
     return found
+
+
+def check_same_vocabulary(what: str, manifests: Mapping[Path, Manifest]) -> None:
+    """Raises InputError if files were prepared with several vocabularies, or normalizations of text.
+
+    Args:
+      what: what the files are, for the message.
+      manifests: the manifest of each file, at least one.
+    """
+    (first, ours), *others = ((path, manifest.vocabulary) for path, manifest in manifests.items())
+    for path, theirs in others:
+        if theirs.sha256 != ours.sha256:
+            raise InputError(
+                f"{what} must have one vocabulary. {first} was prepared with {ours.named}, {path} with "
+                f"{theirs.named}; prepare both with the same one."
+            )
+        if theirs.normalization != ours.normalization:
+            raise InputError(
+                f"{what} must have one normalization of text. {first} was prepared with {ours.normalization}, "
+                f"{path} with {theirs.normalization}; prepare both alike."
+            )
 
 
 def without_manifests(files: Iterable[Path]) -> list[Path]:

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Manifest, manifests_of, without_empty_shards, without_manifests
+from data_prep.examples.manifest import (
+    Manifest,
+    check_same_vocabulary,
+    manifests_of,
+    without_empty_shards,
+    without_manifests,
+)
 from data_prep.examples.masking import MaskingSettings
 from data_prep.reading.dynamic_masking import DynamicMasking
 from data_prep.text.sources import expand_files
@@ -175,7 +181,8 @@ class ExampleFiles:
         layouts = {path: ExampleLayout.of(next(read_records(path)), path) for path in paths}
         _check_same_layout(layouts)
         if known := {path: manifests[path] for path in paths if path in manifests}:
-            _check_same_preparation(known)
+            check_same_vocabulary("All files of a run", known)
+            _check_same_masking(known)
         layout = layouts[paths[0]]
         T, P = (
             max_seq_length or layout.max_seq_length,
@@ -217,9 +224,9 @@ def _manifest_for_masking(path: Path, manifests: Mapping[Path, Manifest]) -> Man
     return manifests[path]
 
 
-def _check_same_preparation(manifests: Mapping[Path, Manifest]) -> None:
-    """Raises InputError if ids mean other pieces in one of the files, or the reader would mask it otherwise."""
-    (first, expected), *others = {path: _preparation(each) for path, each in manifests.items()}.items()
+def _check_same_masking(manifests: Mapping[Path, Manifest]) -> None:
+    """Raises InputError if the reader would mask the files of a run, or cut their chunks, differently."""
+    (first, expected), *others = ((path, _masking(each)) for path, each in manifests.items())
     for path, facts in others:
         for what, value in facts.items():
             if expected.get(what, value) != value:
@@ -229,13 +236,12 @@ def _check_same_preparation(manifests: Mapping[Path, Manifest]) -> None:
                 )
 
 
-def _preparation(manifest: Manifest) -> dict[str, Any]:
-    """What the files of a run must have in common, and do not show."""
-    settings, vocabulary = manifest.settings, manifest.vocabulary
-    facts = {"vocabulary, by its SHA-256": vocabulary.sha256[:16], "normalization": vocabulary.normalization}
-    if settings.masking == "dynamic":
-        facts |= {"--max_seq_length": settings.max_seq_length, "masking": MaskingSettings.of(settings)}
-    return facts
+def _masking(manifest: Manifest) -> dict[str, Any]:
+    """What the files that the reader masks have in common, and do not show; empty for examples that are masked."""
+    settings = manifest.settings
+    if settings.masking != "dynamic":
+        return {}
+    return {"--max_seq_length": settings.max_seq_length, "masking": MaskingSettings.of(settings)}
 
 
 def _check_lengths(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_given_once
 
 LABEL_SEPARATOR = ","
 _USUAL = {
@@ -73,8 +73,9 @@ class Columns:
         A usual name of one column alone stands for it: "text=review" is the first text.
 
         Raises:
-          InputError: it is not such a list, or a column is unknown.
+          InputError: it is not such a list, a column is unknown, or `label_order` has a class twice.
         """
+        check_given_once("class of --label_order", label_order)
         named: dict[str, Any] = {}
         for pair in filter(None, column_names.split(",")):
             name, _, value = (part.strip() for part in pair.partition("="))

@@ -323,6 +323,9 @@ def test_ordered_classes(capfd, tmp_path):
     predictions.write_text(f"{HEADER}0\tbad\n1\tfair\n2\tfair\n3\tbad\n")
     flags = {"task": "ordinal-classification", "gold": gold, "predictions": predictions}
     received = metrics(capfd, **flags, label_order="bad,fair,good")
+    assert received == metrics(
+        capfd, **{**flags, "task": "Ordinal-Classification"}, label_order="bad,fair,good"
+    )
     assert received["accuracy"] == 0.5
     assert received["mean_absolute_error"] == (1 + 2) / 4
     status, _, error = evaluate(capfd, **flags)

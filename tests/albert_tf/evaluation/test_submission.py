@@ -60,6 +60,8 @@ def test_the_best_seed_of_a_run(runs, tmp_path, capfd):
     flags = [f"ax={runs['mnli']}", f"--output={tmp_path}/glue.zip"]
     assert cli.main(["submission", f"rte={run}", *flags]) == 0
     assert f"rte from {run}/seed_1" in capfd.readouterr().err
+    assert cli.main(["submission", f"RTE={run}", *flags]) == 0
+    assert f"rte from {run}/seed_1" in capfd.readouterr().err
     assert cli.main(["submission", f"mrpc={run}", *flags]) == 2
     assert f"Received mrpc and {run}/seed_1, a run of rte." in capfd.readouterr().err
     assert cli.main(["ensemble", f"{run}", "--task=mrpc"]) == 2

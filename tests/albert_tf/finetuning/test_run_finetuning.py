@@ -600,6 +600,10 @@ def refused(capfd, arguments) -> str:
         ({"tpu": "local", "num_devices": 2}, "--num_devices is for several devices of one machine"),
         ({"tpu": "local", "strategy": "one"}, "--tpu and --strategy cannot be combined"),
         ({"label_order": "dark,light"}, "--label_order needs --task=ordinal-classification"),
+        (
+            {"task": "Ordinal-Classification", "label_order": "dark,light,dark"},
+            "A class of --label_order may be given only once. Received dark 2 times.",
+        ),
     ],
 )
 def test_bad_flags(finetuning_files, tmp_path, capfd, changes, message):

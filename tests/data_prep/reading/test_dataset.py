@@ -449,7 +449,10 @@ def test_chunks_and_pairs_do_not_mix(story, model_file, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"spm_model_file": None, "vocab_file": "vocab.txt"}, "the same vocabulary, by its SHA-256. .*one/a"),
+        (
+            {"spm_model_file": None, "vocab_file": "vocab.txt"},
+            r"files of a run must have one vocabulary. .*one/a.* \(SHA-256 .*other/a.*vocab.txt \(SHA-256",
+        ),
         ({"max_seq_length": 32}, "same --max_seq_length. .*one/a.tfrecord has 48, .*other/a.tfrecord has 32"),
         ({"ngram": 1}, "the same masking. .*ngram=3.*ngram=1"),
     ],

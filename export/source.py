@@ -1,0 +1,93 @@
+"""The model to export, read from any format for the kind of its export."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+
+from albert_tf.finetuning.finetuned import Finetuned, finetuned_of, read_finetuned
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.pretrained.loading import Pretrained, as_pretrained, read_source
+from albert_tf.pretrained.own import find_model_file, read_task_kind
+from albert_tf.pretrained.recognition import named_files
+from albert_tf.pretrained.sources import SourceFlags
+from albert_tf.pretrained.stored import StoredModel
+from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
+from export.kinds import KINDS, check_options, kind_for
+from export.settings import KindName
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """A model to export.
+
+    Attributes:
+      path: the model as the user named it.
+      kind: what is exported.
+      stored: the model as it was read, for README.md.
+      build_model: builds it in the precision that Keras is set to.
+      finetuned: a fine-tuned model as it was read; None for a pretrained one.
+    """
+
+    path: str | Path
+    kind: KindName
+    stored: StoredModel
+    build_model: Callable[[], Pretrained | TaskModel]
+    finetuned: Finetuned | None = None
+
+    def need_vocabulary(self) -> Vocabulary:
+        """The vocabulary of a model that is to take text.
+
+        Raises:
+          InputError: its files hold none.
+        """
+        if self.stored.vocabulary is None:
+            raise InputError(
+                f"Text input needs a vocabulary, which {self.path} does not hold. Name the SentencePiece "
+                "model or the WordPiece vocab.txt with --vocab_file."
+            )
+        return self.stored.vocabulary
+
+
+def read_export_source(
+    source: str | Path, kind: KindName | None, flags: SourceFlags, options: dict
+) -> ExportSource:
+    """Reads what a kind exports, or all that the source has.
+
+    Raises:
+      InputError: as `read_source`, `read_finetuned`, `kind_for` and `check_options`.
+    """
+    stored = None
+    if kind is None and (task_kind := _task_kind(source)):
+        kind = kind_for((task_kind,))
+    elif kind is None:
+        stored = read_source(source, flags)
+        kind = kind_for(stored.head.kinds if stored.head else ())
+    check_options(kind, options)
+    if task_models := KINDS[kind].task_models:
+        if stored:
+            found = finetuned_of(stored, flags, task_models)
+        else:
+            found = read_finetuned(source, flags, classes=task_models)
+        return ExportSource(source, kind, found.stored, lambda: _with_current_dtype(found.model), found)
+    pretrained = stored or read_source(source, flags)
+    return ExportSource(source, kind, pretrained, lambda: as_pretrained(pretrained, seed=0))
+
+
+def _task_kind(source: str | Path) -> str | None:
+    """The kind of task of a fine-tuned model of ours, which need not be read for it; None for any other model."""
+    with named_files(source) as path:
+        file = find_model_file(path)
+        return read_task_kind(file) if file else None
+
+
+def _with_current_dtype(model: TaskModel) -> TaskModel:
+    """A copy of a model in the precision that Keras is set to, in place of the precision of its training."""
+    dtype = keras.dtype_policies.serialize(keras.config.dtype_policy())
+    config = model.get_config()
+    encoder = {**config["encoder"], "dtype": dtype}
+    copy = type(model).from_config({**config, "encoder": encoder, "dtype": dtype})
+    copy.set_weights(model.get_weights())
+    return copy

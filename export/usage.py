@@ -1,0 +1,34 @@
+"""What the README.md of an export shows: how to call it."""
+
+from dataclasses import replace
+
+from albert_tf.pretrained.card import Usage, pipeline_of, python_block
+from export.kinds import KINDS
+from export.onnx import ONNX
+from export.portable import Portable, Runtime
+from export.source import ExportSource
+
+COMMAND = "albert export"
+
+
+def portable_usage(portable: Portable, runtime: Runtime, source: ExportSource) -> Usage:
+    """The card shows how to call the model with texts, if it takes them, and the file with ids."""
+    title, with_ids, interface = (
+        f"{runtime.file}, {source.kind}",
+        portable.example(runtime.example),
+        portable.section,
+    )
+    call = KINDS[source.kind].call
+    if call is None or runtime is not ONNX or source.stored.vocabulary is None:
+        return Usage(title, COMMAND, with_ids, interface)
+    example = f'from albert_tf import load_portable\n\nmodel = load_portable(".")\nprint({call})'
+    interface += f"\n\nWithout `albert_tf`, in {runtime.name}:\n\n{python_block(with_ids)}"
+    return Usage(title, COMMAND, example, interface)
+
+
+def as_kind(usage: Usage, source: ExportSource) -> Usage:
+    """The card describes what is exported, which may be less than the model."""
+    if source.finetuned:
+        return replace(usage, pipeline=pipeline_of(source.finetuned.kind))
+    pipeline = "fill-mask" if source.kind == "fill-mask" else "feature-extraction"
+    return replace(usage, pipeline=pipeline, has_head=False)
