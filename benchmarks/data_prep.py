@@ -80,6 +80,15 @@ class BenchmarkSettings:
         if (self.original_repo is None) != (self.original_python is None):
             given = "--original_repo" if self.original_repo else "--original_python"
             raise InputError(f"--original_repo and --original_python need each other. Received only {given}.")
+        if not all(size.isdecimal() for size in self.memory_sizes):
+            raise InputError(
+                f"--memory_megabytes must be whole numbers, such as 20,200. Received {self.memory_megabytes}."
+            )
+
+    @property
+    def memory_sizes(self) -> list[str]:
+        """The sizes in --memory_megabytes."""
+        return list(filter(None, self.memory_megabytes.split(",")))
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ def run_ours(settings: BenchmarkSettings, text: Path, folder: Path, workers: int
         "workers": workers,
         **changes,
     }
-    command = [sys.executable, "-m", "albert_cli.cli", "prepare"]
+    command = [sys.executable, "-m", "albert_cli.cli", "prepare", "--overwrite"]
     measured = measure([*command, *(f"--{name}={value}" for name, value in flags.items())], ROOT)
     counts = read_json_object(folder / "ours" / "manifest.json")["counts"]
     return rates(counts["examples"], counts["example_tokens"], measured)
@@ -312,7 +321,7 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
 def measure_memory(settings: BenchmarkSettings, folder: Path) -> dict[str, dict]:
     """Measures preparation with two workers for each of --memory_megabytes."""
     results = {}
-    for megabytes in map(int, filter(None, settings.memory_megabytes.split(","))):
+    for megabytes in map(int, settings.memory_sizes):
         text = write_text_of(settings, megabytes, folder / "large.txt")
         results[f"{megabytes} MB"] = run_ours(settings, text, folder, workers=2, dupe_factor=1)
         print(f"memory, {megabytes} MB: {results[f'{megabytes} MB']}", flush=True)

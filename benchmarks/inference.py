@@ -120,12 +120,18 @@ def task_cell(task_and_data: str, settings: InferenceSettings) -> Cell:
     """Shuffled batches of a task's development set; SQuAD's rows are windows of at most 384 tokens."""
     name, data = task_and_data.split("=", 1)
     task = find_task(name)
+    if task.kind == "multiple_choice":
+        raise InputError(
+            f"--tasks must be tasks with one sequence per row. Received {name}, with several options."
+        )
     tokenizer = load_tokenizer(settings.spm_model_file, None, True)
     examples = read_examples(task, data, "dev", Problems())
     B, order = settings.task_batch, np.random.default_rng(0).permutation(len(examples))
     chosen = [examples[row] for row in order[: B * settings.turns]]
     lengths = [len(arrays["input_ids"]) for arrays in make_features(task, chosen, tokenizer, 512)]
     rows = [tuple(lengths[i : i + B]) for i in range(0, len(lengths) - B + 1, B)]
+    if not rows:
+        raise InputError(f"--tasks needs data of at least {B} rows. Received {data} with {len(lengths)}.")
     return Cell(f"{name}, {B} rows", tuple(rows))
 
 
@@ -266,12 +272,13 @@ def latency_table(run: dict) -> str:
 
 def main(settings: InferenceSettings) -> None:
     """Measures all libraries and prints a table for each dtype."""
+    measured = cells(settings)
     report = settings.new_report()
     with tempfile.TemporaryDirectory() as folder:
         report |= {"bytes": export_all(Path(folder), settings), "runs": []}
         print("\n".join(f"{name}: {size:,} bytes" for name, size in report["bytes"].items()), flush=True)
         for dtype in settings.dtypes:
-            report["runs"].append(measure(dtype, cells(settings), Path(folder), settings))
+            report["runs"].append(measure(dtype, measured, Path(folder), settings))
             print(latency_table(report["runs"][-1]), flush=True)
             settings.write(report)
 

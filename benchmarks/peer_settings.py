@@ -60,6 +60,10 @@ class PeerSettings:
     def check_peers(self, known: Collection[str], ours_required: bool = True) -> None:
         """Raises InputError for an unknown library, or if albert_tf is required and missing."""
         check_among(known, "peers", self.peers)
+        if wrong := [value for value in self.python if "=" not in value]:
+            raise InputError(
+                f"--python must be NAME=PATH, such as hugging_face=env/bin/python. Received {wrong[0]}."
+            )
         if ours_required and OURS not in self.peers:
             raise InputError(f"--peers must name {OURS}, which the others are compared with.")
 
@@ -68,8 +72,10 @@ class PeerSettings:
         return dict(value.split("=", 1) for value in self.python).get(peer, sys.executable)
 
     def new_report(self) -> dict[str, Any]:
-        """Creates the folder of the logs and returns a report that describes the machine."""
+        """Creates the folders of logs and results, and returns a report that describes the machine."""
         self.logs.mkdir(parents=True, exist_ok=True)
+        if self.output:
+            self.output.parent.mkdir(parents=True, exist_ok=True)
         return {**describe_processor(), "cores": os.cpu_count()}
 
     def write(self, report: dict[str, Any]) -> None:

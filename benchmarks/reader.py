@@ -78,6 +78,7 @@ def main(settings: ReaderSettings) -> None:
     }
     print(json.dumps(report, indent=2))
     if settings.output:
+        settings.output.parent.mkdir(parents=True, exist_ok=True)
         write_json(settings.output, report)
 
 

@@ -17,6 +17,7 @@ float16, and OUTPUT/record.json, the record of the training for the model's card
 """
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,6 +32,7 @@ from data_prep.files import read_json_object, write_json
 from data_prep.inspection.example_stats import most_frequent_share
 from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
+from experiments.conditions import check_conditions, facts_of
 
 NAME = "albert_small_en"
 ALL = 10**9  # evaluation steps
@@ -96,7 +98,8 @@ class SmallModelSettings:
 
 
 def main(settings: SmallModelSettings) -> None:
-    settings.output.mkdir(parents=True, exist_ok=True)
+    texts = {name: facts_of(expand_files(getattr(settings, name))) for name in ("books", "documents")}
+    check_conditions(settings.output, NAME, texts)
     train, heldout = split_files(expand_files(settings.books))
     books = {
         part: link_files(files, settings.output / "books" / part)
@@ -196,8 +199,14 @@ def prepare(text: str, output: Path, **flags) -> None:
 def phase_flags(settings: SmallModelSettings) -> list[str]:
     """The values of --phase."""
     return [
-        f"input_file={training_files(settings, T, text)} eval_file={heldout_examples(settings, T)} "
-        f"num_train_steps={round(share * settings.steps)} train_batch_size={settings.tokens_per_step // T}"
+        shlex.join(
+            [
+                f"input_file={training_files(settings, T, text)}",
+                f"eval_file={heldout_examples(settings, T)}",
+                f"num_train_steps={round(share * settings.steps)}",
+                f"train_batch_size={settings.tokens_per_step // T}",
+            ]
+        )
         for T, text, share in phases(settings)
     ]
 

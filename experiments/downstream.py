@@ -27,13 +27,14 @@ from typing import Literal
 from albert_cli import program
 from albert_tf.pretrained.card import markdown_table
 from albert_tf.training.run_files import RESULTS_FILE
-from data_prep.errors import check_among
+from data_prep.errors import InputError, check_among
 from data_prep.files import new_folder, read_json_object, write_json, write_text
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
 from experiments import squad_split
 from experiments.albert_command import albert
+from experiments.conditions import check_conditions, facts_of
 from experiments.trivial_baselines import baseline_metrics
 
 # Task -> epochs, peak learning rate.
@@ -130,14 +131,19 @@ def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:
 def split_by_article(squad: Path, output: Path) -> dict[str, str]:
     """Splits SQuAD's file by article unless the parts exist; returns the flags for them."""
     folder = output / "squad"
-    if not folder.exists():
+    check_conditions(folder, "squad", {"squad_file": facts_of([squad])})
+    files = {f"{part}_file": folder / f"{part}-v1.1.json" for part in ("train", "dev")}
+    if not all(file.is_file() for file in files.values()):
         squad_split.main(squad_split.SplitSettings(squad, folder))
-    return {f"{part}_file": str(folder / f"{part}-v1.1.json") for part in ("train", "dev")}
+    if not all(file.is_file() for file in files.values()):
+        raise InputError(f"--squad_file must be of SQuAD 1.1. Received {squad}, of another version.")
+    return {flag: str(file) for flag, file in files.items()}
 
 
 def split_by_question(qnli: Path, output: Path) -> Path:
     """Splits QNLI's file by question unless the parts exist; returns their folder."""
     folder = output / "qnli_by_question"
+    check_conditions(output, "qnli", {"glue_dir": facts_of([qnli])})
     if not folder.exists():
         with qnli.open(encoding="utf-8") as lines:
             header, *rows = lines
@@ -183,10 +189,11 @@ def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) ->
             "max_query_length": settings.max_seq_length // 4,
             "doc_stride": settings.max_seq_length // 2,
         }
-    began = time.monotonic()
+    began, is_new = time.monotonic(), not (settings.output / name).exists()
     albert("finetune", "--do_train", "--do_eval", **flags)
     results = read_json_object(settings.output / name / RESULTS_FILE)
-    return {"results": results, "minutes": round((time.monotonic() - began) / 60, 1)}
+    minutes = round((time.monotonic() - began) / 60, 1)
+    return {"results": results, "minutes": minutes if is_new else None}  # unknown for a run that was resumed
 
 
 def baseline(name: str, source: dict[str, str]) -> dict:
@@ -213,7 +220,7 @@ def table_row(name: str, row: dict) -> tuple:
         f"{row['baseline']:.3f}",
         f"{scores['median']:.3f}",
         f"{scores['min']:.3f} to {scores['max']:.3f}",
-        row["minutes"],
+        "" if row["minutes"] is None else row["minutes"],
     )
 
 

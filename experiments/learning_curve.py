@@ -23,6 +23,7 @@ from albert_tf.lab.text import link_files, split_files
 from data_prep.files import write_json
 from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
+from experiments.conditions import check_conditions, facts_of
 
 OBJECTIVES = ("sop", "nsp", "none")
 
@@ -63,8 +64,9 @@ class CurveSettings:
 
 
 def main(settings: CurveSettings) -> None:
-    settings.output.mkdir(parents=True, exist_ok=True)
-    books = link_books(expand_files(settings.input_file), settings.output / "books")
+    paths = expand_files(settings.input_file)
+    check_conditions(settings.output, "learning_curve", {"input_file": facts_of(paths)})
+    books = link_books(paths, settings.output / "books")
     if not (settings.output / "vocabulary.model").is_file():
         flags = {"input_format": "prose", "vocab_size": settings.vocab_size}
         albert("vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags)

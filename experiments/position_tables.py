@@ -21,15 +21,18 @@ from pathlib import Path
 from albert_cli import program
 from albert_tf.lab.pretraining_runs import evaluations
 from albert_tf.pretrained.card import markdown_table
+from data_prep.errors import InputError
 from data_prep.files import write_text
 from experiments import small_budgets
 from experiments.albert_command import albert
+from experiments.conditions import check_conditions
 from experiments.small_budgets import BudgetSettings, Recipe
 
 METHODS = ("tile", "fresh")
 LENGTHS = (32, 128, 512)  # the first is that of the base recipe
 TOKENS_PER_STEP = 2048
 EVALUATIONS = 4  # of each continued run, the last at its end
+FEWEST_STEPS = 10  # with so many evaluations
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,23 @@ class PositionSettings:
     tokens: int = 2_000_000
     learning_rate: float = 0.001
 
+    def __post_init__(self):
+        least = FEWEST_STEPS * TOKENS_PER_STEP
+        if self.tokens < least:
+            raise InputError(
+                f"--tokens must be at least {least:,}, for {EVALUATIONS} evaluations. Received {self.tokens:,}."
+            )
+
 
 def main(settings: PositionSettings) -> None:
     first = BudgetSettings(
         settings.train_file, settings.heldout_file, settings.output, ["base"], tokens=settings.first_tokens
+    )
+    small_budgets.check_same(first)
+    check_conditions(
+        settings.output,
+        "position_tables",
+        {"first_tokens": settings.first_tokens, "learning_rate": settings.learning_rate},
     )
     for seed in settings.seeds:
         run = small_budgets.run_folder(first, "base", seed)

@@ -23,7 +23,7 @@ import numpy as np
 from albert_cli import program
 from albert_tf.portable.folder import is_portable
 from albert_tf.portable.loading import load_portable
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 from data_prep.files import read_text
 from data_prep.text.sources import expand_files
 
@@ -51,6 +51,9 @@ class SoakSettings:
     batches: int = 200
     seed: int = 0
     growth: int = 64
+
+    def __post_init__(self):
+        check_at_least(1, self, "calls", "threads", "batches")
 
 
 def main(settings: SoakSettings) -> dict[str, Any]:

@@ -23,7 +23,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from data_prep.errors import check_among
 from data_prep.files import write_text
+from data_prep.text.sources import expand_files
 from experiments.albert_command import albert
+from experiments.conditions import check_conditions, facts_of
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class BudgetSettings:
 
 
 def main(settings: BudgetSettings) -> None:
+    check_same(settings)
     for seed in settings.seeds:
         for name in settings.recipes:
             recipe = Recipe(**RECIPES[name])
@@ -144,6 +147,12 @@ def main(settings: BudgetSettings) -> None:
                 write_text(run / "done", "")
             write_text(settings.output / "results.md", table(settings))
     print((settings.output / "results.md").read_text())
+
+
+def check_same(settings: BudgetSettings) -> None:
+    """Raises InputError if the folder has runs on other text, or in another precision."""
+    texts = {name: facts_of(expand_files(getattr(settings, name))) for name in ("train_file", "heldout_file")}
+    check_conditions(settings.output, "small_budgets", {**texts, "mixed_precision": settings.mixed_precision})
 
 
 def run_folder(settings: BudgetSettings, name: str, seed: int) -> Path:

@@ -82,7 +82,7 @@ class CompileSettings:
     max_predictions_per_seq: int | None = None
     remat: Remat = False
     scan_layers: bool = False
-    mixed_precision: str = "bfloat16"
+    mixed_precision: Literal["bfloat16", "float32"] = "bfloat16"
     gradient_accumulation_steps: int = 1
     largest: bool = False
     output: Path | None = None
@@ -160,6 +160,7 @@ def main(settings: CompileSettings) -> dict:
     }
     print(json.dumps(report, indent=2))
     if settings.output:
+        settings.output.parent.mkdir(parents=True, exist_ok=True)
         write_json(settings.output, report)
     return report
 

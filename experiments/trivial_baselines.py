@@ -61,8 +61,10 @@ def baseline_metrics(task: Task, examples: Sequence[Any], language: str = "en") 
     """The task's metrics for predictions that need no training.
 
     Raises:
-      InputError: this kind of task has no baseline.
+      InputError: this kind of task has no baseline, or an example has no label.
     """
+    if any(getattr(example, "label", "") is None for example in examples):
+        raise InputError("A baseline needs a split with labels. Received examples without any.")
     if task.kind == "question_answering":
         return _of_questions(task, examples, language)
     if task.kind == "multiple_choice":

@@ -47,8 +47,13 @@ def accumulated_step(model, data) -> dict:
       The metrics, as `train_step`.
 
     Raises:
-      ValueError: the model is compiled with another loss or with metrics.
+      ValueError: the model is compiled with another loss or with metrics, or has regularizers or added losses.
     """
+    if model.losses:
+        raise ValueError(
+            "`gradient_accumulation_steps` needs the task's loss alone. Received a model with regularizers or "
+            "losses of `add_loss`."
+        )
     if model.loss is not None or len(model.metrics) > 1:
         raise ValueError(
             "`gradient_accumulation_steps` needs the model's own loss and no metrics. Received "

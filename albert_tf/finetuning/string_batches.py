@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.prediction.preprocessor import Preprocessor, class_name
 from data_prep.errors import InputError
-from data_prep.reading.task_batches import BatchOrder, batches_per_epoch, bucketed_batches, by_falling_length
+from data_prep.reading.task_batches import BatchOrder, bucketed_batches, by_falling_length
 from data_prep.tasks.features import LABEL_SET, Features
 
 _NO_INPUTS = ("index", "label", LABEL_SET, "sample_weight")
@@ -31,6 +31,13 @@ def are_strings(x) -> bool:
     return True
 
 
+def without_column(sample_weight):
+    """Weights (N, 1), as a table of one column has them, as (N,); anything else unchanged."""
+    shape: Any = getattr(sample_weight, "shape", ())
+    is_column = len(shape) == 2 and shape[1] == 1
+    return np.asarray(sample_weight).reshape(-1) if is_column else sample_weight
+
+
 def is_empty(x) -> bool:
     """Whether `x` is a list or an array, or a tuple of them, without examples."""
     column = x[0] if isinstance(x, tuple) and x else x
@@ -47,18 +54,19 @@ def is_dataset_of_strings(x) -> bool:
 
 
 def fit_batches(
-    features: list[Features], sample_weight, batch_size: int, seed: int | None
-) -> tuple[tf.data.Dataset, int]:
-    """An endless stream of batches for `fit`, and the number of batches per epoch.
+    features: list[Features], sample_weight, batch_size: int, seed: int | None, skip_batches: int = 0
+) -> tf.data.Dataset:
+    """An endless stream of batches for `fit`.
 
     Args:
       features: with labels.
       sample_weight: one number per example, or None.
       batch_size: B.
       seed: determines the order; None keeps the order of the features.
+      skip_batches: batches of earlier epochs, which are not repeated.
     """
-    batches = bucketed_batches(features, batch_size, BatchOrder(seed, num_epochs=None))
-    return _for_keras(batches, sample_weight), batches_per_epoch(len(features), batch_size)
+    order = BatchOrder(seed, num_epochs=None, skip_batches=skip_batches)
+    return _for_keras(bucketed_batches(features, batch_size, order), sample_weight)
 
 
 def evaluate_batches(features: list[Features], sample_weight, batch_size: int) -> tf.data.Dataset:
@@ -122,7 +130,15 @@ def map_strings(
         }
 
     def numbered(y):
-        if getattr(y, "dtype", None) != tf.string:
+        """Class numbers of names, or of numbers, which `class_name` checks."""
+        dtype = getattr(y, "dtype", None)
+        if dtype == tf.string and not classes:
+            raise InputError(
+                "The labels of this task must be numbers. Received a dataset with strings as labels."
+            )
+        if dtype != tf.string and not (
+            classes and dtype is not None and dtype.is_integer and y.shape.rank == 1
+        ):
             return y
 
         def numbers(names):
@@ -132,7 +148,7 @@ def map_strings(
 
     if isinstance(dataset.element_spec, tuple):
         return dataset.map(
-            lambda x, *labels: (arrays(x), *map(numbered, labels)), num_parallel_calls=tf.data.AUTOTUNE
+            lambda x, y, *weights: (arrays(x), numbered(y), *weights), num_parallel_calls=tf.data.AUTOTUNE
         )
     return dataset.map(arrays, num_parallel_calls=tf.data.AUTOTUNE)
 

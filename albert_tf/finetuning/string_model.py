@@ -14,10 +14,12 @@ from albert_tf.finetuning.string_batches import (
     map_strings,
     one_batch,
     predict_batches,
+    without_column,
 )
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.prediction.preprocessor import class_name
 from data_prep.errors import InputError
+from data_prep.reading.task_batches import batches_per_epoch
 from data_prep.tasks.features import Features
 
 
@@ -40,14 +42,26 @@ class StringModel(AlbertModel):
     def fit(self, x=None, y=None, batch_size=None, epochs=1, *, validation_data=None, **kwargs):
         """Keras' `fit`, which also takes strings, as the preprocessor does, with labels by name or number.
 
-        Strings are grouped into batches of similar lengths, in an order that follows from the seed and is the same
-        in every call; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
+        Strings are grouped into batches of similar lengths, in an order that follows from the seed and the epoch,
+        also after `initial_epoch`; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
+
+        Raises:
+          InputError: strings, labels or weights do not have the task's form.
         """
         if isinstance(validation_data, tuple | list) and are_strings(validation_data[0]):
-            validation_data = self._evaluation_batches(*validation_data, batch_size=batch_size)
+            if isinstance(validation_data[0], str) or not 2 <= len(validation_data) <= 3:
+                raise InputError(
+                    "`validation_data` must be (texts, labels) or (texts, labels, weights). Received a "
+                    f"{type(validation_data).__name__} of {len(validation_data)} items."
+                )
+            size = kwargs.get("validation_batch_size") or batch_size
+            validation_data = self._evaluation_batches(*validation_data, batch_size=size)
         kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
+        kwargs["sample_weight"] = without_column(kwargs.get("sample_weight"))
         if kwargs.get("class_weight"):
             kwargs["class_weight"] = self._weight_of_each_class(kwargs["class_weight"])
+            if y is None and isinstance(x, Mapping):  # Keras weights the rows of `y`
+                y, x = x.get("label"), {name: array for name, array in x.items() if name != "label"}
         if are_strings(x):
             return self._fit_strings(x, y, batch_size or 32, **kwargs)
         return super().fit(self._mapped(x), y, batch_size, **kwargs)
@@ -67,23 +81,43 @@ class StringModel(AlbertModel):
         return {number: given.get(label, 1.0) for number, label in enumerate(self.labels)}
 
     def _fit_strings(
-        self, x, y, batch_size, *, sample_weight=None, validation_split=0.0, shuffle=True, **kwargs
+        self,
+        x,
+        y,
+        batch_size,
+        *,
+        sample_weight=None,
+        validation_split=0.0,
+        validation_batch_size=None,
+        shuffle=True,
+        **kwargs,
     ):
+        if not 0 <= validation_split < 1:
+            raise InputError(
+                f"`validation_split` must be at least 0 and below 1. Received {validation_split}."
+            )
+        if kwargs["validation_data"] is not None:
+            validation_split = 0.0  # as in Keras
         if validation_split:
             self._check_one_sequence()
         features = self._features(x, y, sample_weight)
         held_out = len(features) - math.floor(len(features) * (1 - validation_split))
         if held_out:  # the last examples, as many as in Keras
             weights = None if sample_weight is None else np.asarray(sample_weight)[-held_out:]
-            kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, batch_size)
+            size = validation_batch_size or batch_size
+            kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, size)
             features = features[:-held_out]
         order = self.seeds.get_config()["seed"] if shuffle else None
-        batches, steps = fit_batches(features, sample_weight, batch_size, order)
-        kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or steps
+        steps = kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or batches_per_epoch(
+            len(features), batch_size
+        )
+        done = steps * kwargs.get("initial_epoch", 0)
+        batches = fit_batches(features, sample_weight, batch_size, order, done)
         return super().fit(batches, shuffle=False, **kwargs)  # the batches are shuffled
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Keras' `evaluate`, which also takes strings."""
+        sample_weight = without_column(sample_weight)
         if are_strings(x):
             x = self._evaluation_batches(x, y, sample_weight, batch_size=batch_size)
             y = batch_size = sample_weight = None
@@ -121,6 +155,7 @@ class StringModel(AlbertModel):
 
     def _one_batch(self, x, y=None, sample_weight=None) -> tuple:
         """x, y and sample_weight as arrays."""
+        sample_weight = without_column(sample_weight)
         if not are_strings(x):
             return x, y, sample_weight
         return one_batch(self._features(x, y, sample_weight), sample_weight)
@@ -164,6 +199,7 @@ class StringModel(AlbertModel):
             )
 
     def _evaluation_batches(self, x, y=None, sample_weight=None, *, batch_size=None):
+        sample_weight = without_column(sample_weight)
         return evaluate_batches(self._features(x, y, sample_weight), sample_weight, batch_size or 32)
 
     def _mapped(self, x):
@@ -171,4 +207,9 @@ class StringModel(AlbertModel):
         if not is_dataset_of_strings(x):
             return x
         self._check_one_sequence()
+        if self.kind == "token_classification" and isinstance(x.element_spec, tuple):
+            raise InputError(
+                "Datasets of words have no labels for each token. Pass lists of words and labels, or a dataset of "
+                "ids and labels."
+            )
         return map_strings(x, self._needed_preprocessor(), self.input_rank, self.labels)

@@ -253,6 +253,9 @@ class TaskModel(StringModel):
                     "The model returns logits, so `loss` must be left out, or have from_logits=True. Received "
                     f"{name} of probabilities, with which a model hardly learns."
                 )
+        self.loss = self._compile_loss = self._compile_metrics = (
+            None  # Keras keeps those of an earlier `compile`
+        )
         super().compile(optimizer, loss, *args, **kwargs)
 
     def compile_from_config(self, config):
@@ -285,15 +288,27 @@ class TaskModel(StringModel):
         # Each replica returns its share: gradients are summed over replicas.
         loss = ops.divide_no_nan(total, sum_over_replicas(weight))
         rows = ops.shape(keras.tree.flatten(y_pred)[0])[0]
-        return loss if number_of_replicas() == 1 else _with_value_by_rows(loss, rows)
+        loss = loss if number_of_replicas() == 1 else _with_value_by_rows(loss, rows)
+        added = [ops.cast(ops.sum(each), "float32") for each in self.losses]  # regularizers and `add_loss`
+        return loss + sum(added) / number_of_replicas() if added else loss
 
     def loss_sums(self, x, y, y_pred, sample_weight) -> tuple:
-        """The weighted sum of the task's losses, and the sum of their weights, float32 scalars."""
+        """The weighted sum of the task's losses, and the sum of their weights, float32 scalars.
+
+        Raises:
+          InputError: there are no labels.
+        """
         y, sample_weight = self.labels_of(x, y, sample_weight)
+        if y is None:
+            raise InputError(
+                f"`fit` and `evaluate` need labels. Received none: pass `y`, or `{self.label_key}` in the dict."
+            )
         losses = self.task_losses(y, y_pred)
         weights = ops.ones_like(losses)
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "float32")
+            if len(sample_weight.shape) > len(losses.shape):
+                sample_weight = ops.squeeze(sample_weight, -1)  # a column
             missing = len(losses.shape) - len(sample_weight.shape)  # one weight for a row of several labels
             weights = weights * ops.reshape(sample_weight, ops.shape(sample_weight) + (1,) * missing)
         return ops.sum(losses * weights), ops.sum(weights)

@@ -8,12 +8,13 @@ from keras import ops
 
 from albert_tf.finetuning.heads import LinearHead, masked
 from albert_tf.finetuning.question_answering import QuestionAnswering
-from albert_tf.finetuning.string_batches import is_empty
+from albert_tf.finetuning.string_batches import are_strings, is_empty
 from albert_tf.finetuning.task_model import TaskModel, cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.preprocessor import as_rows
 from albert_tf.prediction.task_outputs import word_probabilities
 from albert_tf.pretrained.heads import with_classes
+from data_prep.errors import InputError
 from data_prep.tasks.features import LABEL_SET
 from data_prep.tasks.text_rows import as_ordinals
 
@@ -347,16 +348,33 @@ class TokenClassifier(LinearTaskModel):
         tokens = self.encode(inputs, training)["sequence_output"]
         return self.classifier(tokens, training=training)
 
-    def compile(self, *args, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(
+        self,
+        optimizer="rmsprop",
+        loss=None,
+        loss_weights=None,
+        metrics=None,
+        weighted_metrics=None,
+        *args,
+        **kwargs,
+    ):
         """Keras' `compile`; metrics count words only, not [CLS], [SEP] and padding."""
-        given = [metrics or (), weighted_metrics or ()]
-        merged = [metric for each in given for metric in ([each] if isinstance(each, str) else each)]
-        super().compile(*args, weighted_metrics=merged or None, **kwargs)
+        merged = [*keras.tree.flatten(metrics or ()), *keras.tree.flatten(weighted_metrics or ())]
+        super().compile(optimizer, loss, loss_weights, None, merged or None, *args, **kwargs)
 
     def predict_labels(self, x, batch_size=None, verbose="auto"):
-        """A name for each word of each sentence; words beyond the longest sequence are outside entities, "O"."""
+        """A name for each word of each sentence; words beyond the longest sequence are outside entities, "O".
+
+        Raises:
+          InputError: `x` is not a list of lists of words.
+        """
         if is_empty(x):
             return []
+        if not are_strings(x):
+            raise InputError(
+                f"`predict_labels` of words takes a list of lists of words. Received a {type(x).__name__}; "
+                "`predict` takes it."
+            )
         features = self._needed_preprocessor().features(x)
         outputs = self._predict_features(features, batch_size or 32, verbose)
         return [

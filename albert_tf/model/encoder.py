@@ -2,8 +2,10 @@
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
+import numpy as np
 
 import albert_tf
 from albert_tf.config import AlbertConfig, Remat
@@ -12,6 +14,8 @@ from albert_tf.model.inputs import check_names, encoder_arrays
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense, mask_scores_of
 from albert_tf.parameters import distinct_layers
+
+_LORA = "lora_"  # begins the names of its matrices in files of weights
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -70,6 +74,7 @@ class AlbertEncoder(AlbertModel):
         self.unpad = unpad
         self.supports_jit = xla_is_faster()
         self.seeds = seeds = keras.random.SeedGenerator(seed, name="seeds")
+        self._file_of_weights = SimpleNamespace(lora={})  # not tracked as a part of the model
         dtype = self.dtype_policy
         attentions, ffns = distinct_layers(config)
         parts = {"remat": self.remat == "activations", "dtype": dtype}
@@ -168,9 +173,55 @@ class AlbertEncoder(AlbertModel):
             raise ValueError(f"LoRA is enabled already, with rank {self.lora_rank}. Call `enable_lora` once.")
         for variable in self.trainable_variables:
             variable.trainable = False
-        for attention in itertools.chain(*self.attentions):
-            for layer in (attention.query, attention.value):
-                layer.enable_lora(rank, alpha, a_initializer=keras.initializers.HeUniform(self.seeds))
+        for layer in self._lora_layers():
+            layer.enable_lora(rank, alpha, a_initializer=keras.initializers.HeUniform(self.seeds))
+
+    def _lora_layers(self) -> list[keras.layers.Dense]:
+        """The layers that LoRA changes."""
+        return [
+            layer
+            for attention in itertools.chain(*self.attentions)
+            for layer in (attention.query, attention.value)
+        ]
+
+    def save_own_variables(self, store):
+        """Saves LoRA's matrices and those beside them, too: Keras stores only their sum."""
+        super().save_own_variables(store)
+        if self.lora_rank:
+            for name, variable in self._lora_variables().items():
+                store[name] = keras.ops.convert_to_numpy(variable)
+
+    def load_own_variables(self, store):
+        super().load_own_variables(store)
+        names = [name for name in store.keys() if name.startswith(_LORA)]  # noqa: SIM118  an HDF5 group
+        self._file_of_weights.lora = {name: np.array(store[name]) for name in names}
+
+    def restore_lora(self) -> None:
+        """Sets LoRA's matrices to those of the file of weights that Keras has read, which sets them to 0.
+
+        If the file has none of this rank, they are as after `enable_lora`, beside the file's weights.
+        """
+        stored, self._file_of_weights.lora = self._file_of_weights.lora, {}
+        if not self.lora_rank:
+            return
+        variables = self._lora_variables()
+        fits = {name: array.shape for name, array in stored.items()} == {
+            name: tuple(variable.shape) for name, variable in variables.items()
+        }
+        for name, variable in variables.items():
+            if fits:
+                variable.assign(stored[name])
+            elif name.endswith("_a"):
+                variable.assign(keras.initializers.HeUniform(self.seeds)(variable.shape))
+
+    def _lora_variables(self) -> dict[str, keras.Variable]:
+        """The matrices of the layers that LoRA changes, by the names in files of weights."""
+        return {
+            f"{_LORA}{number}_{variable.name.removeprefix(_LORA)}": variable
+            for number, layer in enumerate(self._lora_layers())
+            for variable in layer.variables
+            if variable.name in ("kernel", "lora_kernel_a", "lora_kernel_b")
+        }
 
     @property
     def lora_rank(self) -> int | None:

@@ -74,24 +74,34 @@ class AlbertModel(keras.Model):
             seeds: Any = self.seeds
             seeds.state.assign(store[_DROPOUT_STATE])
 
+    def load_weights(self, filepath, skip_mismatch=False, **kwargs):
+        """Keras' `load_weights`; a model with LoRA also gets the low-rank matrices that the file holds."""
+        super().load_weights(filepath, skip_mismatch, **kwargs)
+        encoder: Any = getattr(self, "encoder", self)
+        encoder.restore_lora()
+
     def get_config(self) -> dict[str, Any]:
-        """Name and precision, and of a quantized model also how each of its layers is quantized, by path."""
+        """Name and precision; by path also how layers are quantized, and the layers that do not train."""
         quantized = {
             layer.path: keras.saving.serialize_keras_object(layer.quantization_config)
             for layer in self._flatten_layers(include_self=False)
             if layer.quantization_mode
         }
+        frozen = [layer.path for layer in self._flatten_layers(include_self=False) if not layer.trainable]
         return {
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             **({"quantized": quantized} if quantized else {}),
+            **({"frozen": frozen} if frozen else {}),
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]):
-        arguments = cls.arguments_of({name: value for name, value in config.items() if name != "quantized"})
-        model = cls(**arguments)
+        arguments = {name: value for name, value in config.items() if name not in ("quantized", "frozen")}
+        model = cls(**cls.arguments_of(arguments))
         for layer in model._flatten_layers(include_self=False):
+            if layer.path in config.get("frozen", ()):
+                layer.trainable = False
             # The layers of a part that has its own configuration are already quantized.
             if layer.path in config.get("quantized", {}) and not layer.quantization_mode:
                 layer.quantize(config=_quantization_config(config["quantized"][layer.path]))

@@ -71,6 +71,11 @@ def main() -> None:
     flags = parser.parse_args()
     try:
         texts = read_text(flags.texts).splitlines() if flags.texts else _TEXTS
+        if not texts or min(flags.clients, flags.requests) < 1:
+            raise InputError(
+                "--clients and --requests must be at least 1, and --texts must have a line. Received "
+                f"{flags.clients}, {flags.requests} and {len(texts)} lines."
+            )
         load(flags.url, texts, flags.clients, flags.clients)  # Serving may still be warming up
         print(load(flags.url, texts, flags.clients, flags.requests).sentence)
     except InputError as error:

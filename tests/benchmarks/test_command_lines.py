@@ -61,6 +61,7 @@ def test_a_list_takes_the_words_up_to_the_next_flag():
     [
         (train_step, ["--peers", "other"], "Received 'other'"),
         (inference, ["--peers", "keras_hub"], "must name albert_tf"),
+        (inference, ["--python", "keras_hub"], "--python must be NAME=PATH"),
         (inference, ["--tasks", "sst-2=SST-2"], "--tasks needs --spm_model_file"),
         (inference, ["--dtypes", "int8"], "--dtypes=int8 needs --spm_model_file"),
         (step_profile, ["--dtype=float16"], "float16"),
@@ -68,6 +69,11 @@ def test_a_list_takes_the_words_up_to_the_next_flag():
             data_prep,
             ["--input_file=a", "--spm_model_file=b", "--original_repo=albert"],
             "--original_repo and --original_python need each other. Received only --original_repo.",
+        ),
+        (
+            data_prep,
+            ["--input_file=a", "--spm_model_file=b", "--memory_megabytes=20,x"],
+            "--memory_megabytes must be whole numbers, such as 20,200. Received 20,x.",
         ),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.inference import Cell, InferenceSettings, cells, compare, latency_table
 from benchmarks.inference_peers import batch
+from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from tests.benchmarks.finished_peers import finished_peer
 from tests.data_prep.conftest import model_file, story
@@ -54,6 +55,17 @@ def test_cells_of_full_rows_and_of_real_lengths(tmp_path, model_file):
     assert {length for rows in mixed.batches for length in rows} <= possible
     assert json.loads(mixed.request(3)) == {"lengths": list(mixed.batches[1]), "T": max(mixed.batches[1])}
     assert mixed.tokens(3) == [sum(mixed.batches[0]), sum(mixed.batches[1]), sum(mixed.batches[0])]
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [("sst-2", "needs data of at least 8 rows. Received .* with 2"), ("race", "with one sequence per row")],
+)
+def test_data_that_give_no_cell(tmp_path, model_file, task, message):
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\na\t1\nb\t0\n")
+    settings = InferenceSettings(tasks=(f"{task}={tmp_path}",), task_batch=8, spm_model_file=str(model_file))
+    with pytest.raises(InputError, match=message):
+        cells(settings)
 
 
 def test_each_library_is_compared_with_ours_turn_by_turn():

@@ -111,7 +111,7 @@ def test_tiny_training(tmp_path, monkeypatch):
     settings = SmallModelSettings(
         books="books/*.txt",
         documents="documents.txt",
-        output=tmp_path / "small",
+        output=tmp_path / "a small one",
         steps=10,
         tokens_per_step=512,
         vocab_size=100,

@@ -52,3 +52,9 @@ def test_the_first_sentence_and_no_answer():
 def test_labelled_words_have_none():
     with pytest.raises(InputError, match="but token classification.*Received token-classification"):
         baseline_metrics(find_task("token-classification"), [])
+
+
+def test_labels_are_needed():
+    examples = [TextExample(str(i), "a") for i in range(2)]
+    with pytest.raises(InputError, match="needs a split with labels"):
+        baseline_metrics(find_task("sst-2"), examples)

@@ -32,6 +32,49 @@ def test_the_file_holds_the_low_rank_matrices_and_the_head(adapters):
     assert again.thresholds == (0.5, 0.25, 0.75)
 
 
+def changed(rank=2):
+    """A model whose low-rank matrices are not those that LoRA begins with."""
+    model = CASES["text"].build(None)
+    model.enable_lora(rank)
+    rng = np.random.default_rng(1)
+    for variable in model.trainable_variables:
+        variable.assign(rng.normal(0, 0.1, variable.shape))
+    return model
+
+
+def test_files_of_weights_hold_the_low_rank_matrices(tmp_path):
+    """Keras' files alone have the sum of a matrix and its low-rank product, and set the latter to 0."""
+    model, ids = changed(), {"input_ids": np.arange(5, 17).reshape(2, 6)}
+    model.save_weights(tmp_path / "a.weights.h5")
+    expected = model.predict(ids, verbose=0)
+    again = CASES["text"].build(None, seed=9)
+    again.enable_lora(2)
+    again.load_weights(tmp_path / "a.weights.h5")
+    for ours, theirs in zip(model.trainable_variables, again.trainable_variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(again.predict(ids, verbose=0), expected, atol=1e-6)
+    save_adapters(again, tmp_path / "adapters.safetensors")
+    load_adapters(CASES["text"].build(None), tmp_path / "adapters.safetensors")  # the base is unchanged
+
+    plain = CASES["text"].build(None, seed=9)
+    plain.load_weights(tmp_path / "a.weights.h5")
+    np.testing.assert_allclose(plain.predict(ids, verbose=0), expected, atol=1e-5)
+
+
+def test_weights_without_low_rank_matrices_of_that_rank_leave_lora_as_it_begins(tmp_path):
+    plain, ids = CASES["text"].build(None), {"input_ids": np.arange(5, 17).reshape(2, 6)}
+    plain.save_weights(tmp_path / "plain.weights.h5")
+    other = changed(rank=3)
+    other.save_weights(tmp_path / "other.weights.h5")
+    for source, name in ((plain, "plain"), (other, "other")):
+        model = changed()
+        model.load_weights(tmp_path / f"{name}.weights.h5")
+        np.testing.assert_allclose(model.predict(ids, verbose=0), source.predict(ids, verbose=0), atol=1e-5)
+        query = model.encoder.attentions[0][0].query
+        assert not np.any(query.lora_kernel_b)
+        assert np.all(np.std(query.lora_kernel_a, axis=0) > 0)  # so that both learn
+
+
 def test_initial_matrices_follow_from_the_seed():
     def first(seed):
         model = CASES["text"].build(None, seed=seed)

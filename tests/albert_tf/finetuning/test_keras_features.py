@@ -97,6 +97,95 @@ def test_a_saved_model_resumes_as_if_it_had_not_stopped(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_compiling_again_forgets_the_earlier_loss_and_metrics():
+    model, _ = fitted(epochs=0)
+    own = model.evaluate(IDS, LABELS, batch_size=N, verbose=0)
+
+    def ten_times(y, logits):
+        return 10 * keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
+
+    model.compile(keras.optimizers.SGD(0.1), loss=ten_times, metrics=["accuracy"])
+    assert model.evaluate(IDS, LABELS, batch_size=N, verbose=0)[0] == pytest.approx(10 * own, rel=1e-5)
+    model.compile(keras.optimizers.SGD(0.1))
+    assert model.evaluate(IDS, LABELS, batch_size=N, verbose=0) == pytest.approx(own)
+    assert model.loss is None
+
+
+def test_added_losses_count():
+    """Regularizers and `add_loss`; micro-batches would count them several times, and are refused."""
+    model, _ = fitted(epochs=0)
+    own = model.evaluate(IDS, LABELS, batch_size=N, verbose=0)
+    kernel = model.classifier.output_dense.kernel
+    kernel.regularizer = keras.regularizers.L2(3.0)
+    expected = own + 3 * float(np.square(keras.ops.convert_to_numpy(kernel)).sum())
+    model.compile(keras.optimizers.SGD(0.0))
+    assert model.evaluate(IDS, LABELS, batch_size=N, verbose=0) == pytest.approx(expected, rel=1e-5)
+    assert model.fit(IDS, LABELS, batch_size=N, verbose=0).history["loss"] == pytest.approx(
+        [expected], rel=1e-5
+    )
+    model.gradient_accumulation_steps = 2
+    model.compile(keras.optimizers.SGD(0.0))
+    with pytest.raises(ValueError, match="needs the task's loss alone. Received a model with regularizers"):
+        model.fit(IDS, LABELS, batch_size=N, verbose=0)
+
+
+def test_layers_that_do_not_train_stay_so_in_files_and_copies(tmp_path):
+    model = CASES["text"].build(None, dropout=0.0)
+    model.encoder.embeddings.trainable = False
+    model.compile(AdamW(0.01))
+    model.fit(IDS, LABELS, verbose=0)
+    model.save(tmp_path / "model.keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of an optimizer that has other variables
+        again = keras.saving.load_model(tmp_path / "model.keras")
+    names = [variable.path for variable in model.trainable_variables]
+    assert [variable.path for variable in again.trainable_variables] == names
+    assert not any("/embeddings/" in name for name in names)
+    assert len(keras.models.clone_model(model).trainable_variables) == len(names)
+    assert len(CASES["text"].build(None).trainable_variables) > len(names)
+
+
+def test_the_order_of_strings_continues_after_the_initial_epoch(model_file):
+    """Two epochs, and then a third by itself, are three epochs."""
+
+    def weights(*epochs):
+        model = CASES["text"].build(model_file, dropout=0.0)
+        model.compile(keras.optimizers.SGD(0.1))
+        for initial_epoch, end in epochs:
+            model.fit(
+                CASES["text"].x,
+                CASES["text"].y,
+                batch_size=4,
+                initial_epoch=initial_epoch,
+                epochs=end,
+                verbose=0,
+            )
+        return model
+
+    assert_same_weights(weights((0, 2), (2, 3)), weights((0, 3)), rtol=0, atol=0)
+    assert not np.array_equal(weights((0, 2), (0, 1)).get_weights()[0], weights((0, 3)).get_weights()[0])
+
+
+def test_columns_of_weights(model_file):
+    """Weights (N, 1), as `frame[["weight"]]` has them, of ids and of strings."""
+    rng, case = np.random.default_rng(0), CASES["text"]
+    model = case.build(model_file, dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.0))
+    for x, y in ((IDS, LABELS), (case.x, case.y)):
+        weights = rng.random((len(y), 1))
+        flat = model.evaluate(x, y, batch_size=32, sample_weight=weights[:, 0], verbose=0)
+        assert model.evaluate(x, y, batch_size=32, sample_weight=weights, verbose=0) == pytest.approx(flat)
+
+
+def test_weights_of_classes_with_labels_among_the_ids():
+    model, _ = fitted(epochs=0)
+    weights = {0: 0.0, 1: 2.0}
+    expected = model.fit(IDS, LABELS, batch_size=N, class_weight=weights, verbose=0).history["loss"]
+    model, _ = fitted(epochs=0)
+    found = model.fit({**IDS, "label": LABELS}, batch_size=N, class_weight=weights, verbose=0).history["loss"]
+    assert found == pytest.approx(expected)
+
+
 def test_callbacks(tmp_path):
     """The best weights are restored, and those of a checkpoint load."""
     monitor = {"monitor": "val_loss", "mode": "max"}  # the first epoch is the best

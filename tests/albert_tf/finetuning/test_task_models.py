@@ -509,6 +509,29 @@ def test_a_dataset_of_strings(model_file):
         model.evaluate(names)
 
 
+def test_datasets_of_strings_check_their_labels(model_file):
+    """Numbers that are names of other classes, letters of options, and words, whose tokens have no labels."""
+    stars = CASES["stars"].build(model_file)
+    stars.compile("sgd")
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, [int(stars.labels[0])] * N)).batch(N)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="give the names as strings"):
+        stars.evaluate(dataset, verbose=0)
+    regressor = CASES["pair"].build(model_file)
+    regressor.compile("sgd")
+    names = tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS), ["big"] * N)).batch(N)
+    with pytest.raises(
+        InputError, match="labels of this task must be numbers. Received a dataset with strings"
+    ):
+        regressor.evaluate(names)
+    words = CASES["words"].build(model_file)
+    words.compile("sgd")
+    dataset = tf.data.Dataset.from_tensor_slices(([["a", "b"]] * 2, [["O", "O"]] * 2)).batch(2)
+    with pytest.raises(InputError, match="Datasets of words have no labels for each token"):
+        words.fit(dataset)
+    with pytest.raises(InputError, match="takes a list of lists of words. Received a dict"):
+        words.predict_labels({"input_ids": np.ones((1, 4), int)})
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("span")])
 def test_predicted_labels(name, model_file):
     """They are those of `albert predict`, and `fit` takes them."""
@@ -592,8 +615,26 @@ def test_validation_split_and_weights(model_file):
     np.testing.assert_allclose(history["val_loss"][0], expected, rtol=1e-5)
     held_out = (case.x[-last:], case.y[-last:], np.arange(N)[-last:])
     for validation_data in (held_out, list(held_out)):
-        history = model.fit(case.x, case.y, validation_data=validation_data, verbose=0).history
+        options = {
+            "validation_data": validation_data,
+            "validation_split": 0.5,
+        }  # the former counts, as in Keras
+        history = model.fit(case.x, case.y, **options, verbose=0).history
         np.testing.assert_allclose(history["val_loss"][0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"validation_split": 0.4}, {"validation_data": (TEXTS, ["big"] * N)}])
+def test_validation_batches_have_their_own_size(model_file, options):
+    model, sizes = CASES["text"].build(model_file), []
+
+    class Sizes(keras.callbacks.Callback):
+        def on_test_batch_end(self, batch, logs=None):
+            sizes.append(batch)
+
+    model.compile("sgd")
+    options = {**options, "validation_batch_size": 3, "batch_size": 16, "callbacks": [Sizes()]}
+    model.fit(TEXTS, ["big"] * N, **options, verbose=0)
+    assert len(sizes) == (3 if "validation_split" in options else 7)
 
 
 def test_bad_input(model_file):
@@ -623,6 +664,15 @@ def test_bad_input(model_file):
                 call(TEXTS, ["big"] * N, sample_weight=weights)
         with pytest.raises(InputError, match="`sample_weight` must have a number for each example"):
             model.fit(TEXTS, ["big"] * N, validation_data=(TEXTS, ["big"] * N, weights))
+    for split in (-0.2, 1.0, 20):
+        with pytest.raises(InputError, match=f"at least 0 and below 1. Received {split}"):
+            model.fit(TEXTS, ["big"] * N, validation_split=split)
+    with pytest.raises(InputError, match=r"must be \(texts, labels\) or .* Received a list of 21 items"):
+        model.fit(TEXTS, ["big"] * N, validation_data=TEXTS)
+    model.compile("sgd")
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(InputError, match="need labels. Received none: pass `y`, or `label` in the dict"):
+            call(TEXTS, verbose=0)
     with pytest.raises(ValueError, match="`input_mask` is the name of the mask here"):
         model.predict({"input_ids": np.ones((1, 4), int), "attention_mask": np.ones((1, 4), int)})
     with pytest.raises(
