@@ -53,6 +53,11 @@ def is_dataset_of_strings(x) -> bool:
     return bool(leaves) and all(getattr(leaf, "dtype", None) == tf.string for leaf in leaves)
 
 
+def has_labels(dataset: tf.data.Dataset) -> bool:
+    """Whether a dataset yields more than x."""
+    return isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 1
+
+
 def fit_batches(
     features: list[Features], sample_weight, batch_size: int, seed: int | None, skip_batches: int = 0
 ) -> tf.data.Dataset:
@@ -110,11 +115,15 @@ def map_strings(
       classes: names of the labels.
 
     Raises:
-      InputError: the dataset yields single examples.
+      InputError: the dataset yields single examples, or labels that are strings for a task without classes.
     """
     if any(leaf.shape.rank == 0 for leaf in tf.nest.flatten(dataset.element_spec)):
         raise InputError(
             "A dataset of strings must yield batches. This one yields single examples; use `batch`."
+        )
+    if has_labels(dataset) and not classes and getattr(dataset.element_spec[1], "dtype", None) == tf.string:
+        raise InputError(
+            "The labels of this task must be numbers. Received a dataset with strings as labels."
         )
     names = ("input_ids", "input_mask", "token_type_ids")
 
@@ -132,13 +141,8 @@ def map_strings(
     def numbered(y):
         """Class numbers of names, or of numbers, which `class_name` checks."""
         dtype = getattr(y, "dtype", None)
-        if dtype == tf.string and not classes:
-            raise InputError(
-                "The labels of this task must be numbers. Received a dataset with strings as labels."
-            )
-        if dtype != tf.string and not (
-            classes and dtype is not None and dtype.is_integer and y.shape.rank == 1
-        ):
+        are_numbers = dtype is not None and dtype.is_integer and y.shape.rank == 1
+        if dtype != tf.string and not (classes and are_numbers):
             return y
 
         def numbers(names):
@@ -148,7 +152,8 @@ def map_strings(
 
     if isinstance(dataset.element_spec, tuple):
         return dataset.map(
-            lambda x, y, *weights: (arrays(x), numbered(y), *weights), num_parallel_calls=tf.data.AUTOTUNE
+            lambda x, *others: (arrays(x), *map(numbered, others[:1]), *others[1:]),
+            num_parallel_calls=tf.data.AUTOTUNE,
         )
     return dataset.map(arrays, num_parallel_calls=tf.data.AUTOTUNE)
 

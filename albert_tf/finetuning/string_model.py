@@ -10,6 +10,7 @@ from albert_tf.finetuning.string_batches import (
     are_strings,
     evaluate_batches,
     fit_batches,
+    has_labels,
     is_dataset_of_strings,
     map_strings,
     one_batch,
@@ -207,7 +208,7 @@ class StringModel(AlbertModel):
         if not is_dataset_of_strings(x):
             return x
         self._check_one_sequence()
-        if self.kind == "token_classification" and isinstance(x.element_spec, tuple):
+        if self.kind == "token_classification" and has_labels(x):
             raise InputError(
                 "Datasets of words have no labels for each token. Pass lists of words and labels, or a dataset of "
                 "ids and labels."
