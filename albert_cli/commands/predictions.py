@@ -273,12 +273,14 @@ def ensemble(
             f"--task={found_task.name}; leave them out."
         )
 
+    columns = Columns.of_run(_settings_of(folders))
+
     def predict_member(member: str):
         import_tensorflow()
         from albert_tf.finetuning import finetuned
 
         with working(f"predicting with {member}"):
-            return finetuned.predict_member(member, found_task, split, data_dir, flags)
+            return finetuned.predict_member(member, found_task, split, data_dir, flags, columns)
 
     for folder in folders:
         _check_task(folder, found_task.name)
@@ -289,7 +291,7 @@ def ensemble(
             split,
             predict_member,
             gold=Path(gold) if gold else None,
-            columns=Columns.of_run(_settings_of(folders)),
+            columns=columns,
             problems=problems,
             threshold=threshold,
             output_dir=Path(output_dir) if output_dir else None,

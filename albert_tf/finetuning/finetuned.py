@@ -23,6 +23,7 @@ from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
+from data_prep.tasks.columns import Columns
 from data_prep.tasks.task import Task, TaskKind
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -216,7 +217,7 @@ def _describe(model: TaskModel) -> str:
 
 
 def predict_member(
-    member: str, task: Task, role: str, data: str | None, flags: SourceFlags
+    member: str, task: Task, role: str, data: str | None, flags: SourceFlags, columns: Columns | None = None
 ) -> Sequence[Predictions]:
     """The predictions of a member of an ensemble for each of the task's splits.
 
@@ -226,6 +227,7 @@ def predict_member(
       role: "dev" or "test".
       data: as for `predict_task`; None for the data that our run was trained with.
       flags: as for `read_finetuned`.
+      columns: of own data, for a member that is no run of ours. Default: the usual ones.
 
     Raises:
       InputError: as `read_finetuned` and `predict_task`, or the data is not known.
@@ -237,7 +239,7 @@ def predict_member(
             f"{member} has no predictions for the {role} set yet. Name the task's folder, or a file, with "
             "--data_dir."
         )
-    found = predict_task(finetuned, task, str(data), role)
+    found = predict_task(finetuned, task, str(data), role, columns=None if finetuned.settings else columns)
     if len(found.predictions) != len(task.splits[role]):
         raise InputError(
             f"--data_dir must be a folder with {' and '.join(task.splits[role])}. Received {data}, a file."

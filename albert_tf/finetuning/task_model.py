@@ -134,7 +134,7 @@ class TaskModel(StringModel):
         )
         new = (
             *(set(stored.missing) & {"pooler"}),
-            *([] if head else [f"head for {name_of_kind(cls.kind)}"]),
+            *([] if head or new_head else [f"head for {name_of_kind(cls.kind)}"]),
         )
         if new:
             logging.getLogger(__name__).warning("%s holds no %s: using fresh weights", source, ", ".join(new))

@@ -244,6 +244,12 @@ def test_ensembles_take_them(name, to, sources, data, capfd, tmp_path):
     (tmp_path / "run" / "settings.json").write_text(json.dumps(settings))
     known = reported(capfd, "ensemble", tmp_path / "run", f"--task={task}")
     assert known["ensemble"] == report["ensemble"]
+    if name == "text":  # the other member's data have the columns of the run, too
+        settings["column_names"] = "text=review"
+        (tmp_path / "run" / "settings.json").write_text(json.dumps(settings))
+        file.write_text(file.read_text().replace('"text"', '"review"'))
+        named = reported(capfd, "ensemble", tmp_path / "run", sources(name, to), f"--data_dir={file}")
+        assert named["ensemble"] == report["ensemble"]
 
 
 @pytest.mark.slow
