@@ -1,6 +1,8 @@
 """The encoder: factorized embeddings, layers that share parameters, pooler (paper, section 3.1)."""
 
+import contextlib
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,7 +76,7 @@ class AlbertEncoder(AlbertModel):
         self.unpad = unpad
         self.supports_jit = xla_is_faster()
         self.seeds = seeds = keras.random.SeedGenerator(seed, name="seeds")
-        self._file_of_weights = SimpleNamespace(lora={})  # not tracked as a part of the model
+        self._file_of_weights = SimpleNamespace(has_lora=False, lora={})  # not tracked as a part of the model
         dtype = self.dtype_policy
         attentions, ffns = distinct_layers(config)
         parts = {"remat": self.remat == "activations", "dtype": dtype}
@@ -185,11 +187,20 @@ class AlbertEncoder(AlbertModel):
         ]
 
     def save_own_variables(self, store):
-        """Saves LoRA's matrices and those beside them, too: Keras stores only their sum."""
+        """Saves LoRA's matrices and those beside them, too, in a file of weights: Keras stores only their sum."""
         super().save_own_variables(store)
-        if self.lora_rank:
+        if self.lora_rank and self._file_of_weights.has_lora:
             for name, variable in self._lora_variables().items():
                 store[name] = keras.ops.convert_to_numpy(variable)
+
+    @contextlib.contextmanager
+    def lora_in_files(self) -> Iterator[None]:
+        """Within this context, files have LoRA's matrices; a whole model is saved without, as an ordinary one."""
+        self._file_of_weights.has_lora = True
+        try:
+            yield
+        finally:
+            self._file_of_weights.has_lora = False
 
     def load_own_variables(self, store):
         super().load_own_variables(store)

@@ -74,6 +74,12 @@ class AlbertModel(keras.Model):
             seeds: Any = self.seeds
             seeds.state.assign(store[_DROPOUT_STATE])
 
+    def save_weights(self, filepath, overwrite=True, **kwargs):
+        """Keras' `save_weights`; the file of a model with LoRA also holds its low-rank matrices."""
+        encoder: Any = getattr(self, "encoder", self)
+        with encoder.lora_in_files():
+            super().save_weights(filepath, overwrite, **kwargs)
+
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
         """Keras' `load_weights`; a model with LoRA also gets the low-rank matrices that the file holds."""
         super().load_weights(filepath, skip_mismatch, **kwargs)

@@ -56,6 +56,11 @@ def test_files_of_weights_hold_the_low_rank_matrices(tmp_path):
     save_adapters(again, tmp_path / "adapters.safetensors")
     load_adapters(CASES["text"].build(None), tmp_path / "adapters.safetensors")  # the base is unchanged
 
+    model.save(tmp_path / "lora.keras")
+    CASES["text"].build(None).save(tmp_path / "plain.keras")
+    sizes = [(tmp_path / f"{name}.keras").stat().st_size for name in ("lora", "plain")]
+    assert sizes[0] == pytest.approx(sizes[1], abs=2000)  # a whole model has no second copy of its matrices
+
     plain = CASES["text"].build(None, seed=9)
     plain.load_weights(tmp_path / "a.weights.h5")
     np.testing.assert_allclose(plain.predict(ids, verbose=0), expected, atol=1e-5)
