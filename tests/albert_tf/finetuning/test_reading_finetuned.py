@@ -368,7 +368,8 @@ def test_other_models(sources, tmp_path, capfd):
     assert "Received one without the head of a task" in refused(capfd, "predict", f"--model_dir={pretrained}")
     evaluate = ["evaluate", "--gold=dev.json", f"--model_dir={sources('span', 'huggingface')}"]
     assert "squad2.0 needs the head of SQuAD 2.0" in refused(capfd, *evaluate, "--task=squad2.0")
-    assert "ax has no dev set. It only has a test set." in refused(capfd, *evaluate, "--task=ax")
+    ax = ("evaluate", "--gold=dev.json", f"--model_dir={sources('text')}", "--task=ax")
+    assert "ax has no dev set. It only has a test set." in refused(capfd, *ax)
     assert "must name what the head is for, question_answering" in refused(
         capfd, *evaluate, "--task=regression"
     )
