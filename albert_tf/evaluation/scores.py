@@ -210,8 +210,9 @@ def _diagnostic_labels(gold: Path, task: Task, problems: Problems) -> dict[str, 
 
 def _named_as(labels: Mapping[str, Any], predicted: Mapping[str, Any]) -> dict[str, Any]:
     """The predictions with classes as the correct labels write them: a table has 1.0 for 1."""
-    names = {name for label in labels.values() for name in ([label] if isinstance(label, str) else label)}
-    known = tuple(names)
+    known = list(
+        {name for label in labels.values() for name in ([label] if isinstance(label, str) else label)}
+    )
     return {
         id_: known_label(label, known)
         if isinstance(label, str)

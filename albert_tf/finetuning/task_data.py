@@ -115,10 +115,9 @@ def warning_of_another_dev_set(settings: FinetuningSettings, trained_with: Mappi
     """
     earlier = trained_with.get("dev_file") or trained_with.get("data_dir")
     given = settings.dev_file or settings.data_dir
-    if (
-        not (trained_with.get("do_eval") and earlier and given)
-        or Path(earlier).absolute() == Path(given).absolute()
-    ):
+    if not (trained_with.get("do_eval") and earlier and given):
+        return None
+    if Path(earlier).absolute() == Path(given).absolute():
         return None
     return (
         f"warning: the weights were chosen by the dev set {earlier}; results.json and the predictions of the dev "

@@ -253,9 +253,8 @@ class TaskModel(StringModel):
                     "The model returns logits, so `loss` must be left out, or have from_logits=True. Received "
                     f"{name} of probabilities, with which a model hardly learns."
                 )
-        self.loss = self._compile_loss = self._compile_metrics = (
-            None  # Keras keeps those of an earlier `compile`
-        )
+        # Keras keeps those of an earlier `compile`.
+        self.loss = self._compile_loss = self._compile_metrics = None
         super().compile(optimizer, loss, *args, **kwargs)
 
     def compile_from_config(self, config):
