@@ -6,15 +6,15 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test wheel site tutorials test-data test-model test-training test-tasks test-lab test-formats test-export-run \
-	test-encoder-exports test-exports test-rest test-site lint clean
+.PHONY: demo test test-ci test-parts test-journeys wheel site tutorials test-data test-model test-training test-tasks test-lab \
+	test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
 	$(BIN)/python -m examples.demo --output=$(DEMO) $(if $(TEXT),--text="$(TEXT)")
 
 # In parts, each in new processes, because TensorFlow never frees the memory of what a process has traced.
-PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=8
+PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=25 $(SELECT)
 DATA = tests/data_prep
 MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
@@ -25,8 +25,23 @@ EXPORT_RUN = tests/export/test_run.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))
 
-test: lint test-data test-model test-training test-tasks test-lab test-formats test-export-run \
-	test-encoder-exports test-exports test-rest
+test: lint test-parts
+
+test-parts: test-data test-model test-training test-tasks test-lab test-formats test-export-run test-encoder-exports \
+	test-exports test-rest
+
+# What CI has time for: the fast tests of everything, and the slow ones of what users do from text to an application.
+test-ci: SELECT = -m "not slow"
+test-ci: lint test-parts test-journeys
+
+JOURNEYS = tests/test_package.py tests/test_documentation.py tests/test_survival.py tests/examples tests/data_prep/prepare \
+	tests/albert_tf/pretraining/test_run_on_many_devices.py tests/albert_tf/pretraining/test_run_pretraining.py \
+	tests/albert_tf/finetuning/test_run_finetuning.py tests/albert_tf/finetuning/test_finetuning_workers.py \
+	tests/export/test_clients.py tests/export/test_run.py
+
+test-journeys: SELECT = -m slow
+test-journeys: $(VENV)/.installed-dev
+	$(PYTEST) $(JOURNEYS)
 
 test-data: $(VENV)/.installed-dev
 	$(PYTEST) $(DATA)

@@ -202,10 +202,10 @@ def test_xla(name, expected):
 @pytest.mark.parametrize(
     ("name", "policy"),
     [  # one of each base class: it takes seconds, and they share the code
-        ("AlbertEncoder, groups", "mixed_bfloat16"),
+        pytest.param("AlbertEncoder, groups", "mixed_bfloat16", marks=pytest.mark.slow),
         ("AlbertPretrainer", "float32"),
         ("MultipleChoice", "float32"),
-        ("QuestionAnswering, answerable", "float32"),
+        pytest.param("QuestionAnswering, answerable", "float32", marks=pytest.mark.slow),
     ],
 )
 def test_quantized(name, policy, other_global_policy, tmp_path):

@@ -254,6 +254,7 @@ def test_onnx_of_the_erf_form_of_gelu_is_refused(tmp_path):
     assert not (tmp_path / "model.onnx").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
 def test_quantized_model_predicts_from_strings_and_has_a_smaller_file(model_file, tmp_path):
     model = CASES["text"].build(model_file)

@@ -161,6 +161,7 @@ ADAPTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [{}, ADAPTED], ids=["plain", "adapted"])
 def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, tmp_path, flags):
     """Killed around step 8, with an incomplete last line in metrics.jsonl."""

@@ -71,6 +71,7 @@ def test_fit_trains_with_the_pretraining_loss(tiny_config):
     assert losses[-1] < losses[0] - 0.1
 
 
+@pytest.mark.slow
 def test_fit_in_float16(tiny_config):
     """Where the loss is scaled, as Keras does by itself, LAMB takes the steps that it takes in float32."""
     batch, losses = pretraining_batch(tiny_config), {}
