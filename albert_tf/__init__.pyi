@@ -10,7 +10,7 @@ from albert_tf.finetuning.task_models import MultipleChoice as MultipleChoice
 from albert_tf.finetuning.task_models import OrdinalClassifier as OrdinalClassifier
 from albert_tf.finetuning.task_models import TextClassifier as TextClassifier
 from albert_tf.finetuning.task_models import TextRegressor as TextRegressor
-from albert_tf.finetuning.task_models import TokenClassifier as TokenClassifier
+from albert_tf.finetuning.token_classification import TokenClassifier as TokenClassifier
 from albert_tf.model.encoder import AlbertEncoder as AlbertEncoder
 from albert_tf.model.heads import MaskedLMHead as MaskedLMHead
 from albert_tf.model.heads import SentenceOrderHead as SentenceOrderHead

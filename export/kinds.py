@@ -12,8 +12,8 @@ from albert_tf.finetuning.task_models import (
     OrdinalClassifier,
     TextClassifier,
     TextRegressor,
-    TokenClassifier,
 )
+from albert_tf.finetuning.token_classification import TokenClassifier
 from data_prep.errors import InputError, check_choice
 from export.classifier import build_classifier
 from export.embedding import build_embedding

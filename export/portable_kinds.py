@@ -14,8 +14,8 @@ from albert_tf.finetuning.task_models import (
     MultipleChoice,
     TextClassifier,
     TextRegressor,
-    TokenClassifier,
 )
+from albert_tf.finetuning.token_classification import TokenClassifier
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
 from albert_tf.pretrained.loading import Pretrained

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.task_models import TokenClassifier
+from albert_tf.finetuning.token_classification import TokenClassifier
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.in_graph.character_ops import looked_up
 from data_prep.tasks.features import SURROUNDING_SYMBOLS

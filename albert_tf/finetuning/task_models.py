@@ -1,4 +1,4 @@
-"""The task models with a linear head, and the table of all task models."""
+"""The task models of texts, pairs and multiple choice, and the table of all task models."""
 
 from collections.abc import Sequence
 
@@ -7,117 +7,15 @@ import numpy as np
 from keras import ops
 
 from albert_tf.finetuning.heads import LinearHead, masked
+from albert_tf.finetuning.linear_task_model import LinearTaskModel
 from albert_tf.finetuning.question_answering import QuestionAnswering
-from albert_tf.finetuning.string_batches import are_strings, is_empty
-from albert_tf.finetuning.task_model import TaskModel, cross_entropy
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.token_classification import TokenClassifier
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.prediction.preprocessor import as_rows
-from albert_tf.prediction.task_outputs import word_probabilities
-from albert_tf.pretrained.heads import with_classes
-from data_prep.errors import InputError
 from data_prep.tasks.features import LABEL_SET
 from data_prep.tasks.text_rows import as_ordinals
 
 _INPUTS = ("input_ids", "input_mask", "token_type_ids")
-
-
-class LinearTaskModel(TaskModel):
-    """An encoder with one `LinearHead`; a subclass names the head, calls it and has its own loss.
-
-    Args:
-      encoder: as for `TaskModel`.
-      labels: the C classes' names, for a model with `has_labels`; a label is an index into them.
-      classifier_dropout: dropout rate of the head's input.
-      preprocessor, seed: as for `TaskModel`.
-
-    Attributes:
-      has_labels: whether the head has an output for each of `labels`; otherwise it has one output.
-    """
-
-    has_labels = True
-
-    def __init__(
-        self,
-        encoder: AlbertEncoder,
-        labels: Sequence[str] = (),
-        *,
-        classifier_dropout: float = 0.1,
-        preprocessor=None,
-        seed: int | None = None,
-        **kwargs,
-    ):
-        names = _class_names(labels)
-        if self.has_labels != bool(names):
-            rule = "needs `labels`, the names of its classes" if self.has_labels else "takes no `labels`"
-            raise ValueError(f"`{type(self).__name__}` {rule}. Received {labels!r}.")
-        super().__init__(encoder, preprocessor=preprocessor, seed=seed, **kwargs)
-        self.labels = names
-        self.classifier_dropout = classifier_dropout
-        head = LinearHead(
-            len(self.labels) or 1,
-            encoder.config,
-            self.seeds,
-            classifier_dropout,
-            name=self.head_name,
-            dtype=self.dtype_policy,
-        )
-        setattr(self, self.head_name, head)
-        self.build()
-
-    def build(self, input_shape=None):
-        getattr(self, self.head_name).build()
-        self.built = True
-
-    def pooled_output(self, inputs, training: bool):
-        """The encoder's pooled output (B, H); its last layer computes only the token that the pooler reads."""
-        first = ops.zeros_like(inputs["input_ids"][:, :1])
-        return self.encode(inputs, training, positions=first)["pooled_output"]
-
-    def task_losses(self, y, outputs):
-        return cross_entropy(y, outputs)
-
-    def predict_labels(self, x, batch_size: int | None = None, verbose="auto") -> list:
-        """What the model predicts for each example, as labels in the form that `fit` takes.
-
-        Args:
-          x: as for `predict`.
-          batch_size: as for `predict`.
-          verbose: as for `predict`.
-
-        Returns:
-          For each example the name of a class, a list of names, a name for each word, the number of an option, or
-          a number; an empty list for no examples.
-        """
-        if is_empty(x):
-            return []
-        return self.labels_of_outputs(self.predict(x, batch_size, verbose))
-
-    def labels_of_outputs(self, outputs: np.ndarray) -> list:
-        """The labels for what `predict` returns."""
-        return [self.labels[best] for best in outputs.argmax(axis=-1)]
-
-    def get_config(self):
-        config = {**super().get_config(), "classifier_dropout": self.classifier_dropout}
-        return {**config, "labels": list(self.labels)} if self.has_labels else config
-
-    @classmethod
-    def _head_arguments(cls, head, labels=(), **arguments):
-        if cls.has_labels:
-            head = with_classes(head, _class_names(labels) or head.class_names)
-            arguments["labels"] = head.labels
-        return super()._head_arguments(head, **arguments)
-
-
-def _class_names(labels) -> tuple[str, ...]:
-    """The names of the classes as strings, from any sequence.
-
-    Raises:
-      ValueError: they are no sequence, such as a number or one string, or two classes have the same name.
-    """
-    names = () if isinstance(labels, str | int) else tuple(map(str, labels))
-    if isinstance(labels, str | int) or len(set(names)) < len(names):
-        raise ValueError(f"`labels` must be a list of different names. Received {labels!r}.")
-    return names
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -313,86 +211,6 @@ class MultipleChoice(LinearTaskModel):
         # A sum of floats: OpenVINO finds wrong maxima of integers in some rows.
         tokens = ops.sum(ops.cast(inputs["input_mask"], "float32"), axis=-1)  # (B, C)
         return masked(logits, ops.cast(tokens == 0, "int32"))
-
-
-@keras.saving.register_keras_serializable(package="albert_tf")
-class TokenClassifier(LinearTaskModel):
-    """Classifies each token; the first token of a word stands for the word (as BERT does for named entities).
-
-    Args:
-      encoder, labels, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
-
-    Call args:
-      inputs: a dict of integers (B, T): `input_ids`, `input_mask`, `token_type_ids`.
-
-    Returns:
-      float32 logits (B, T, C). Labels are integers (B, T), negative for tokens that do not count; or `label` in
-      the dict, with `label_weights` (B, T).
-
-    >>> model = TokenClassifier.from_pretrained("runs/base", labels=("O", "B-PER", "I-PER"))
-    >>> model.predict([["Captain", "Lee", "sailed"]], verbose=0).shape[-1]
-    3
-    >>> len(model.predict_labels([["Captain", "Lee", "sailed"]], verbose=0)[0])
-    3
-    """
-
-    default_name, kind = "token_classifier", "token_classification"
-    has_token_outputs = True
-    classifier: LinearHead
-
-    def __init__(self, encoder: AlbertEncoder, labels: Sequence[str] = (), **kwargs):
-        super().__init__(encoder, labels, **kwargs)
-        encoder.pooler.trainable = False  # its output is not used
-
-    def call(self, inputs, training=False):
-        tokens = self.encode(inputs, training)["sequence_output"]
-        return self.classifier(tokens, training=training)
-
-    def compile(
-        self,
-        optimizer="rmsprop",
-        loss=None,
-        loss_weights=None,
-        metrics=None,
-        weighted_metrics=None,
-        *args,
-        **kwargs,
-    ):
-        """Keras' `compile`; metrics count words only, not [CLS], [SEP] and padding."""
-        merged = [*keras.tree.flatten(metrics or ()), *keras.tree.flatten(weighted_metrics or ())]
-        super().compile(optimizer, loss, loss_weights, None, merged or None, *args, **kwargs)
-
-    def predict_labels(self, x, batch_size=None, verbose="auto"):
-        """A name for each word of each sentence; words beyond the longest sequence are outside entities, "O".
-
-        Raises:
-          InputError: `x` is not a list of lists of words.
-        """
-        if is_empty(x):
-            return []
-        if not are_strings(x):
-            raise InputError(
-                f"`predict_labels` of words takes a list of lists of words. Received a {type(x).__name__}; "
-                "`predict` takes it."
-            )
-        features = self._needed_preprocessor().features(x)
-        outputs = self._predict_features(features, batch_size or 32, verbose)
-        return [
-            self.labels_of_outputs(word_probabilities(len(words), example["word_index"], logits, self.labels))
-            for words, example, logits in zip(as_rows(x), features, outputs, strict=True)
-        ]
-
-    def labels_of(self, x, y, sample_weight):
-        """Nonnegative labels (B, T), and weights (B, T) that are 0 for tokens that do not count."""
-        label_weights = x.get("label_weights") if isinstance(x, dict) else None
-        y, sample_weight = super().labels_of(x, y, sample_weight)
-        if y is None:
-            return None, sample_weight
-        weights = ops.cast(ops.cast(y, "int32") >= 0, "float32")
-        for given in (label_weights, sample_weight):
-            if given is not None:
-                weights = weights * (given if ops.ndim(given) == 2 else ops.expand_dims(given, 1))
-        return ops.maximum(ops.cast(y, "int32"), 0), weights
 
 
 _ALL = (
