@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-ci test-parts test-journeys wheel site tutorials test-data test-model test-training test-tasks test-lab \
+.PHONY: demo test test-fast test-ci test-parts test-journeys wheel site tutorials test-data test-model test-training test-tasks test-lab \
 	test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
@@ -30,8 +30,13 @@ test: lint test-parts
 test-parts: test-data test-model test-training test-tasks test-lab test-formats test-export-run test-encoder-exports \
 	test-exports test-rest
 
-# What CI has time for: the fast tests of everything, and the slow ones of what users do from text to an application.
-test-ci: SELECT = -m "not slow"
+# All tests that take less than a second: three minutes on two cores.
+test-fast: SELECT = -m "not slow and not very_slow"
+test-fast: $(VENV)/.installed-dev
+	$(PYTEST)
+
+# What CI has time for: all tests but the very slow ones, and those of them that follow users from text to an application.
+test-ci: SELECT = -m "not very_slow"
 test-ci: lint test-parts test-journeys
 
 JOURNEYS = tests/test_package.py tests/test_documentation.py tests/test_survival.py tests/examples tests/data_prep/prepare \
@@ -39,7 +44,7 @@ JOURNEYS = tests/test_package.py tests/test_documentation.py tests/test_survival
 	tests/albert_tf/finetuning/test_run_finetuning.py tests/albert_tf/finetuning/test_finetuning_workers.py \
 	tests/export/test_clients.py tests/export/test_run.py
 
-test-journeys: SELECT = -m slow
+test-journeys: SELECT = -m very_slow
 test-journeys: $(VENV)/.installed-dev
 	$(PYTEST) $(JOURNEYS)
 

@@ -20,7 +20,7 @@ from tests.data_prep.conftest import write_story
 from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, run_together
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.very_slow
 
 MAIN = "import sys; from albert_cli.cli import main; sys.exit(main(sys.argv[1:]))"
 FEW_DESCRIPTORS = (

@@ -82,7 +82,7 @@ def rounded(answer):
     return type(answer)(map(rounded, answer)) if isinstance(answer, list | tuple) else answer
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_python(snippet, folder, monkeypatch):
     # The fixture's model is for sequences of 32.
@@ -105,6 +105,7 @@ def test_python(snippet, folder, monkeypatch):
         np.testing.assert_allclose(loaded.predict(texts, verbose=0), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", albert_tf.__all__)
 def test_public_docstrings(name, run_folder, pretraining_files, vocab_file, monkeypatch, tmp_path):  # noqa: F811
     """Every public name has an example, which runs beside a run, held-out examples and a vocab.txt."""

@@ -91,6 +91,7 @@ def test_imports_go_down(module):
     assert not foreign & FOLDERS[folder], f"{module} is to run without {sorted(foreign & FOLDERS[folder])}"
 
 
+@pytest.mark.slow
 def test_no_circles():
     # A package's __init__ imports names on their first use only.
     graph = {

@@ -61,6 +61,7 @@ def imported_without_an_extra(path: Path) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_what_is_declared():
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     modules = set().union(*map(imported_without_an_extra, files))
@@ -122,7 +123,7 @@ def bin_folder(tmp_path) -> Path:
     return python.parent
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_wheel_works_alone(bin_folder, pretraining_files, tmp_path):
     """Pretraining, conversion and prediction work; what needs an extra names it; a user's program has types."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -21,7 +21,7 @@ from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, wi
 from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, run_together
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.very_slow
 
 LONG = {"num_train_steps": 300, "save_checkpoints_steps": 100, "log_steps": 10}
 

@@ -188,6 +188,7 @@ def test_a_full_disk_is_reported_in_one_line(monkeypatch, capfd):
     assert error == "albert: The operating system refused an operation: No space left on device.\n"
 
 
+@pytest.mark.slow
 def test_a_closed_output_is_not_an_error():
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-m", "albert_cli.cli", "params", "--json"], **pipes) as process:
@@ -216,6 +217,7 @@ def test_params(capfd):
     assert "11,683,584" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["", *COMMANDS, "tokenize", "inspect", "finetune", "predict", "embed", "publish", "lab table5"]
 )
@@ -248,7 +250,7 @@ def test_suggestions_are_for_terminals(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("seconds", [0.1, 0.7, 2.5])
 def test_ctrl_c_during_imports(seconds, tmp_path):
     words = ["convert", "nothing", str(tmp_path / "out"), "--to=tf1"]

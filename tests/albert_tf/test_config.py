@@ -221,6 +221,7 @@ def test_bad_files(text, tmp_path):
         AlbertConfig.from_json_file(tmp_path / "missing.json")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=12), st.none() | st.integers() | st.text(max_size=5), max_size=4))
 def test_any_json_object_is_a_config_or_an_input_error(values):
     try:

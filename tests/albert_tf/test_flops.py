@@ -60,7 +60,7 @@ def _matmuls(node) -> list[int]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -82,7 +82,7 @@ def test_mistakes(flags, message):
         AcceleratorSettings(**flags)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("largest", [False, True])
 def test_our_side_runs_without_tensorflow(tmp_path, largest):
     pytest.importorskip("jax", reason="Keras' JAX backend needs jax")

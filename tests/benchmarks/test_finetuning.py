@@ -108,7 +108,7 @@ def test_invalid_settings(flags, message):
         FinetuningBenchmarkSettings("SST-2", "30k.model", **flags)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_libraries_take_turns_on_real_text(model_file, tmp_path, capsys):
     rng = np.random.default_rng(0)
     words = ["the", "captain", "had", "forgotten", "painted", "apples", "lighthouse", "old", "gardener"]

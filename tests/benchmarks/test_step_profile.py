@@ -6,6 +6,7 @@ from albert_tf.lab.training_step import make_training_step, random_training_batc
 from benchmarks.step_profile import REST, by_purpose, operation, operation_seconds
 
 
+@pytest.mark.slow
 def test_operations_of_a_step(tiny_config):
     step = make_training_step(tiny_config, random_training_batch(4, 16, 2, tiny_config.vocab_size), "float32")
     step()

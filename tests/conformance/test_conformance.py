@@ -54,6 +54,7 @@ def other_global_policy():
     keras.config.set_dtype_policy(before)
 
 
+@pytest.mark.slow
 @EVERY_POLICY
 @EVERY_MODEL
 def test_config_round_trip(name, policy, other_global_policy):
@@ -72,6 +73,7 @@ def test_config_round_trip(name, policy, other_global_policy):
     assert options | {"name", "dtype"} <= set(config)
 
 
+@pytest.mark.slow
 @EVERY_POLICY
 @EVERY_MODEL
 def test_save_and_load(name, policy, other_global_policy, tmp_path):
@@ -87,6 +89,7 @@ def test_save_and_load(name, policy, other_global_policy, tmp_path):
         np.testing.assert_array_equal(numpy(one), numpy(other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("name", [name for name in MODELS if "Pretrainer" not in name])
 def test_lora(name, policy, tmp_path):
@@ -125,6 +128,7 @@ def test_frozen_encoder(name):
     assert {variable.path for variable in frozen.trainable_variables} == head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES[1:])
 @EVERY_CASE
 def test_bfloat16(name, policy):
@@ -176,19 +180,19 @@ def in_processes(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
     return {kind: dict(np.load(folder / f"{kind}.npz")) for kind in environments}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", [*CASES, *OPTIMIZERS])
 def test_two_replicas_equal_one(name, in_processes, expected):
     assert_near(in_processes["mirrored"], expected, name)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", [*CASES, *OPTIMIZERS])
 def test_jax_backend_equals_tensorflow(name, in_processes, expected):
     assert_near(in_processes["one"], expected, name)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.xla
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.has_fixed_shapes])
 def test_xla(name, expected):
@@ -198,14 +202,15 @@ def test_xla(name, expected):
     assert_near(found, expected, name)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
 @pytest.mark.parametrize(
     ("name", "policy"),
     [  # one of each base class: it takes seconds, and they share the code
-        pytest.param("AlbertEncoder, groups", "mixed_bfloat16", marks=pytest.mark.slow),
+        pytest.param("AlbertEncoder, groups", "mixed_bfloat16", marks=pytest.mark.very_slow),
         ("AlbertPretrainer", "float32"),
         ("MultipleChoice", "float32"),
-        pytest.param("QuestionAnswering, answerable", "float32", marks=pytest.mark.slow),
+        pytest.param("QuestionAnswering, answerable", "float32", marks=pytest.mark.very_slow),
     ],
 )
 def test_quantized(name, policy, other_global_policy, tmp_path):
@@ -227,7 +232,7 @@ def test_quantized(name, policy, other_global_policy, tmp_path):
         exact.quantize("int4")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @EVERY_MODEL
 def test_export(name, tmp_path):
     """Keras' own export of a model that was never called, with named inputs of any size."""
@@ -257,6 +262,7 @@ def test_config_round_trip_of_an_optimizer(name):
     assert options | {"global_clipnorm"} <= set(optimizer.get_config())
 
 
+@pytest.mark.slow
 @EVERY_OPTIMIZER
 def test_save_and_load_of_an_optimizer(name, tmp_path):
     """A loaded model resumes with the moments, the steps and the schedule that it had."""
@@ -274,6 +280,7 @@ def test_save_and_load_of_an_optimizer(name, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.xla
 @EVERY_OPTIMIZER
 def test_an_optimizer_with_xla(name):

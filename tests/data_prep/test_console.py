@@ -31,6 +31,7 @@ def test_only_terminals_get_colors(stderr, is_terminal, monkeypatch):
     assert ("\x1b[" in stream.getvalue()) == is_terminal
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_what_goes_on_until_it_is_done(monkeypatch):
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal:

@@ -142,7 +142,7 @@ def pictures(monkeypatch):
     return shown
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", TINY)
 def test_runs(name, tiny_model, commands, pictures, tmp_path, monkeypatch):
     changes, made = TINY[name]

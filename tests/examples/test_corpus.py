@@ -56,6 +56,7 @@ def test_write_corpus_splits_by_document(tmp_path):
     assert again.heldout.read_bytes() == corpus.heldout.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sentences", "share", "passes"),
     [
@@ -169,6 +170,7 @@ def test_modules(tmp_path):
         assert module_docstrings(tmp_path / "m.py") == []
 
 
+@pytest.mark.slow
 def test_an_installed_package():
     documents = list(docstring_documents(["sentencepiece", "hypothesis"]))
     assert len(documents) > 20

@@ -31,6 +31,7 @@ def test_little_text_is_read_less_often_in_long_sequences():
     assert phase_steps(1_000, None) == {32: 50, 128: 50}
 
 
+@pytest.mark.slow
 def test_a_vocabulary_has_room_for_the_characters(tmp_path):
     """Of a script with thousands, like Chinese; a text in Latin letters has pieces by its size."""
     rng = np.random.default_rng(0)
@@ -57,7 +58,7 @@ def test_text_without_spaces_has_no_words_to_mask(tmp_path, capsys):
     assert capsys.readouterr().out == "no held-out sentence has 6 to 14 words, so none is shown\n"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_whole_journey_on_the_users_text(tmp_path):
     (tmp_path / "text").mkdir()
     write_story(tmp_path / "text" / "story [draft].txt", documents=60)
@@ -76,6 +77,7 @@ def test_the_whole_journey_on_the_users_text(tmp_path):
     assert (tmp_path / "demo" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_bad_input(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")

@@ -20,6 +20,8 @@ from examples.serve import load_test, rest_client
 from export.run import export_model
 from tests.export.conftest import model_file, source, story, tokenizer
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["model_file", "source", "story", "tokenizer"]
 
 SERVE = Path(__file__).parents[2] / "examples" / "serve"
@@ -158,7 +160,7 @@ def test_grpc_client(signature):
         np.testing.assert_array_equal(outputs[name], array)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 def test_a_c_program_runs_the_encoder(source, tmp_path):
     export_model(source, tmp_path / "saved")

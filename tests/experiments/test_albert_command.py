@@ -5,6 +5,7 @@ import pytest
 from experiments.albert_command import albert
 
 
+@pytest.mark.slow
 def test_flags_without_a_value_are_left_out(capfd):
     albert("models", mixed_precision=None)
     out = capfd.readouterr().out

@@ -100,7 +100,7 @@ def test_a_model_to_train_further_has_a_vocabulary(tmp_path):
         SmallModelSettings("books", "documents", tmp_path, init_checkpoint=Path("albert_small_en"))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_tiny_training(tmp_path, monkeypatch):
     """From text to a model and its record; the same command again trains nothing."""
     monkeypatch.chdir(tmp_path)

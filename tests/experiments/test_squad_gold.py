@@ -9,6 +9,8 @@ from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_v
 from experiments.squad_gold import GoldSettings, main
 from tests.data_prep.conftest import write_story
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def model_file(tmp_path_factory):

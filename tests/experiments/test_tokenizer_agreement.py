@@ -8,7 +8,7 @@ from data_prep.errors import InputError
 from experiments.tokenizer_agreement import AgreementSettings, differences_by_rule, main, spread_lines
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_class_graph_and_export_agree(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("Schöne Bücher, 5, 6.\n\nDie Königin (groß) war müde.\n" * 20, "utf-8")
     result = main(AgreementSettings((f"de={tmp_path}/*.txt",), vocab_size=36))

@@ -27,7 +27,7 @@ needs_the_compiler = pytest.mark.skipif(
 
 
 @needs_the_compiler
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("backend", "preset", "remat"),
@@ -57,7 +57,7 @@ def test_every_preset_compiles(backend, preset, remat, tmp_path):
 
 
 @needs_the_compiler
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(3600)
 def test_the_report(tmp_path):
     output = tmp_path / "report.json"

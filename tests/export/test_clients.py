@@ -12,7 +12,7 @@ import pytest
 from albert_tf.pretrained.loading import load_pretrained
 from export.run import export_model
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.very_slow
 needs_hub = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("tensorflow_hub", "tf_keras"))),
     reason="an extra: pip install 'albert-tf[hub]'",

@@ -33,7 +33,7 @@ def constants(folder) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("kind", ["encoder", "fill-mask"])
 def test_each_weight_is_stored_once_in_each_function_of_layers(source, tmp_path, kind):
     export_model(source, tmp_path / "saved", kind, "bfloat16")
@@ -49,7 +49,7 @@ def test_each_weight_is_stored_once_in_each_function_of_layers(source, tmp_path,
     )
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("config", CONFIGS)
 def test_computes_what_the_model_computes_in_bfloat16(tmp_path, config):
     """For every shape of the encoder that the original has."""
@@ -69,7 +69,7 @@ def test_computes_what_the_model_computes_in_bfloat16(tmp_path, config):
     assert np.mean(difference) < 0.05 * np.mean(np.abs(expected))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("dtype", "keep_padding"), [("float32", False), ("bfloat16", True)])
 def test_other_exports_have_variables(source, tmp_path, dtype, keep_padding):
     export_model(source, tmp_path / "saved", "encoder", dtype, keep_padding)
@@ -78,7 +78,7 @@ def test_other_exports_have_variables(source, tmp_path, dtype, keep_padding):
     assert any("kernel" in variable.name and "attention" in variable.name for variable in variables)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_layer_norm_is_one_kernel(source, tmp_path):
     """As oneDNN's log has it; that of the embeddings, which has variables, is not."""
     export_model(source, tmp_path / "saved", "encoder", "bfloat16")

@@ -22,6 +22,7 @@ def folder(source, pooling, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_equals_the_encoder_on_single_texts(source, folder, pooling, tokenizer):
     encoder = load_pretrained(source).encoder
     loaded = tf.saved_model.load(folder)
@@ -40,13 +41,13 @@ def test_equals_the_encoder_on_single_texts(source, folder, pooling, tokenizer):
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loads_in_a_process_without_this_package(folder):
     printed = run_alone("print(tf.saved_model.load('.')(tf.constant(['a', 'b']))['embedding'].shape)", folder)
     assert printed.strip() == "(2, 24)"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_pooled_needs_a_pooler(tmp_path, model_file):
     vocabulary = Vocabulary("sentencepiece", model_file.read_bytes())
     source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)

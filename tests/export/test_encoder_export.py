@@ -57,6 +57,7 @@ def v1_inputs(batch) -> dict:
     return dict(zip(("input_ids", "input_mask", "segment_ids"), hub_inputs(batch).values(), strict=True))
 
 
+@pytest.mark.slow
 def test_the_layers_are_traced_once_for_each_value_of_training(tmp_path, monkeypatch):
     """All methods and signatures share them."""
     traced = []
@@ -72,6 +73,7 @@ def test_the_layers_are_traced_once_for_each_value_of_training(tmp_path, monkeyp
     assert sorted(traced) == [False, True]
 
 
+@pytest.mark.slow
 def test_call_equals_the_model(exported):
     model, batch, folder = exported
     outputs = tf.saved_model.load(folder)(hub_inputs(batch))
@@ -85,6 +87,7 @@ def test_call_equals_the_model(exported):
         np.testing.assert_allclose(ours, layer, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_layer_of_a_keras_model(exported):
     model, batch, folder = exported
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in TEXT_INPUTS}
@@ -93,6 +96,7 @@ def test_a_layer_of_a_keras_model(exported):
     np.testing.assert_allclose(predicted, model.encoder(batch)["pooled_output"], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_heads_equal_the_model(exported):
     model, batch, folder = exported
     loaded = tf.saved_model.load(folder)
@@ -105,6 +109,7 @@ def test_heads_equal_the_model(exported):
     np.testing.assert_allclose(order["sop_logits"], expected["sentence_order_logits"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_signatures_equal_the_model(exported):
     model, batch, folder = exported
     signatures = tf.saved_model.load(folder).signatures
@@ -124,6 +129,7 @@ def test_signatures_equal_the_model(exported):
     assert serving["encoder_outputs"].shape == (3, *encoded["sequence_output"].shape)
 
 
+@pytest.mark.slow
 def test_any_batch_size_and_length(exported):
     model, _, folder = exported
     loaded = tf.saved_model.load(folder)
@@ -139,6 +145,7 @@ def test_any_batch_size_and_length(exported):
         np.testing.assert_allclose(outputs["sequence_output"], expected["sequence_output"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_signature_of_serialized_examples(exported):
     """The messages of example files, with either name of the token types, of different lengths, or ids alone."""
     _, _, folder = exported
@@ -167,6 +174,7 @@ def test_signature_of_serialized_examples(exported):
             loaded.signatures["examples"](examples=tf.constant([serialized(**features)]))
 
 
+@pytest.mark.slow
 def test_assets_and_tokenization_info(exported):
     _, _, folder = exported
     assert sorted(path.name for path in (folder / "assets").iterdir()) == [
@@ -182,7 +190,7 @@ def test_assets_and_tokenization_info(exported):
     assert [bool(info[name]) for name in settings] == [False, True, True]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loaded_encoder_can_be_trained(exported):
     _, batch, folder = exported
     loaded = tf.saved_model.load(folder)
@@ -208,6 +216,7 @@ def test_loaded_encoder_can_be_trained(exported):
     assert float(loss(training=False)) < before
 
 
+@pytest.mark.slow
 def test_dropout_only_in_training(exported):
     _, batch, folder = exported
     loaded = tf.saved_model.load(folder)
@@ -217,6 +226,7 @@ def test_dropout_only_in_training(exported):
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_loaded_functions_are_traced_once(exported):
     """Whatever the shapes and however `training` is given; in a graph of their own, too."""
     _, _, folder = exported
@@ -239,6 +249,7 @@ def test_loaded_functions_are_traced_once(exported):
     assert memory[19] - memory[9] < 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 def test_gradients_equal_the_models(tmp_path, training):
     """In both branches; without dropout the gradients follow from weights and inputs."""
@@ -279,6 +290,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "message"), WRONG)
 def test_refuses_wrong_inputs(exported, wrong, message):
     loaded = tf.saved_model.load(exported[2])
@@ -317,7 +329,7 @@ PROCESS = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loads_in_a_process_without_this_package(exported):
     model, batch, folder = exported
     np.savez(
@@ -330,6 +342,7 @@ def test_loads_in_a_process_without_this_package(exported):
     np.testing.assert_allclose(outputs["sequence"], expected["sequence_output"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_a_vocabulary(exported, tmp_path):
     model, batch, _ = exported
     save_model(model, tmp_path / "saved", tmp_path / "assets")

@@ -11,6 +11,8 @@ from export.run import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, write_source
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     "The captain [MASK] past",
     "[MASK]",
@@ -128,7 +130,7 @@ def test_serving_signature(loaded, folder):
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loads_in_a_process_without_this_package(folder, loaded):
     printed = run_alone(
         f"print(tf.saved_model.load('.')(tf.constant([{TEXTS[0]!r}]))['pieces'].numpy().tolist())", folder

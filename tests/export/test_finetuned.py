@@ -58,6 +58,7 @@ def exported(model_file, tmp_path_factory):
     return get
 
 
+@pytest.mark.slow
 def test_classifier(exported):
     model, loaded, folder = exported("text", "classifier")
     logits = model.predict(LINES, verbose=0)
@@ -84,7 +85,7 @@ def test_classifier(exported):
     assert weights_hash(read(folder.parent / "text.keras")) in card  # as `albert convert` counts it
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
 def test_quantized_classifier(model_file, tmp_path):
     """Its kind follows from the model, as without Keras' `quantize`."""
@@ -98,6 +99,7 @@ def test_quantized_classifier(model_file, tmp_path):
     assert "pipeline_tag: text-classification" in (tmp_path / "saved" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_card_describes_what_is_exported(model_file, tmp_path):
     """Vectors of a fine-tuned model have neither its head nor its scores."""
     _, file = saved("text", model_file, tmp_path)
@@ -111,6 +113,7 @@ def test_the_card_describes_what_is_exported(model_file, tmp_path):
     assert "head for classification" not in card
 
 
+@pytest.mark.slow
 def test_classifier_with_several_labels(exported):
     model, loaded, folder = exported("topics", "classifier")
     outputs = loaded(tf.constant(LINES))
@@ -126,6 +129,7 @@ def test_classifier_with_several_labels(exported):
     assert note in (folder / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_regressor_of_pairs(exported):
     model, loaded, _ = exported("pair", "classifier")
     pairs = LINES, [*LINES[1:], LONG]
@@ -135,6 +139,7 @@ def test_regressor_of_pairs(exported):
     np.testing.assert_allclose(served["score"], scores, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_multiple_choice(exported):
     model, loaded, _ = exported("choice", "multiple-choice")
     passages = [LONG, "", *LINES[:20]]
@@ -155,6 +160,7 @@ def test_multiple_choice(exported):
     np.testing.assert_allclose(served["probabilities"], outputs["probabilities"][:2], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_serialized_examples_of_choices(exported):
     """One message for each option."""
     model, loaded, _ = exported("choice", "multiple-choice")
@@ -176,6 +182,7 @@ def test_serialized_examples_of_choices(exported):
         loaded.examples(tf.constant([[messages[0][0], b""]]))
 
 
+@pytest.mark.slow
 def test_token_classification(exported):
     """Words, their bytes and their labels, which equal the model's where a text fits one sequence."""
     model, loaded, _ = exported("words", "token-classification")
@@ -198,6 +205,7 @@ def test_token_classification(exported):
     assert loaded(tf.zeros([0], tf.string))["words"].shape == (0, 0)
 
 
+@pytest.mark.slow
 def test_serialized_examples_of_words(exported):
     """The ids of texts that `albert finetune` would read give its labels; padding has none."""
     model, loaded, _ = exported("words", "token-classification")
@@ -235,6 +243,7 @@ def _in_windows(model, words: list[str]) -> tuple[np.ndarray, list[int]]:
     return np.asarray(model(batch))[windows, places], windows
 
 
+@pytest.mark.slow
 def test_inputs_of_unequal_length_are_refused(exported):
     """Otherwise rows would be dropped or paired with others."""
     for name, kind, method, arguments in (
@@ -259,6 +268,7 @@ def test_options_are_filled_into_questions():
     assert [text.decode() for text in found] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["span", "span or none"])
 def test_question_answering_equals_the_model(exported, name):
     """Answers, their positions, scores and null odds, for contexts of many windows and of none."""
@@ -281,6 +291,7 @@ def test_question_answering_equals_the_model(exported, name):
     assert loaded(*[tf.zeros([0], tf.string)] * 2)["answer"].shape == (0,)
 
 
+@pytest.mark.slow
 def test_null_odds_above_the_threshold_mean_no_answer(exported, tokenizer):
     model = exported("span or none", "question-answering")[0]
     contexts = [line for line in LINES if line][:12]
@@ -297,6 +308,7 @@ def test_null_odds_above_the_threshold_mean_no_answer(exported, tokenizer):
     np.testing.assert_allclose(outputs["null_odds"], list(found.null_odds.values()), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypatch):
     monkeypatch.setattr("export.question_answering._CONTEXT", " ")
     export = build_question_answering(CASES["span"].build(model_file), tokenizer)
@@ -304,6 +316,7 @@ def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypa
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["span", "span or none"])
 def test_serialized_examples_of_windows(exported, name):
     """The scores are the model's, to which `albert finetune` names the tokens that cannot answer."""
@@ -337,7 +350,7 @@ def test_serialized_examples_of_windows(exported, name):
             assert all(np.any(row) for row in can_answer)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loads_in_a_process_without_this_package(exported):
     for name, kind, arguments in (
         ("text", "classifier", "tf.constant(['a'])"),
@@ -348,6 +361,7 @@ def test_loads_in_a_process_without_this_package(exported):
         assert run_alone(f"print(len(tf.saved_model.load('.')({arguments})))", folder).strip() in ("3", "4")
 
 
+@pytest.mark.slow
 def test_command_on_the_folder_of_a_run(model_file, tmp_path, capsys):
     """The best seed's model is exported."""
     run = tmp_path / "run"
@@ -363,6 +377,7 @@ def test_command_on_the_folder_of_a_run(model_file, tmp_path, capsys):
     assert "| accuracy | 0.7500 |" in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_models_that_cannot_be_exported(model_file, tmp_path):
     _, file = saved("words", model_file, tmp_path)
     with pytest.raises(

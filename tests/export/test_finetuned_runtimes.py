@@ -26,6 +26,8 @@ from tests.albert_tf.finetuning.files import write_questions
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.export.test_finetuned import saved
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
 pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
 pytest.importorskip("ai_edge_litert", reason="an extra: pip install 'albert-tf[litert]'")

@@ -9,6 +9,8 @@ from export.run import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, write_source
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(source, tmp_path_factory):
@@ -113,7 +115,7 @@ def test_special_tokens(preprocessor, tokenizer):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loads_in_a_process_without_this_package(folder, tokenizer):
     text = "The captain sailed past 300 apples, in 1987."
     printed = run_alone(

@@ -17,6 +17,8 @@ from tests.albert_tf.pretrained.random_models import assert_same_weights
 from tests.export.conftest import CONFIG, write_source
 from tests.export.test_finetuned import saved
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(source, tmp_path_factory):
@@ -45,7 +47,7 @@ def test_restores_everything(source, folder):
         np.testing.assert_array_equal(load_pretrained(folder).encoder(ids)[name], array)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_restores_parts_case_and_precision(vocab_file, tmp_path):
     vocabulary = Vocabulary("wordpiece", vocab_file.read_bytes(), Normalization(do_lower_case=False))
     source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)
@@ -80,7 +82,7 @@ def test_damaged_exports(copied):
         read(copied)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_refuses_other_kinds(source, model_file, tmp_path):
     export_model(source, tmp_path / "embedding", "embedding")
     with pytest.raises(
@@ -92,7 +94,7 @@ def test_refuses_other_kinds(source, model_file, tmp_path):
         read(tmp_path / "preprocessor")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_refuses_fine_tuned_models(model_file, tmp_path):
     _, file = saved("text", model_file, tmp_path)
     export_model(file, tmp_path / "classifier", "classifier")

@@ -25,7 +25,7 @@ IDS = np.array([[2, 13, 1, 9, 3]], "int32")
 INPUTS = {"input_word_ids": IDS, "input_mask": np.ones_like(IDS), "input_type_ids": np.zeros_like(IDS)}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_encoder_from_any_format(source, tmp_path):
     expected = load_pretrained(source).encoder({"input_ids": IDS})
     for to in ("tf1", "keras", "huggingface"):
@@ -43,7 +43,7 @@ def test_encoder_from_any_format(source, tmp_path):
         assert signatures == set(loaded.signatures)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("without", "signatures", "notes"),
     [
@@ -72,7 +72,7 @@ def test_leaves_out_what_the_source_lacks(tmp_path, without, signatures, notes):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_encoder_with_a_wordpiece_vocabulary(tmp_path):
     source = write_source(tmp_path / "source", vocabulary=WORDPIECE)
     assert export_model(source, tmp_path / "saved").notes == ()
@@ -102,7 +102,7 @@ def test_text_needs_a_vocabulary(tmp_path, kind, vocabulary, message):
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_an_earlier_export_survives_a_failure(source, tmp_path):
     export_model(source, tmp_path / "saved", "preprocessor", seq_length=8)
     before = (tmp_path / "saved" / "README.md").read_text()
@@ -160,7 +160,7 @@ def test_other_files_survive(beside, source, tmp_path):
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [("encoder", {}), ("preprocessor", {"seq_length": 16}), ("fill-mask", {}), ("embedding", {})],
@@ -182,13 +182,14 @@ def test_card_describes_the_export_and_its_example_runs(source, tmp_path, monkey
     assert printed.getvalue().strip()
 
 
+@pytest.mark.slow
 def test_signatures_in_the_card(source, tmp_path):
     export_model(source, tmp_path / "saved", "preprocessor", seq_length=16)
     row = "| `serving_default` | `text` string (?) | `input_mask` int32 (?, 16), `input_type_ids` int32 (?, 16), "
     assert row in (tmp_path / "saved" / "README.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_command_line(source, tmp_path, capsys):
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     assert cli.main([*flags, "--kind=preprocessor", "--seq_length=8"]) == 0
@@ -215,7 +216,7 @@ def test_the_source_is_never_replaced(source, tmp_path):
     assert (folder / "model.ckpt-best.index").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_refuses_other_outputs_than_the_models(source, tmp_path):
     pretrained = load_pretrained(source)
     (tmp_path / "assets").mkdir()
@@ -231,7 +232,7 @@ def test_refuses_other_outputs_than_the_models(source, tmp_path):
         check_savedmodel(export, tmp_path / "saved", rounded=True)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("kind", ["encoder", "fill-mask"])
 def test_bfloat16_halves_the_file_and_returns_float32(source, tmp_path, kind):
     sizes = {}
@@ -249,7 +250,7 @@ def test_bfloat16_halves_the_file_and_returns_float32(source, tmp_path, kind):
         assert 0 < np.abs(first[name] - second[name]).max() < 0.1 * result.comparison.scale
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_padding_is_removed_unless_kept(source, tmp_path):
     """The graph shows what is computed; outputs of tokens are equal, those of padding are 0."""
     ids = np.array([[2, 13, 1, 9, 3], [2, 13, 3, 0, 0]], "int32")

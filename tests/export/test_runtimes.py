@@ -70,7 +70,7 @@ def expected(model, inputs: dict) -> dict[str, np.ndarray]:
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_no_index_is_compared_with_zero(tmp_path):
     """As `keras.ops.take` does, although ONNX's Gather takes negative indices."""
     export_for_runtime(write_source(tmp_path / "source"), tmp_path / "saved", "onnx")
@@ -79,7 +79,7 @@ def test_no_index_is_compared_with_zero(tmp_path):
     assert "Less" not in operations
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_engines_find_the_layouts_and_formulas_that_they_are_fastest_with(tmp_path):
     """Matrices as (outputs, inputs), once for all layers, and LayerNorm as one kernel of OpenVINO."""
     openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
@@ -103,7 +103,7 @@ def test_engines_find_the_layouts_and_formulas_that_they_are_fastest_with(tmp_pa
 
 @FORMATS
 @pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
     """All kinds of parameter sharing, activations and shapes of the encoder."""
     (tmp_path / "source").mkdir()
@@ -123,7 +123,7 @@ def test_equals_the_model_in_any_shape(runtime, config, tmp_path):
             np.testing.assert_allclose(theirs[name], array, atol=1e-4, err_msg=f"{name} {shape}")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("left_out", [("gamma",), ("beta",), ("gamma", "beta")])
 def test_layer_norm_as_initialized(left_out, tmp_path):
     """The converter leaves out products with gamma = 1 and sums with beta = 0."""
@@ -136,7 +136,7 @@ def test_layer_norm_as_initialized(left_out, tmp_path):
     assert export_for_runtime(tmp_path / "source", tmp_path / "saved", "onnx").comparison.is_equal
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_vectors_in_bfloat16_are_as_exact_as_those_of_the_saved_model(tmp_path):
     openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
     if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
@@ -154,6 +154,7 @@ def test_vectors_in_bfloat16_are_as_exact_as_those_of_the_saved_model(tmp_path):
         assert 0 < ours_off < 1.1 * theirs_off, name
 
 
+@pytest.mark.slow
 @FORMATS
 def test_without_positions(runtime, source, tmp_path):
     export_for_runtime(source, tmp_path / "saved", runtime)
@@ -172,6 +173,7 @@ def test_without_positions(runtime, source, tmp_path):
     )
 
 
+@pytest.mark.slow
 @FORMATS
 def test_has_only_the_outputs_of_trained_parts(runtime, tmp_path):
     source = write_source(tmp_path / "source", "masked_lm", "sentence_order")
@@ -183,7 +185,7 @@ def test_has_only_the_outputs_of_trained_parts(runtime, tmp_path):
 
 
 @FORMATS
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(900)
 def test_shared_weights_are_stored_once(runtime, tmp_path):
     """The size of a model of three layers and 2.2 million parameters, relative to the bytes of these."""
@@ -211,7 +213,7 @@ def test_shared_weights_are_stored_once(runtime, tmp_path):
 
 
 @FORMATS
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_measures_what_quantization_costs(runtime, pretraining_files, tmp_path, caplog):
     config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
     (tmp_path / "source").mkdir()
@@ -237,6 +239,7 @@ def test_measures_what_quantization_costs(runtime, pretraining_files, tmp_path, 
     assert any("--eval_file was not given" in note for note in result.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [portable_encoder, portable_fill_mask])
 def test_inputs_and_outputs_in_the_card(build, source):
     portable = build(load_pretrained(source))
@@ -247,7 +250,7 @@ def test_inputs_and_outputs_in_the_card(build, source):
 
 
 @FORMATS
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_example_of_the_card_runs(runtime, source, tmp_path, monkeypatch):
     assert (
         cli.main(["export", f"--format={runtime}", f"--model_dir={source}", f"--output={tmp_path}/saved"])
@@ -320,7 +323,7 @@ def test_an_option_of_no_kind(source, tmp_path):
 
 @FORMATS
 @pytest.mark.parametrize("name", ["text", "pair"])
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_measures_what_quantization_costs_a_fine_tuned_model(
     runtime, name, model_file, tmp_path, monkeypatch
 ):
@@ -362,6 +365,7 @@ def test_measures_what_quantization_costs_a_fine_tuned_model(
         exec(example, {})
 
 
+@pytest.mark.slow
 def test_evaluation_needs_a_file_of_the_models_task(model_file, tmp_path):
     """A run's settings.json names the task; files of other tasks are refused before anything is written."""
     _, file = saved("text", model_file, tmp_path)
@@ -395,7 +399,7 @@ def test_accuracy_counts_predictions_not_padding():
     assert {array.dtype for array in asked[0].values()} == {np.dtype("int32")}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_replaces_exports_but_no_other_files(source, tmp_path):
     for _ in range(2):
         export_for_runtime(source, tmp_path / "saved", "litert")
@@ -408,7 +412,7 @@ def test_replaces_exports_but_no_other_files(source, tmp_path):
     assert (tmp_path / "mine" / "model.onnx").read_bytes() == b"months of training"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_int8_static_is_calibrated_on_the_eval_file(model_file, tmp_path):
     """Weights and activations in 8 bits, run by OpenVINO; the metric before and after."""
     pytest.importorskip("nncf", reason="an extra: pip install 'albert-tf[int8]'")
@@ -425,7 +429,7 @@ def test_int8_static_is_calibrated_on_the_eval_file(model_file, tmp_path):
     np.testing.assert_allclose(found, softmax(model.predict(texts, verbose=0), axis=-1), atol=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("kind", ["encoder", "fill-mask", "embedding"])
 def test_int8_static_of_a_pretrained_model(kind, pretraining_files, tmp_path):
     """Calibrated on pretraining examples; before and after, an embedding is compared with the exact one."""

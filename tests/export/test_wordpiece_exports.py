@@ -45,6 +45,7 @@ def exported(vocab_file, tmp_path_factory):
     return export
 
 
+@pytest.mark.slow
 def test_preprocessor(exported, tokenizer):
     _, loaded = exported("preprocessor", seq_length=12)
     ids = [line.tolist() for line in tokenizer.encode_batch(TEXTS)]
@@ -54,7 +55,7 @@ def test_preprocessor(exported, tokenizer):
     assert int(loaded.tokenize.get_special_tokens_dict()["mask_id"]) == tokenizer.mask_id == 4
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_fill_mask(exported, tokenizer):
     """Text after a mask is a word of its own."""
     model, loaded = exported("fill-mask", top_k=3)
@@ -71,7 +72,7 @@ def test_fill_mask(exported, tokenizer):
     assert np.all(loaded(tf.constant([f"{line}[MASK]" for line in TEXTS]))["pieces"].numpy()[:, 0] != b"")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_embedding(exported, tokenizer):
     model, loaded = exported("embedding")
     embeddings = loaded(tf.constant(TEXTS))["embedding"]
@@ -80,7 +81,7 @@ def test_embedding(exported, tokenizer):
         np.testing.assert_allclose(vector, np.mean(outputs["sequence_output"][0], axis=0), atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_question_answering(exported):
     """Offsets of pieces in Chinese and accented contexts, over several windows."""
     model, loaded = exported("question-answering", "span")
@@ -102,14 +103,14 @@ def test_question_answering(exported):
     assert len(set(texts)) > len(texts) / 2
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_classifier(exported):
     model, loaded = exported("classifier", "text")
     expected = tf.nn.softmax(model.predict(TEXTS, verbose=0))
     np.testing.assert_allclose(loaded(tf.constant(TEXTS))["probabilities"], expected, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_multiple_choice(exported):
     model, loaded = exported("multiple-choice", "choice")
     strings = (

@@ -30,6 +30,7 @@ from tests.fuzz.readers import BY_NAME
 CASES = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_any_bytes_give_a_result_or_an_input_error(name):
     outcome = run(BY_NAME[name], range(CASES), seed=0)
@@ -103,6 +104,7 @@ ONCE_FAILED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "file", "change"), ONCE_FAILED)
 def test_what_once_failed_is_refused(name, file, change, tmp_path):
     reader = BY_NAME[name]
@@ -170,6 +172,7 @@ def test_sizes_are_looked_at_before_reading(tmp_path):
         read_json(tmp_path / "values.json")
 
 
+@pytest.mark.slow
 def test_archives_of_many_members(tmp_path):
     with tarfile.open(tmp_path / "many.tar", "w") as archive:
         for number in range(10_001):

@@ -86,7 +86,7 @@ def put(description: Any, place: tuple[str, ...], value: Any) -> Any:
     return {**description, name: put(description.get(name), tuple(rest), value)}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -126,7 +126,7 @@ def test_nothing_in_a_keras_file_is_built_or_called(kind, name, fired, tmp_path)
     assert not (tmp_path / "canary").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", GADGETS)
 def test_nothing_in_a_kerashub_preset_is_built_or_called(name, fired, tmp_path):
     folder = tmp_path / "preset"

@@ -37,6 +37,7 @@ def source(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "without"),
     [
@@ -59,6 +60,7 @@ def test_round_trip_is_bit_equal(name, without, tmp_path):
         assert (tmp_path / "0" / file).read_bytes() == (tmp_path / "4" / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_verifies_by_reading_back(source, tmp_path):
     conversion = convert(source, tmp_path / "keras", "keras")
     assert conversion.comparison.difference == 0
@@ -71,6 +73,7 @@ def test_verifies_by_reading_back(source, tmp_path):
     assert conversion.comparison.result_run_by == "albert_tf"
 
 
+@pytest.mark.slow
 def test_rounds_weights(source, tmp_path):
     conversion = convert(source, tmp_path / "hf", "huggingface", dtype="bfloat16")
     assert 1e-3 < conversion.comparison.difference < conversion.comparison.scale
@@ -82,7 +85,7 @@ def test_rounds_weights(source, tmp_path):
     assert not (tmp_path / "tf1_again").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_transformers
 def test_verifies_with_hugging_face(source, tmp_path):
     conversion = convert(source, tmp_path / "hf", "huggingface")
@@ -90,7 +93,7 @@ def test_verifies_with_hugging_face(source, tmp_path):
     assert 0 < conversion.comparison.difference < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_keras_hub
 def test_verifies_with_kerashub(source, tmp_path):
     conversion = convert(source, tmp_path / "preset", "kerashub")
@@ -98,7 +101,7 @@ def test_verifies_with_kerashub(source, tmp_path):
     assert 0 < conversion.comparison.difference < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_transformers
 def test_swapped_query_and_key_in_the_table_are_caught(source, tmp_path, monkeypatch):
     query, key, *rest = names._BLOCK
@@ -109,6 +112,7 @@ def test_swapped_query_and_key_in_the_table_are_caught(source, tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["tf1"]
 
 
+@pytest.mark.slow
 def test_swapped_query_and_key_in_the_weights_are_caught(source):
     stored = read(source)
     weights = dict(stored.weights)
@@ -136,6 +140,7 @@ def test_each_output_is_compared_by_itself(probabilities, ids, is_equal):
     assert comparison.is_equal == is_equal
 
 
+@pytest.mark.slow
 def test_nan_is_a_difference(source):
     stored = read(source)
     weights = {**stored.weights, "masked_lm/output_bias": np.full(50, np.nan, "float32")}
@@ -144,6 +149,7 @@ def test_nan_is_a_difference(source):
         check_equal(comparison)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["attention", "ffn", "none"])
 def test_layers_that_share_less_are_stored_as_groups(sharing, tmp_path):
     config = AlbertConfig(**SIZES, parameter_sharing=sharing)
@@ -174,6 +180,7 @@ def test_refuses_misspelled_arguments(source, tmp_path, options, message):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_refuses_a_destination_with_files(source, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
@@ -193,6 +200,7 @@ def example_of(folder: Path) -> str:
     return example
 
 
+@pytest.mark.slow
 def test_card_describes_model_source_and_check(source, tmp_path):
     convert(source, tmp_path / "keras", "keras")
     convert(tmp_path / "keras", tmp_path / "tf1 again", "tf1", verify=False)
@@ -228,7 +236,7 @@ def test_card_lists_the_files_of_one_checkpoint(name, source, tmp_path):
         pytest.param("kerashub", marks=needs_keras_hub),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_example_of_the_card_runs_in_its_folder(to, source, tmp_path):
     convert(source, tmp_path / "result", to, verify=False)
     shapes = run_python(example_of(tmp_path / "result"), tmp_path / "result").strip().splitlines()[-1]
@@ -240,6 +248,7 @@ def run(capfd, *arguments) -> tuple[int, str, str]:
     return status, *capfd.readouterr()
 
 
+@pytest.mark.slow
 def test_the_command(source, tmp_path, capfd):
     status, out, error = run(capfd, source, tmp_path / "new" / "keras", "--to=keras")
     assert (status, out) == (0, f"{tmp_path}/new/keras\n")

@@ -149,7 +149,7 @@ def publish(hub: Hub, home: Path, *commands: list, token: str | None = "secret")
     return run_python(PUBLISH, Path.cwd(), arguments, **environment).splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_during_an_upload(number, hub, folder, tmp_path):
     """Nothing is published; the same command again publishes everything."""
@@ -176,7 +176,7 @@ def test_a_signal_during_an_upload(number, hub, folder, tmp_path):
     assert names <= set(hub.repositories["me/tiny"])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_publishing(hub, folder, tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     (folder / ".cache").write_text("not to be published")
@@ -212,7 +212,7 @@ def test_invalid_metadata(metadata, tmp_path):
         publish_folder(tmp_path, "hf://me/tiny")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_token_is_needed(hub, folder, tmp_path):
     assert publish(hub, tmp_path / "home", [folder, "hf://me/tiny"], token=None) == ["status 2"]
     assert not hub.repositories
@@ -223,7 +223,7 @@ def test_the_folder_must_exist(tmp_path):
         publish_folder(tmp_path / "none", "hf://me/tiny")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_hub_that_cannot_be_reached_needs_no_token(hub, folder, tmp_path):
     program = "import sys; from albert_cli.cli import main; sys.exit(main(['publish', *sys.argv[1:]]))"
     result = subprocess.run(

@@ -41,6 +41,7 @@ def is_weight(name: str) -> bool:
     return not name.endswith(("/adam_m", "/adam_v", "global_step"))
 
 
+@pytest.mark.slow
 def test_round_trip_of_a_fine_tuned_classifier_is_bit_equal(tmp_path):
     """TF1 -> ours -> Hugging Face -> ours -> TF1."""
     write_google(tmp_path / "0", HeadSize("sequence_head", 3))
@@ -58,6 +59,7 @@ HELD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "to"), HELD)
 def test_task_models_predict_the_same_after_a_conversion(name, to, model_file, tmp_path):
     case = CASES[name]
@@ -73,6 +75,7 @@ def test_task_models_predict_the_same_after_a_conversion(name, to, model_file, t
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_thresholds_travel(model_file, tmp_path):
     (tmp_path / "run").mkdir()
     CASES["topics"].build(model_file).save(tmp_path / "run" / "model.keras")
@@ -91,6 +94,7 @@ def test_thresholds_travel(model_file, tmp_path):
     assert swapped.thresholds == (0.75, 0.5, 0.25)
 
 
+@pytest.mark.slow
 def test_the_null_threshold_of_a_run_is_named(model_file, tmp_path):
     """No format has a place for it."""
     run = tmp_path / "run"
@@ -107,6 +111,7 @@ def test_the_null_threshold_of_a_run_is_named(model_file, tmp_path):
     assert "threshold |" not in card
 
 
+@pytest.mark.slow
 def test_labels_and_dropout_travel(classifier, tmp_path):
     convert(classifier, tmp_path / "hf", "huggingface", verify=False)
     assert json.loads((tmp_path / "hf" / "config.json").read_text())["id2label"] == {"0": "small", "1": "big"}
@@ -118,6 +123,7 @@ def test_labels_and_dropout_travel(classifier, tmp_path):
     np.testing.assert_array_equal(model.predict(texts, verbose=0), swapped.predict(texts, verbose=0)[:, ::-1])
 
 
+@pytest.mark.slow
 def test_a_head_that_does_not_fit_is_new_or_refused(classifier, caplog):
     arguments = {"labels": ("a", "b", "c")}
     with pytest.raises(InputError, match="for each class of the head, 2. Received a, b, c; .*new_head=True"):
@@ -154,6 +160,7 @@ def test_what_the_files_leave_open_is_asked_for(tmp_path):
     assert MultipleChoice.from_pretrained(tmp_path / "race", config=config).encoder.config.hidden_size == 24
 
 
+@pytest.mark.slow
 def test_command_names_the_classes(tmp_path, capfd):
     write_google(tmp_path / "mnli", HeadSize("sequence_head", 3))
     to = ("--to=huggingface", "--labels=yes, no,perhaps")
@@ -172,7 +179,7 @@ def test_command_refuses_in_one_sentence(model_file, tmp_path, capfd):
     assert not (tmp_path / "hf").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("name", "to"),
     [
@@ -202,7 +209,7 @@ KERAS_HUB = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_keras_hub
 def test_kerashub_takes_texts(model_file, tmp_path):
     """Its tokenizer does not lower-case, which a note says; long texts are cut."""
@@ -224,7 +231,7 @@ PIPELINE = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_transformers
 @pytest.mark.parametrize("name", ["text", "topics"])
 def test_pipeline_of_transformers(name, model_file, tmp_path):
@@ -244,7 +251,7 @@ def test_pipeline_of_transformers(name, model_file, tmp_path):
         np.testing.assert_allclose([scores[label] for label in model.labels], row, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_transformers
 @pytest.mark.parametrize("name", ["pair", "choice", "words", "span"])
 def test_transformers_computes_the_same(name, model_file, tmp_path):

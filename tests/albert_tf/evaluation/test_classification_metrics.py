@@ -26,6 +26,7 @@ def pairs(values, min_size=1):
     )
 
 
+@pytest.mark.slow
 @hypothesis.given(pairs(st.sampled_from(["0", "1"])))
 def test_accuracy_f1_and_matthews_of_two_classes(case):
     predictions, labels = case
@@ -42,6 +43,7 @@ def test_accuracy_f1_and_matthews_of_two_classes(case):
         assert cola["matthews"] == pytest.approx(metrics.matthews_corrcoef(labels, predictions), abs=1e-9)
 
 
+@pytest.mark.slow
 @hypothesis.given(pairs(st.sampled_from(["entailment", "neutral", "contradiction"])))
 def test_matthews_and_macro_f1_of_three_classes(case):
     predictions, labels = case
@@ -52,6 +54,7 @@ def test_matthews_and_macro_f1_of_three_classes(case):
     assert metrics_of("classification", predictions, labels)["macro_f1"] == pytest.approx(macro_f1, abs=1e-9)
 
 
+@pytest.mark.slow
 @hypothesis.given(pairs(st.sampled_from(["1", "2", "5", "10"])))
 def test_metrics_of_ordered_classes(case):
     received = metrics_of("ordinal-classification", *case)
@@ -78,6 +81,7 @@ def test_ordered_classes_with_names():
 LABEL_SETS = st.sampled_from([[], ["a"], ["c"], ["a", "b"], ["c", "b"], ["a", "b", "c"]])
 
 
+@pytest.mark.slow
 @hypothesis.given(pairs(LABEL_SETS))
 def test_metrics_of_several_labels(case):
     predictions, labels = case
@@ -108,6 +112,7 @@ def test_the_best_threshold_of_each_label():
 NUMBERS = st.integers(0, 500).map(lambda n: n / 100)
 
 
+@pytest.mark.slow
 @hypothesis.given(pairs(NUMBERS, min_size=2).filter(lambda case: min(len(set(side)) for side in case) > 1))
 def test_correlations(case):
     received = metrics_of("sts-b", *case)

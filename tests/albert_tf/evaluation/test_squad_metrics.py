@@ -49,6 +49,7 @@ def evaluations(draw, min_answers):
     return answers, predictions, null_odds
 
 
+@pytest.mark.slow
 @hypothesis.given(evaluations(min_answers=1))
 def test_squad1_equals_the_official_algorithm(case):
     answers, predictions, _ = case
@@ -57,6 +58,7 @@ def test_squad1_equals_the_official_algorithm(case):
     )
 
 
+@pytest.mark.slow
 @hypothesis.given(evaluations(min_answers=0), st.sampled_from([1.0, 0.0, -2.5]), st.booleans())
 def test_squad2_equals_the_official_algorithm(case, threshold, with_odds):
     answers, predictions, null_odds = case
@@ -92,6 +94,7 @@ def test_infinity_leaves_predictions_as_they_are():
     assert evaluate_squad2(answers, {"1": "Denver"}, {"1": 7.0}, na_prob_thresh=math.inf)["exact"] == 100.0
 
 
+@pytest.mark.slow
 @hypothesis.given(evaluations(min_answers=0), st.randoms(use_true_random=False))
 def test_the_chosen_threshold_gives_the_best_f1(case, random):
     answers, predictions, _ = case

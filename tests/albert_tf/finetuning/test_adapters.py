@@ -42,6 +42,7 @@ def changed(rank=2):
     return model
 
 
+@pytest.mark.slow
 def test_files_of_weights_hold_the_low_rank_matrices(tmp_path):
     """Keras' files alone have the sum of a matrix and its low-rank product, and set the latter to 0."""
     model, ids = changed(), {"input_ids": np.arange(5, 17).reshape(2, 6)}
@@ -66,6 +67,7 @@ def test_files_of_weights_hold_the_low_rank_matrices(tmp_path):
     np.testing.assert_allclose(plain.predict(ids, verbose=0), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_weights_without_low_rank_matrices_of_that_rank_leave_lora_as_it_begins(tmp_path):
     plain, ids = CASES["text"].build(None), {"input_ids": np.arange(5, 17).reshape(2, 6)}
     plain.save_weights(tmp_path / "plain.weights.h5")
@@ -90,6 +92,7 @@ def test_initial_matrices_follow_from_the_seed():
     assert np.abs(first(1) - first(2)).max() > 0
 
 
+@pytest.mark.slow
 def test_adapters_of_another_model_are_refused(adapters, tmp_path):
     def refused(message, model, path=adapters):
         before = [np.asarray(variable) for variable in model.variables]

@@ -34,6 +34,7 @@ def test_longer_sequences_keep_every_row_that_was_trained(method):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -14,7 +14,7 @@ from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.finetuning.test_run_finetuning import weights
 from tests.processes import ROOT, Program, run_python, run_workers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.very_slow
 
 # Every step is a call, so that SIGTERM takes effect in the middle of the run.
 SHARED = {

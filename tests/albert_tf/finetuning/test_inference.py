@@ -9,6 +9,8 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.splits import by_row, mean_loss
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def model(tiny_config) -> TextClassifier:

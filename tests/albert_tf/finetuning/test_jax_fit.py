@@ -13,7 +13,7 @@ FOUR_DEVICES = {
     "XLA_FLAGS": "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0",  # compiles sooner
 }
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.very_slow
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ def plain():
     return fitted()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"steps_per_execution": 2}, {"run_eagerly": True}])
 def test_other_ways_to_run_the_same_steps(options, plain):
     model, history = fitted(**options)
@@ -48,12 +49,14 @@ def test_other_ways_to_run_the_same_steps(options, plain):
     assert history["loss"][1] == pytest.approx(plain[1]["loss"][1])
 
 
+@pytest.mark.slow
 def test_gradient_accumulation(plain):
     """Half batches, two for each update."""
     optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
     assert_same_weights(fitted(optimizer, fit={"batch_size": 2})[0], plain[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["text", "span or none"])
 def test_float16(case, model_file):
     """For GPUs without bfloat16; Keras scales the loss by itself."""
@@ -71,6 +74,7 @@ def test_float16(case, model_file):
     np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.02)
 
 
+@pytest.mark.slow
 def test_moving_averages():
     """`fit` ends with the averages of the weights after each step."""
     averages = []
@@ -86,6 +90,7 @@ def test_moving_averages():
         np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_saved_model_resumes_as_if_it_had_not_stopped(tmp_path):
     """With the optimizer's moments and the state of dropout, which Keras' own layers do not save."""
     whole, _ = fitted(AdamW(0.01), dropout=0.1)
@@ -97,6 +102,7 @@ def test_a_saved_model_resumes_as_if_it_had_not_stopped(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_compiling_again_forgets_the_earlier_loss_and_metrics():
     model, _ = fitted(epochs=0)
     own = model.evaluate(IDS, LABELS, batch_size=N, verbose=0)
@@ -111,6 +117,7 @@ def test_compiling_again_forgets_the_earlier_loss_and_metrics():
     assert model.loss is None
 
 
+@pytest.mark.slow
 def test_added_losses_count():
     """Regularizers and `add_loss`; micro-batches would count them several times, and are refused."""
     model, _ = fitted(epochs=0)
@@ -129,6 +136,7 @@ def test_added_losses_count():
         model.fit(IDS, LABELS, batch_size=N, verbose=0)
 
 
+@pytest.mark.slow
 def test_layers_that_do_not_train_stay_so_in_files_and_copies(tmp_path):
     model = CASES["text"].build(None, dropout=0.0)
     model.encoder.embeddings.trainable = False
@@ -145,6 +153,7 @@ def test_layers_that_do_not_train_stay_so_in_files_and_copies(tmp_path):
     assert len(CASES["text"].build(None).trainable_variables) > len(names)
 
 
+@pytest.mark.slow
 def test_the_order_of_strings_continues_after_the_initial_epoch(model_file):
     """Two epochs, and then a third by itself, are three epochs."""
 
@@ -166,6 +175,7 @@ def test_the_order_of_strings_continues_after_the_initial_epoch(model_file):
     assert not np.array_equal(weights((0, 2), (0, 1)).get_weights()[0], weights((0, 3)).get_weights()[0])
 
 
+@pytest.mark.slow
 def test_columns_of_weights(model_file):
     """Weights (N, 1), as `frame[["weight"]]` has them, of ids and of strings."""
     rng, case = np.random.default_rng(0), CASES["text"]
@@ -177,6 +187,7 @@ def test_columns_of_weights(model_file):
         assert model.evaluate(x, y, batch_size=32, sample_weight=weights, verbose=0) == pytest.approx(flat)
 
 
+@pytest.mark.slow
 def test_weights_of_classes_with_labels_among_the_ids():
     model, _ = fitted(epochs=0)
     weights = {0: 0.0, 1: 2.0}
@@ -186,6 +197,7 @@ def test_weights_of_classes_with_labels_among_the_ids():
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_callbacks(tmp_path):
     """The best weights are restored, and those of a checkpoint load."""
     monitor = {"monitor": "val_loss", "mode": "max"}  # the first epoch is the best
@@ -204,6 +216,7 @@ def test_callbacks(tmp_path):
     assert_same_weights(restored, model)
 
 
+@pytest.mark.slow
 def test_lora_and_a_frozen_encoder_in_fit():
     for adapt in (
         lambda model: model.enable_lora(2),
@@ -220,6 +233,7 @@ def test_lora_and_a_frozen_encoder_in_fit():
         assert changed - {"seeds/seed_generator_state"} == trained
 
 
+@pytest.mark.slow
 def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
     """Without an input signature, in Keras' own format."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
@@ -236,6 +250,7 @@ def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
         np.testing.assert_allclose(session.run(None, batch)[0], model(batch), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_export_of_a_fitted_model_as_litert(plain, tmp_path):
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'albert-tf[litert]'")
     model, _ = plain
@@ -254,7 +269,7 @@ def test_onnx_of_the_erf_form_of_gelu_is_refused(tmp_path):
     assert not (tmp_path / "model.onnx").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
 def test_quantized_model_predicts_from_strings_and_has_a_smaller_file(model_file, tmp_path):
     model = CASES["text"].build(model_file)

@@ -115,6 +115,7 @@ def data(tmp_path):
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lengths"),
     [
@@ -181,6 +182,7 @@ def assert_same(first, second) -> None:
         assert second == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "to"), HELD)
 def test_predictions_are_those_of_our_run(name, to, sources, data, capfd, standard_input):
     lines = data(name).read_bytes()
@@ -191,6 +193,7 @@ def test_predictions_are_those_of_our_run(name, to, sources, data, capfd, standa
         assert_same(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "to"),
     [
@@ -211,6 +214,7 @@ def test_metrics_are_those_of_our_run(name, to, sources, data, capfd):
     assert_same(expected, reported(capfd, *command, f"--model_dir={sources(name, to)}", *labels))
 
 
+@pytest.mark.slow
 def test_tasks_name_the_classes_that_files_do_not(sources, tmp_path, capfd):
     """A TF1 checkpoint of SST-2 has the classes in the order of the original's reader."""
     rows = "".join(f"{row['text']}\t{int(row['label'] == 'big')}\n" for row in rows_of("text"))
@@ -224,6 +228,7 @@ def test_tasks_name_the_classes_that_files_do_not(sources, tmp_path, capfd):
     assert "has small, big; --labels gives them other names" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "to"), [("text", "huggingface"), ("span", "tf1")])
 def test_ensembles_take_them(name, to, sources, data, capfd, tmp_path):
     """A member without predictions predicts; the mean of two equal members is each of them."""
@@ -252,7 +257,7 @@ def test_ensembles_take_them(name, to, sources, data, capfd, tmp_path):
         assert named["ensemble"] == report["ensemble"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("name", "to", "kind"),
     [
@@ -282,6 +287,7 @@ def test_the_folder_above_says_nothing_of_a_model(sources, data, tmp_path):
     assert (evaluation.metric, evaluation.counted) == ("accuracy", f"{N} examples")
 
 
+@pytest.mark.slow
 def test_addresses_and_archives(sources, tmp_path, monkeypatch, standard_input, capfd):
     """Also of our own runs, whose settings then come along."""
     monkeypatch.setattr(
@@ -304,6 +310,7 @@ def test_addresses_and_archives(sources, tmp_path, monkeypatch, standard_input, 
     assert f"{tmp_path}/damaged.tar.gz" in refused(capfd, "predict", f"--model_dir={tmp_path}/damaged.tar.gz")
 
 
+@pytest.mark.slow
 def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
     folder = tmp_path / "tf1"
     shutil.copytree(sources("pair", "tf1"), folder)
@@ -333,6 +340,7 @@ def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
     )
 
 
+@pytest.mark.slow
 def test_a_keras_file_without_a_vocabulary_takes_long_texts(model_file, tmp_path):
     """As the same model in other formats: the usual 128 tokens would leave out half of these texts."""
     config = dataclasses.replace(CONFIG, max_position_embeddings=256)
@@ -342,6 +350,7 @@ def test_a_keras_file_without_a_vocabulary_takes_long_texts(model_file, tmp_path
         assert found.preprocessor.max_seq_length == 256
 
 
+@pytest.mark.slow
 def test_flags_about_columns_replace_only_themselves(sources, tmp_path, capfd):
     """A run's names of the other columns, and its separator of labels, stay."""
     shutil.copytree(sources("topics"), tmp_path / "run")
@@ -358,6 +367,7 @@ def test_flags_about_columns_replace_only_themselves(sources, tmp_path, capfd):
     assert reported(capfd, *command, *renamed) == expected
 
 
+@pytest.mark.slow
 def test_other_models(sources, tmp_path, capfd):
     """Pretrained ones, those for other tasks, and heads that find an answer to every question."""
     convert(sources("text"), tmp_path / "hf", "huggingface", verify=False)

@@ -61,6 +61,7 @@ def finished(finetuning_files, tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_files_of_the_run(finished):
     assert {path.name for path in finished.iterdir()} == {"seed_0", "results.json", ".lock"}
     splits = {
@@ -118,7 +119,7 @@ def test_plot(finished, tmp_path):
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_it_learns(finetuning_files, tmp_path):
     flags = {"num_train_steps": 200, "train_batch_size": 16, "save_checkpoints_steps": 50, "log_steps": 50}
     flags |= {"dropout": 0, "learning_rate": 0.003}
@@ -128,6 +129,7 @@ def test_it_learns(finetuning_files, tmp_path):
     assert results["dev"]["accuracy"]["max"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_files, tmp_path, capfd):
     assert cli.main(finetuning_files.flags(tmp_path / "run", seeds=2)) == 0
     assert_same_run(tmp_path / "run" / "seed_0", finished / "seed_0")
@@ -138,6 +140,7 @@ def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_fil
     assert without_speed(tmp_path / "run" / "seed_1") != without_speed(finished / "seed_0")
 
 
+@pytest.mark.slow
 def test_training_from_scratch(finetuning_files, tmp_path, capfd):
     flags = {"init_checkpoint": None, "albert_config_file": tmp_path / "albert_config.json"}
     CONFIG.to_json_file(tmp_path / "albert_config.json")
@@ -161,7 +164,7 @@ ADAPTED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("flags", [{}, ADAPTED], ids=["plain", "adapted"])
 def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, tmp_path, flags):
     """Killed around step 8, with an incomplete last line in metrics.jsonl."""
@@ -182,6 +185,7 @@ def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, t
         np.testing.assert_allclose(model.predict(texts), merged.predict(texts), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_adapters(finetuning_files, tmp_path, capfd):
     def flags(output_dir, **changes):
         return finetuning_files.flags(tmp_path / output_dir, **{"lora_rank": 2, "do_eval": None, **changes})
@@ -203,6 +207,7 @@ def test_a_run_starts_from_adapters(finetuning_files, tmp_path, capfd):
     assert not (tmp_path / "third").exists()
 
 
+@pytest.mark.slow
 def test_averages_of_the_weights_are_evaluated_and_saved(finished, finetuning_files, tmp_path):
     """They do not disturb training, and with a decay of 0 they are the weights."""
     for decay in (0, 0.5):
@@ -217,6 +222,7 @@ def test_averages_of_the_weights_are_evaluated_and_saved(finished, finetuning_fi
     assert settings["ema_decay"] == 0.5
 
 
+@pytest.mark.slow
 def test_recomputed_activations_give_the_same_run(finished, finetuning_files, tmp_path):
     """With dropout; the saved model does not recompute."""
     flags = {"remat": "layers", "scan_layers": True}
@@ -228,6 +234,7 @@ def test_recomputed_activations_give_the_same_run(finished, finetuning_files, tm
     assert models[0].get_config() == models[1].get_config()
 
 
+@pytest.mark.slow
 def test_a_frozen_encoder_stays_as_it_was(finetuning_files, tmp_path):
     flags = {"freeze_encoder": True, "do_eval": None, "ema_decay": 0.5}
     assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
@@ -254,7 +261,7 @@ def _kill_after(process: Program, run: Path, step: int) -> bool:
     return process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("kind", ["classification", "squad2.0"])
 def test_killed_and_restarted_equals_uninterrupted(finetuning_files, tmp_path, kind):
     """SIGKILL at an arbitrary moment, then the same command to the end."""
@@ -268,7 +275,7 @@ def test_killed_and_restarted_equals_uninterrupted(finetuning_files, tmp_path, k
     assert ours == theirs
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_sigterm_saves_and_the_same_command_resumes(finetuning_files, tmp_path):
     long = {"num_train_steps": 240, "save_checkpoints_steps": 240, "log_steps": 10}
     with _start(finetuning_files, tmp_path / "run", **long) as process:
@@ -287,7 +294,7 @@ def test_sigterm_saves_and_the_same_command_resumes(finetuning_files, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("kind", ["classification", "token-classification"])
 def test_two_devices_equal_one_in_a_run(finetuning_files, tmp_path, kind):
     """The two take every batch in micro-batches."""
@@ -306,6 +313,7 @@ def test_two_devices_equal_one_in_a_run(finetuning_files, tmp_path, kind):
         assert line == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_early_stop(finetuning_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     flags = {"learning_rate": 1e-12, "early_stopping_patience": 2, "num_train_steps": 100}
@@ -318,6 +326,7 @@ def test_early_stop(finetuning_files, tmp_path, capfd):
     assert (facts["steps"], facts["best_step"]) == (12, 4)
 
 
+@pytest.mark.slow
 def test_longer_texts_than_the_position_table(finetuning_files, tmp_path):
     """Positions from 64 on repeat the others; the saved model includes them."""
     longer = {"max_seq_length": 80, "resize_positions": True}
@@ -328,6 +337,7 @@ def test_longer_texts_than_the_position_table(finetuning_files, tmp_path):
     assert cli.main(finetuning_files.flags(tmp_path / "run", **padded)) == 0
 
 
+@pytest.mark.slow
 def test_without_evaluation_the_last_weights_are_kept(finetuning_files, tmp_path):
     arguments = finetuning_files.flags(tmp_path / "run", do_eval=None, dev_file=None)
     assert cli.main(arguments) == 0
@@ -338,6 +348,7 @@ def test_without_evaluation_the_last_weights_are_kept(finetuning_files, tmp_path
     assert "accuracy" in json.loads((run / "results.json").read_text())["dev"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, capfd):
     shutil.copytree(finished, tmp_path / "run")
     for do_train in (True, None):
@@ -348,6 +359,7 @@ def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, 
     assert first["dev"] == second["dev"]
 
 
+@pytest.mark.slow
 def test_predicting_alone_keeps_all_seeds(finetuning_files, tmp_path):
     """7 is not the seed that a command has without flags."""
     run, test_file = tmp_path / "run", finetuning_files.folder / "classification-test.csv"
@@ -362,6 +374,7 @@ def test_predicting_alone_keeps_all_seeds(finetuning_files, tmp_path):
         assert (run / f"seed_{seed}" / "test_probabilities.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_later_seed_joins_the_earlier_ones(finished, finetuning_files, tmp_path):
     """The best of all seeds counts; a folder of another task's seed does not."""
     run = tmp_path / "run"
@@ -380,6 +393,7 @@ def test_a_later_seed_joins_the_earlier_ones(finished, finetuning_files, tmp_pat
     assert (spread["min"], spread["max"]) == (min(accuracies.values()), max(accuracies.values()))
 
 
+@pytest.mark.slow
 def test_another_dev_set_is_reported(finished, finetuning_files, tmp_path, capfd, monkeypatch):
     """The same file under another path is none."""
     run = tmp_path / "run"
@@ -396,6 +410,7 @@ def test_another_dev_set_is_reported(finished, finetuning_files, tmp_path, capfd
     assert f"are now those of {other}" in error
 
 
+@pytest.mark.slow
 def test_answers_are_as_long_as_in_training(finetuning_files, tmp_path):
     """Unless the command asks for another length."""
     run, lengths = tmp_path / "run", {"max_answer_length": 1, "n_best_size": 2}
@@ -412,6 +427,7 @@ def test_answers_are_as_long_as_in_training(finetuning_files, tmp_path):
     assert all(len(found) > 2 for found in answers(n_best_size=5))
 
 
+@pytest.mark.slow
 def test_a_test_set_that_is_labelled_in_part(finished, tmp_path, capfd):
     """It has no metrics, and not those of an earlier test set."""
     run, test_file = tmp_path / "run", tmp_path / "test.csv"
@@ -424,6 +440,7 @@ def test_a_test_set_that_is_labelled_in_part(finished, tmp_path, capfd):
     assert "test: no metrics, because 1 of 2 rows have no label" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_whose_data_has_changed(finetuning_files, tmp_path, capfd):
     """Other labels of the same classes, and in a run that has not kept the hash of its examples, other classes."""
     command = finetuning_files.flags(tmp_path / "run", num_train_steps=2)
@@ -445,6 +462,7 @@ def test_a_run_whose_data_has_changed(finetuning_files, tmp_path, capfd):
     assert "must be those that the model was trained with, dark, light. Received dim, lit" in error
 
 
+@pytest.mark.slow
 def test_fixed_padding_gives_the_same_evaluation(finished, finetuning_files, tmp_path):
     shutil.copytree(finished, tmp_path / "run")
     arguments = finetuning_files.flags(
@@ -473,7 +491,7 @@ OF_ONE_KIND = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
     metrics, file = KINDS[kind]
@@ -492,6 +510,7 @@ def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind):
         assert model.preprocessor.max_qa_length == 9
 
 
+@pytest.mark.slow
 def test_ordered_classes_with_names(finetuning_files, tmp_path, capfd):
     flags = {"task": "ordinal-classification", "num_train_steps": 2, "num_warmup_steps": 0}
     run = tmp_path / "run"
@@ -504,6 +523,7 @@ def test_ordered_classes_with_names(finetuning_files, tmp_path, capfd):
     assert {"quadratic_kappa", "mean_absolute_error"} <= set(SeedFolder.of(run, 0).read_results()["dev"])
 
 
+@pytest.mark.slow
 def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, standard_input):
     """The thresholds that are best on dev are stored with the model; every program uses them."""
     kind = "multi-label-classification"
@@ -551,6 +571,7 @@ def refused(capfd, arguments) -> str:
     return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -612,6 +633,7 @@ def test_bad_flags(finetuning_files, tmp_path, capfd, changes, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", None)
     flags = {"init_checkpoint": checkpoint, "num_train_steps": 1}
@@ -627,6 +649,7 @@ def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
     assert f"where the model has {CONFIG.vocab_size} embeddings" in error
 
 
+@pytest.mark.slow
 def test_another_run_in_the_folder(finished, finetuning_files, capfd):
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     assert "--learning_rate=0.001" in refused(capfd, finetuning_files.flags(finished, learning_rate=0.1))
@@ -639,6 +662,7 @@ def test_another_run_in_the_folder(finished, finetuning_files, capfd):
     assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_windows_follow_from_the_length(finetuning_files, tmp_path, capfd):
     """The usual question of 64 tokens and stride of 128 are too long for windows of 48."""
     run = tmp_path / "run"
@@ -655,6 +679,7 @@ def test_windows_follow_from_the_length(finetuning_files, tmp_path, capfd):
     assert "--doc_stride must be what the model was trained with, 16. Received 9" in refused(capfd, flags)
 
 
+@pytest.mark.slow
 def test_problems_are_reported_and_strict_refuses(finetuning_files, tmp_path, capfd):
     text = (finetuning_files.folder / "classification-train.csv").read_text()
     (tmp_path / "train.csv").write_text(text + ",light\nthe captain,\n")
@@ -669,6 +694,7 @@ def test_problems_are_reported_and_strict_refuses(finetuning_files, tmp_path, ca
     assert not (tmp_path / "strict").exists()
 
 
+@pytest.mark.slow
 def test_an_answer_longer_than_a_window_is_reported(finetuning_files, tmp_path, capfd):
     passage = "the captain painted the lighthouse . " * 20
     answers = [{"text": passage.strip(), "answer_start": 0}]
@@ -682,6 +708,7 @@ def test_an_answer_longer_than_a_window_is_reported(finetuning_files, tmp_path, 
     )
 
 
+@pytest.mark.slow
 def test_a_dev_set_without_answers_is_refused_before_training(finetuning_files, tmp_path, capfd):
     text = (finetuning_files.folder / "question-answering-dev.json").read_text()
     data = json.loads(text)
@@ -693,6 +720,7 @@ def test_a_dev_set_without_answers_is_refused_before_training(finetuning_files, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_evaluating_alone_needs_answers(finetuning_files, tmp_path, capfd):
     """Otherwise a command would end without a metric."""
     run, dev_file = tmp_path / "run", tmp_path / "dev.csv"
@@ -703,6 +731,7 @@ def test_evaluating_alone_needs_answers(finetuning_files, tmp_path, capfd):
     assert "--do_eval needs a dev set with answers. Received one without any" in error
 
 
+@pytest.mark.slow
 def test_divergence_is_reported(finetuning_files, tmp_path, capfd):
     flags = {"learning_rate": 1e30, "num_warmup_steps": 0}
     error = refused(capfd, finetuning_files.flags(tmp_path / "run", **flags))

@@ -151,6 +151,7 @@ def test_spans_and_their_losses():
     np.testing.assert_allclose(model.compute_loss(batch, labels, outputs), np.mean(losses), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_loss_is_the_weighted_mean_without_padding():
     """The loss is the weighted mean: more padding does not change it, and rows of weight 0 do not count."""
     model = with_random_weights(CASES["words"].build(None, dropout=0.0))
@@ -182,6 +183,7 @@ def test_loss_is_the_weighted_mean_without_padding():
     np.testing.assert_allclose(loss(in_dict, None), np.mean(chosen), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_label_has_a_loss_of_its_own():
     batch, labels = batch_of_ids(4, 12), np.array([[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 1, 0]], "float32")
     model = with_random_weights(CASES["topics"].build(None, dropout=0.0))
@@ -207,6 +209,7 @@ def test_a_near_class_costs_less_than_a_far_one():
     )
 
 
+@pytest.mark.slow
 def test_class_weights_of_keras(model_file):
     """From strings or ids, by name or number, `class_weight` is a weight of each example."""
     case = CASES["text"]
@@ -237,6 +240,7 @@ def test_a_frozen_encoder_has_no_dropout():
         assert np.array_equal(first, second) == frozen
 
 
+@pytest.mark.slow
 def test_labels_of_texts_as_names_or_numbers(model_file):
     case = CASES["topics"]
     model = case.build(model_file, dropout=0.0)
@@ -261,6 +265,7 @@ def test_a_loss_of_probabilities_is_refused(loss):
         CASES["text"].build(None).compile("sgd", loss)
 
 
+@pytest.mark.slow
 def test_metrics_of_words_count_words_alone(model_file):
     case = CASES["words"]
     model = case.build(model_file, dropout=0.0)
@@ -273,6 +278,7 @@ def test_metrics_of_words_count_words_alone(model_file):
     assert 0 < expected < 1
 
 
+@pytest.mark.slow
 def test_a_loss_given_to_compile():
     model = CASES["text"].build(None, dropout=0.0)
     batch, labels = batch_of_ids(4, 12), np.array([0, 1, 1, 0])
@@ -296,7 +302,7 @@ def trained(model_file) -> dict[str, tuple]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @PARAMETERS
 def test_learns_from_strings_and_predicts_in_order(name, trained):
     case, (model, losses, whole) = CASES[name], trained[name]
@@ -310,6 +316,7 @@ def test_learns_from_strings_and_predicts_in_order(name, trained):
         np.testing.assert_allclose(one, rows, atol=1e-5)
 
 
+@pytest.mark.slow
 @PARAMETERS
 def test_get_config_round_trip(name, model_file):
     model = CASES[name].build(model_file)
@@ -320,7 +327,7 @@ def test_get_config_round_trip(name, model_file):
     assert again.preprocessor.vocabulary == model.preprocessor.vocabulary
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_saved_models_predict_the_same_in_another_process(trained, tmp_path):
     """From strings, to the bit, after training with AdamW and a schedule, which are also restored."""
     for name, (model, _, _) in trained.items():
@@ -332,6 +339,7 @@ def test_saved_models_predict_the_same_in_another_process(trained, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @PARAMETERS
 def test_micro_batches_equal_the_whole_batch(name, model_file):
     """The parts are unequal, and so are their weights. `run_eagerly` saves the compilation."""
@@ -346,6 +354,7 @@ def test_micro_batches_equal_the_whole_batch(name, model_file):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_micro_batches_draw_masks_of_their_own():
     """The same masks after the same number of steps, other ones in each step and micro-batch."""
 
@@ -371,7 +380,7 @@ def test_micro_batches_need_the_models_own_loss():
             model.fit(batch_of_ids(2, 6), np.zeros(2), verbose=0)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_two_devices_equal_one(model_file, tmp_path):
     """With batches and words that two devices cannot share evenly; half of the tasks take micro-batches there."""
     command = ("-m", "tests.albert_tf.finetuning.task_models", "fit", model_file, tmp_path / "two.npz")
@@ -386,6 +395,7 @@ def test_two_devices_equal_one(model_file, tmp_path):
         np.testing.assert_allclose(two[key], array, atol=1e-5, err_msg=key)
 
 
+@pytest.mark.slow
 def test_from_pretrained_with_other_dropout(source):
     model = TextClassifier.from_pretrained(
         source, labels=("a", "b"), max_seq_length=12, classifier_dropout=0.3, hidden_dropout=0.25, seed=1
@@ -407,6 +417,7 @@ def test_from_pretrained_with_other_dropout(source):
     )
 
 
+@pytest.mark.slow
 def test_short_windows_leave_room_for_the_context(source):
     """Of the usual 64 tokens of a question and the stride of 128, a window of 12 has no room."""
     model = QuestionAnswering.from_pretrained(source, max_seq_length=12)
@@ -414,6 +425,7 @@ def test_short_windows_leave_room_for_the_context(source):
     assert len(model.answer(["who?"], [" ".join(TEXTS)])) == 1
 
 
+@pytest.mark.slow
 def test_the_seed_of_the_head(source):
     """The head's weights follow from the seed, the encoder's from the files."""
 
@@ -432,6 +444,7 @@ def test_a_copy_with_dropout_computes_the_same(tiny_config):
     np.testing.assert_array_equal(encoder(ids)["pooled_output"], other(ids)["pooled_output"])
 
 
+@pytest.mark.slow
 def test_mixed_precision_of_a_pretrained_model(source):
     """The argument is for the encoder, too, which computes nearly everything."""
     options = {"labels": ("a", "b"), "max_seq_length": 12}
@@ -453,6 +466,7 @@ def test_mixed_precision_is_kept():
     assert again(batch_of_ids(2, 6)).dtype == tf.float32
 
 
+@pytest.mark.slow
 def test_answers_are_parts_of_their_contexts(model_file):
     case = CASES["span"]
     model = case.build(model_file)
@@ -464,6 +478,7 @@ def test_answers_are_parts_of_their_contexts(model_file):
         assert context[answer.answer_start :].startswith(answer.text)
 
 
+@pytest.mark.slow
 def test_questions_may_have_several_windows(model_file):
     case = CASES["span"]
     model = case.build(model_file)
@@ -480,6 +495,7 @@ def test_questions_may_have_several_windows(model_file):
     assert model.answer([], []) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [-50.0, 50.0])
 def test_answerability_decides_whether_there_is_an_answer(model_file, bias):
     case = CASES["span or none"]
@@ -491,6 +507,7 @@ def test_answerability_decides_whether_there_is_an_answer(model_file, bias):
     assert all((answer is None) == (bias > 0) for answer in model.answer(*case.x, null_threshold=always))
 
 
+@pytest.mark.slow
 def test_a_dataset_of_strings(model_file):
     case = CASES["text"]
     model = case.build(model_file, dropout=0.0)
@@ -509,6 +526,7 @@ def test_a_dataset_of_strings(model_file):
         model.evaluate(names)
 
 
+@pytest.mark.slow
 def test_datasets_of_strings_check_their_labels(model_file):
     """Numbers that are names of other classes, letters of options, and words, whose tokens have no labels."""
     stars = CASES["stars"].build(model_file)
@@ -532,6 +550,7 @@ def test_datasets_of_strings_check_their_labels(model_file):
         words.predict_labels({"input_ids": np.ones((1, 4), int)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("span")])
 def test_predicted_labels(name, model_file):
     """They are those of `albert predict`, and `fit` takes them."""
@@ -561,6 +580,7 @@ def test_predicted_labels(name, model_file):
     model.evaluate(case.x, labels, verbose=0)
 
 
+@pytest.mark.slow
 def test_labels_of_words_beyond_the_longest_sequence(model_file):
     model = CASES["words"].build(model_file)
     labels = model.predict_labels([WORDS[0] * 20, ["the"]], verbose=0)
@@ -568,6 +588,7 @@ def test_labels_of_words_beyond_the_longest_sequence(model_file):
     assert labels[0][-1] == "O"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_single_batches_of_strings(name, model_file):
     case = CASES[name]
@@ -586,6 +607,7 @@ def test_single_batches_of_strings(name, model_file):
     assert not all(map(np.array_equal, before, model.get_weights()))
 
 
+@pytest.mark.slow
 def test_columns_of_pandas(model_file):
     case = CASES["text"]
     model = case.build(model_file, dropout=0.0)
@@ -602,6 +624,7 @@ def test_columns_of_pandas(model_file):
     np.testing.assert_array_equal(model.predict(table.text, verbose=0), model.predict(x, verbose=0))
 
 
+@pytest.mark.slow
 def test_validation_split_and_weights(model_file):
     case = CASES["text"]
     model = case.build(model_file, dropout=0.0)
@@ -623,6 +646,7 @@ def test_validation_split_and_weights(model_file):
         np.testing.assert_allclose(history["val_loss"][0], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"validation_split": 0.4}, {"validation_data": (TEXTS, ["big"] * N)}])
 def test_validation_batches_have_their_own_size(model_file, options):
     model, sizes = CASES["text"].build(model_file), []
@@ -637,6 +661,7 @@ def test_validation_batches_have_their_own_size(model_file, options):
     assert len(sizes) == (3 if "validation_split" in options else 7)
 
 
+@pytest.mark.slow
 def test_bad_input(model_file):
     with pytest.raises(InputError, match="needs a vocabulary to take strings"):
         CASES["text"].build(None).predict(TEXTS)
@@ -743,6 +768,7 @@ def losses_by_example(model, batches) -> np.ndarray:
     return np.array([losses[row] for row in range(len(losses))])
 
 
+@pytest.mark.slow
 def test_loss_of_an_example_does_not_depend_on_padding():
     features, model = unequal_examples(), CASES["text"].build(None)
     for weight in model.trainable_variables:  # as after training: predictions differ
@@ -756,6 +782,7 @@ def test_loss_of_an_example_does_not_depend_on_padding():
     np.testing.assert_allclose(bucketed, padded, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_does_not_depend_on_padding():
     histories = []
     for pad_to in (None, LONGEST_SEQUENCE):

@@ -38,6 +38,7 @@ def train(folder, evaluate, preemption_class=Preemption) -> dict[str, int]:
     return trainer.train(lambda: tf.data.Dataset.from_tensors(rows).repeat())
 
 
+@pytest.mark.slow
 def test_without_a_best_evaluation_the_last_weights_are_kept(tmp_path):
     """The evaluations lack the metric, or the run goes on without them."""
     facts = train(tmp_path / "no metric", lambda step: {"eval_examples": 3})
@@ -48,6 +49,7 @@ def test_without_a_best_evaluation_the_last_weights_are_kept(tmp_path):
     assert train(tmp_path / "evaluated", None) == {"steps": 2, "best_step": 2}
 
 
+@pytest.mark.slow
 def test_the_last_evaluation_takes_place_after_a_sigterm(tmp_path):
     class InTheLastCall(Preemption):
         asked = 0

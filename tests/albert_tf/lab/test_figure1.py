@@ -56,6 +56,7 @@ def text(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  # noqa: F811
     shared = write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
     grouped = dataclasses.replace(SHARED, num_hidden_groups=4)
@@ -99,7 +100,7 @@ def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  #
     assert lab("report", tmp_path / "lab") == 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_our_runs_and_their_seeds(pretraining_files, tmp_path, text):
     from albert_cli import cli
 
@@ -176,6 +177,7 @@ def test_windows_are_spread_over_the_text(model_file):  # noqa: F811
             make_windows(nothing, tokenizer, 12, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -198,6 +200,7 @@ def test_mistakes_are_a_sentence(tmp_path, text, model_file, monkeypatch, capfd,
     assert not (tmp_path / "lab").exists()
 
 
+@pytest.mark.slow
 def test_settings_are_json(tmp_path, text, model_file):  # noqa: F811
     write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
     assert lab("figure1", f"--model={tmp_path}/tf1", f"--text={text}", f"--output={tmp_path}/lab") == 0

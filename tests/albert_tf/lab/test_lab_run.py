@@ -83,7 +83,7 @@ def first_rows(name: str, number: int) -> Experiment:
     return dataclasses.replace(EXPERIMENTS[name], rows=rows, claims=claims)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_runs_start_with_short_sequences(laboratory, ran):
     settings = dataclasses.replace(laboratory, output=f"{laboratory.output}-short")
     run_experiment(first_rows("table3", 1), settings, dataclasses.replace(ABSURD, short_phase=(12, 0.4)))
@@ -93,7 +93,7 @@ def test_runs_start_with_short_sequences(laboratory, ran):
     assert training_seconds(run) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
@@ -131,7 +131,7 @@ def test_every_experiment_runs(laboratory, ran, name, rows):
     assert Results.read(folder) == results
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_speed_alone(ran, tmp_path):
     """Without a seed no text is needed, nothing is trained, and the table has no other numbers of ours."""
     settings = LabSettings(str(tmp_path / "lab"), seeds=0, speed_workers=2)
@@ -156,7 +156,7 @@ def test_speed_alone_does_not_replace_the_results_of_trained_models(ran, tmp_pat
     assert ran == []
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_more_seeds_are_added(laboratory, ran):
     experiment = first_rows("table5", 1)
     run_experiment(experiment, laboratory, ABSURD)
@@ -171,7 +171,7 @@ def test_more_seeds_are_added(laboratory, ran):
         assert len(both.rows[0].ours[column]) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_models_start_from_the_right_checkpoints(laboratory, ran):
     """A fork continues the schedule from the middle; a deeper model starts anew with a shallower one's weights."""
     runs = Path(laboratory.output) / "runs"
@@ -188,7 +188,7 @@ def test_models_start_from_the_right_checkpoints(laboratory, ran):
     assert [line["step"] for line in read_metrics(grown) if "loss" in line] == [1, 2, 3, 4]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_downstream_tasks_with_data_have_columns(laboratory, ran, tmp_path):
     sst = tmp_path / "SST-2"
     sst.mkdir()
@@ -227,7 +227,7 @@ def test_flags_are_checked_before_anything_is_written(laboratory, ran, flags, me
     assert ran == []
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path, monkeypatch):
     # The cluster of others, for which no step may wait.
     monkeypatch.setenv("TF_CONFIG", loopback_clusters(2)[0])
@@ -240,7 +240,7 @@ def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path, m
     assert list(kept["seconds"]["1"]) == ["bert-large", "same"], "what is measured stays"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_measurement_goes_on_with_more_rounds_and_workers(tiny_config, tmp_path):
     configs = {"bert-large": tiny_config, "shared": tiny_config}
     step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
@@ -261,7 +261,7 @@ def test_a_measurement_goes_on_with_more_rounds_and_workers(tiny_config, tmp_pat
     assert ratios[2]["shared"] == [2 * one / own for one, own in zip(base, both["2"]["shared"], strict=True)]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_model_that_several_workers_cannot_train_is_left_out(tiny_config, tmp_path, monkeypatch, capsys):
     """As if the processes of the large model had been killed for lack of memory."""
     spawn = Peer.spawn
@@ -281,7 +281,7 @@ def test_a_model_that_several_workers_cannot_train_is_left_out(tiny_config, tmp_
     assert capsys.readouterr().err.count("left out: The training speed of large could not be measured") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_workers_take_each_step_together(tiny_config, tmp_path):
     step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
     with StepProcesses("model", tiny_config, step, 2, tmp_path) as processes:

@@ -10,6 +10,8 @@ from albert_tf.model.encoder import AlbertEncoder
 from tests.reference import albert
 from tests.reference import layer_changes as reference
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
 def test_as_plain_numpy(tiny_config, sharing):

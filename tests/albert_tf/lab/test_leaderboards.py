@@ -193,7 +193,7 @@ def test_race_of_one_school_has_no_score_of_both(tmp_path):
     assert results.settings["runs"][0]["high_only"] is True
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_runs_of_albert_finetune(tmp_path, finetuning_files):
     assert cli.main(finetuning_files.flags(tmp_path / "run", "squad2.0", seeds=2)) == 0
     results = run_table("table10", tmp_path, tmp_path / "run")
@@ -204,6 +204,7 @@ def test_runs_of_albert_finetune(tmp_path, finetuning_files):
         assert 0 <= results.row("ensemble").ours[column][0] <= 100
 
 
+@pytest.mark.slow
 def test_without_tensorflow(rte, tmp_path):
     program = (
         "import sys; from albert_cli import cli; "

@@ -23,6 +23,7 @@ def colors_of(path) -> set[tuple]:
 BLUE, ORANGE = (31, 119, 180), (255, 127, 14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over_time", [False, True])
 def test_each_model_has_its_color(tmp_path, over_time):
     one = Curve("One", [evaluations(5, 0.0), evaluations(3, 0.1)])  # a seed with fewer evaluations
@@ -38,6 +39,7 @@ def test_more_models_than_colors(tmp_path):
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_scores_are_drawn_beside_the_papers(tmp_path):
     rows = [
         ResultRow("a", "A", {"sop": 52.0}, {"sop": [50.0, 51.0], "speed": [1.0]}),

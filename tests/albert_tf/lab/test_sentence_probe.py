@@ -14,6 +14,7 @@ def vectors(number: int, signal: float, seed: int) -> tuple[np.ndarray, np.ndarr
     return points.astype("float32"), labels
 
 
+@pytest.mark.slow
 def test_a_head_learns_information_in_the_vectors():
     found = probe(vectors(600, 1.0, 0), vectors(400, 1.0, 1), seed=1)
     assert found["accuracy"] > 0.95
@@ -31,6 +32,7 @@ def test_a_head_learns_nothing_from_noise():
     assert found["accuracy"] < found["chance"] + 0.03
 
 
+@pytest.mark.slow
 def test_an_exclusive_or_needs_the_tanh_layer():
     """A classifier alone would get half of it."""
     rng = np.random.default_rng(0)
@@ -41,6 +43,7 @@ def test_an_exclusive_or_needs_the_tanh_layer():
     assert found["accuracy"] > 0.95
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_head():
     train, test = vectors(200, 0.2, 0), vectors(200, 0.2, 1)
     assert probe(train, test, seed=3) == probe(train, test, seed=3)
@@ -50,6 +53,7 @@ def test_a_handful_of_examples_will_do():
     assert 0 <= probe(vectors(20, 1.0, 0), vectors(10, 1.0, 1), seed=1)["accuracy"] <= 1
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_sentence(tmp_path):
     """As a program; the laboratory prints its standard error and refers to it."""
     request = ["checkpoint", "output", "examples", "train_examples", "test_examples", "seed"]

@@ -54,6 +54,7 @@ def test_only_the_command_is_logged(tmp_path, capfd, monkeypatch):
     assert err == "$ python -m fine 'two words'\n"
 
 
+@pytest.mark.slow
 def test_a_users_mistake_is_an_input_error(capfd):
     with (
         ProgramRunner() as programs,

@@ -4,6 +4,8 @@ import pytest
 
 from tests.onednn import onednn_kernels
 
+pytestmark = pytest.mark.slow
+
 LAYERS = 3
 PROGRAM = f"""
 import tensorflow as tf

@@ -48,6 +48,7 @@ def weights_of(encoder) -> dict:
     return {v.path.removeprefix("albert_encoder/"): v.numpy() for v in encoder.trainable_variables}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 def test_equals_the_numpy_oracle(tiny_config, changes):
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), **changes})
@@ -134,6 +135,7 @@ def test_mask_and_types_default_to_ones_and_zeros(tiny_config):
     np.testing.assert_array_equal(implicit["sequence_output"], explicit["sequence_output"])
 
 
+@pytest.mark.slow
 def test_seed_fixes_weights_and_dropout(tiny_config):
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), "hidden_dropout_prob": 0.5})
     inputs = random_inputs(config)
@@ -173,6 +175,7 @@ def test_initial_weights(tiny_config):
                 assert weight.std() == pytest.approx(0.0176, rel=0.05), path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, VARIANTS["3 groups, 2 inner"]], ids=["all", "groups"])
 def test_positions_change_neither_outputs_nor_gradients(tiny_config, changes):
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), **changes})
@@ -212,6 +215,7 @@ def test_training_without_dropout_computes_the_same(tiny_config):
         np.testing.assert_allclose(training[name], expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_bfloat16_gradients_are_near_those_of_float32(tiny_config):
     """Sums over twelve uses of a shared weight stay within the rounding of bfloat16."""
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), "num_hidden_layers": 12})

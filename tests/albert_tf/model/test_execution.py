@@ -40,6 +40,7 @@ LEVELS = ("activations", "layers")
 GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "jit_compile"),
     [
@@ -47,7 +48,9 @@ GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
         pytest.param({"parameter_sharing": "none"}, False, id="none"),
         pytest.param(GROUPS, False, id="groups"),
         # XLA sees the same operations whichever layers share them, and takes long to compile.
-        pytest.param({"num_hidden_layers": 2}, True, id="jit", marks=[pytest.mark.slow, pytest.mark.xla]),
+        pytest.param(
+            {"num_hidden_layers": 2}, True, id="jit", marks=[pytest.mark.very_slow, pytest.mark.xla]
+        ),
     ],
 )
 def test_remat_keeps_the_gradients_with_dropout(tiny_config, changes, jit_compile):
@@ -60,6 +63,7 @@ def test_remat_keeps_the_gradients_with_dropout(tiny_config, changes, jit_compil
             np.testing.assert_allclose(one, other, atol=1e-6, rtol=0, err_msg=remat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remat", LEVELS)
 def test_masks_differ_between_steps(tiny_config, remat):
     """Otherwise the tests above would pass with wrong masks."""
@@ -94,6 +98,7 @@ def test_unknown_levels_are_refused(tiny_config, kind):
         kind(tiny_config, remat="attention")
 
 
+@pytest.mark.slow
 def test_what_each_level_recomputes(tiny_config):
     config, L = with_dropout(tiny_config, num_hidden_layers=3), 3
 
@@ -118,6 +123,7 @@ def test_what_each_level_recomputes(tiny_config):
     assert products == [products[0], products[0] + 3 * L, products[0] + 8 * L]
 
 
+@pytest.mark.slow
 def test_inference_recomputes_nothing(tiny_config):
     def operations(remat) -> list[str]:
         encoder = AlbertEncoder(tiny_config, remat=remat)
@@ -154,6 +160,7 @@ def test_unknown_values_of_the_flag_are_refused(capfd):
     assert 'Choose from: "activations", "layers"' in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "levels", "jit_compile"),
     [
@@ -161,7 +168,7 @@ def test_unknown_values_of_the_flag_are_refused(capfd):
         pytest.param(GROUPS, (False,), False, id="groups"),
         # XLA takes long to compile; of three layers, the first two are the loop.
         pytest.param(
-            {"num_hidden_layers": 3}, LEVELS, True, id="jit", marks=[pytest.mark.slow, pytest.mark.xla]
+            {"num_hidden_layers": 3}, LEVELS, True, id="jit", marks=[pytest.mark.very_slow, pytest.mark.xla]
         ),
     ],
 )
@@ -182,6 +189,7 @@ def test_xla_is_not_for_cpus(monkeypatch):
     assert xla_is_faster()
 
 
+@pytest.mark.slow
 def test_only_equal_layers_form_a_loop(tiny_config):
     def stretches(**changes):
         config = with_dropout(tiny_config, num_hidden_layers=6, **changes)
@@ -195,6 +203,7 @@ def test_only_equal_layers_form_a_loop(tiny_config):
     assert stretches(parameter_sharing="ffn") == each
 
 
+@pytest.mark.slow
 def test_the_graph_does_not_grow_with_the_layers(tiny_config):
     def operations(layers, **flags):
         encoder = AlbertEncoder(with_dropout(tiny_config, num_hidden_layers=layers), **flags)
@@ -219,6 +228,7 @@ def test_a_loop_keeps_the_outputs(tiny_config, wanted):
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), expected, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "functions"),
     [

@@ -206,6 +206,7 @@ def test_normalize_rows_and_its_gradients(dtype, error, rows):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 4e-2)])
 def test_normalize_sum_and_its_gradients(dtype, error, rows):
@@ -237,6 +238,7 @@ def test_normalize_rows_without_gradient(dtype, error, mean, form):
     np.testing.assert_allclose(np.asarray(found, "float64"), exact, rtol=error, atol=error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("V", [24, 25])
 @pytest.mark.parametrize("P", [5, LARGE // 24 // 2 + 1])
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 1e-2)])

@@ -122,7 +122,7 @@ TORCH = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("backend", "program"), [("jax", JAX), ("torch", TORCH)])
 def test_a_backend(backend, program):
     pytest.importorskip(backend, reason=f"Keras' {backend} backend needs {backend}")

@@ -62,6 +62,7 @@ def test_a_batch_without_predictions_has_loss_zero(tiny_config):
     assert float(pretraining_metrics(sums)["masked_lm_loss"]) == 0
 
 
+@pytest.mark.slow
 def test_fit_trains_with_the_pretraining_loss(tiny_config):
     model, batch = AlbertPretrainer(tiny_config, seed=1), pretraining_batch(tiny_config)
     expected = pretraining_metrics(pretraining_sums(model(batch), batch))["loss"]
@@ -71,7 +72,7 @@ def test_fit_trains_with_the_pretraining_loss(tiny_config):
     assert losses[-1] < losses[0] - 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_fit_in_float16(tiny_config):
     """Where the loss is scaled, as Keras does by itself, LAMB takes the steps that it takes in float32."""
     batch, losses = pretraining_batch(tiny_config), {}
@@ -83,6 +84,7 @@ def test_fit_in_float16(tiny_config):
     np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.01)
 
 
+@pytest.mark.slow
 def test_evaluate_has_each_tasks_loss_and_accuracy_over_all_batches(tiny_config, tmp_path):
     model, batch = AlbertPretrainer(tiny_config, seed=1), pretraining_batch(tiny_config)
     model.compile("adam")

@@ -52,6 +52,7 @@ def both_ways(encoder, inputs, **arguments) -> tuple[dict, dict]:
     return padded, graph({name: tf.constant(array) for name, array in inputs.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 def test_tokens_are_the_same_and_padding_is_zero(tiny_config, changes):
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), **changes})
@@ -67,6 +68,7 @@ def test_tokens_are_the_same_and_padding_is_zero(tiny_config, changes):
         assert (np.asarray(one)[~is_token] == 0).all()
 
 
+@pytest.mark.slow
 def test_masked_rows_and_masked_first_tokens(tiny_config):
     inputs = random_inputs(tiny_config)
     inputs["input_mask"][1] = 0
@@ -76,6 +78,7 @@ def test_masked_rows_and_masked_first_tokens(tiny_config):
     np.testing.assert_allclose(unpadded["sequence_output"][1], padded["sequence_output"][1], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_positions(tiny_config):
     positions = np.array([[0, 3, 8], [4, 4, 1], [0, 0, 0]], "int32")
     padded, unpadded = both_ways(make_encoder(tiny_config), random_inputs(tiny_config), positions=positions)
@@ -92,6 +95,7 @@ def test_training_keeps_padding(tiny_config):
     np.testing.assert_array_equal(other(inputs, training=True)["sequence_output"], expected)
 
 
+@pytest.mark.slow
 def test_bfloat16(tiny_config):
     encoder = AlbertEncoder(tiny_config, seed=1, dtype="mixed_bfloat16")
     padded, unpadded = both_ways(encoder, random_inputs(tiny_config))

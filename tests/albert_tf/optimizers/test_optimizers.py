@@ -31,6 +31,7 @@ def make_variables(weights):
     return [keras.Variable(array, name=name) for name, array in weights.items()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "trust_ratio"), [(Lamb, True), (AdamW, False)])
 def test_twenty_steps_equal_the_numpy_oracle(optimizer, trust_ratio):
     rng = np.random.default_rng(0)
@@ -118,6 +119,7 @@ def test_schedule_without_warmup_starts_at_the_peak():
         WarmupPolynomialDecay(0.5, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
 def test_trains_through_fit(optimizer):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])

@@ -98,7 +98,7 @@ def assert_equal(theirs: dict, ours: dict):
             assert {type(value) for value in ours[name].ravel()} <= {str}, name
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", [*FINETUNED, *PRETRAINED])
 def test_answers_equal_the_savedmodel(name, engine, exported):
@@ -117,7 +117,7 @@ def test_answers_equal_the_savedmodel(name, engine, exported):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_encoder_equals_the_savedmodel(engine, exported):
     """With and without masked positions; rows of padding give 0."""
@@ -135,7 +135,7 @@ def test_encoder_equals_the_savedmodel(engine, exported):
     np.testing.assert_allclose(logits, loaded.mlm(inputs)["mlm_logits"], atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_stream_answers_in_order(exported):
     """With several batches in flight, and after an item that is no text."""
     for engine in ENGINES:
@@ -156,7 +156,7 @@ def test_stream_answers_in_order(exported):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", [*FINETUNED, *PRETRAINED])
 def test_streams_are_json(name, exported):
     columns = PRETRAINED[name] if name in PRETRAINED else FINETUNED[name][1]
@@ -169,6 +169,7 @@ def test_streams_are_json(name, exported):
         json.dumps({k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in answer.items()})
 
 
+@pytest.mark.slow
 def test_questions_with_different_numbers_of_options(exported):
     """Each is answered as alone; the array of a call is padded."""
     model = load_portable(exported("choice")[1])
@@ -186,6 +187,7 @@ def test_questions_with_different_numbers_of_options(exported):
         np.testing.assert_allclose(together["probabilities"][i], padded, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_runs_threshold_decides_whether_there_is_an_answer(model_file, tmp_path):
     """In both exports, and in `albert predict` with the run and with the portable model."""
     model, file = saved("span or none", model_file, tmp_path)
@@ -215,7 +217,7 @@ def test_the_runs_threshold_decides_whether_there_is_an_answer(model_file, tmp_p
         assert [line["answer"] for line in Predictor(trained)(examples)] == expected
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_longest_answer_of_an_export_is_that_of_its_predictions(model_file, tmp_path):
     model, file = saved("span", model_file, tmp_path)
     questions, contexts = QUESTIONS[:12], TEXTS[:12]
@@ -230,7 +232,7 @@ def test_the_longest_answer_of_an_export_is_that_of_its_predictions(model_file, 
     assert [line["answer"] for line in predictor(examples)] == expected
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("name", "method"), [("words", "__call__"), ("pair", "pair")])
 def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
     """A model answers one call after the other; a tokenizer of 30,000 pieces takes a tenth of a second."""
@@ -241,7 +243,7 @@ def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
     assert len(made) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_threads_share_a_model(engine, exported):
     model = load_portable(exported("fill-mask")[1], engine=engine)
@@ -254,7 +256,7 @@ def test_threads_share_a_model(engine, exported):
         np.testing.assert_allclose(ours["probabilities"], theirs["probabilities"], atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_model_from_before_a_fork(engine, exported):
     """As in the workers of a server that loads it first."""
@@ -281,6 +283,7 @@ def test_a_model_from_before_a_fork(engine, exported):
     assert expected in printed
 
 
+@pytest.mark.slow
 def test_columns_of_pandas(exported):
     for name, columns in (("text", (TEXTS,)), ("span", PAIRS)):
         model = load_portable(exported(name)[1])
@@ -289,6 +292,7 @@ def test_columns_of_pandas(exported):
             np.testing.assert_array_equal(found[key], values)
 
 
+@pytest.mark.slow
 def test_wrong_inputs_are_refused(exported):
     encoder, classify = load_portable(exported("encoder")[1]), load_portable(exported("text")[1])
     answer, choose = load_portable(exported("span")[1]), load_portable(exported("choice")[1])

@@ -58,11 +58,13 @@ def run_alone(code: str) -> str:
     return subprocess.run(process, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+@pytest.mark.slow
 def test_is_no_model_to_convert(folders, tmp_path, capsys):
     assert cli.main(["convert", str(folders[1]), str(tmp_path / "there"), "--to=keras"]) == 2
     assert "is a portable model, which `albert_tf.load_portable`" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_needs_no_tensorflow(folders):
     """Nor scipy and scikit-learn, which metrics need."""
     code = f"""
@@ -78,6 +80,7 @@ assert not {{"scipy", "sklearn", "pandas"}} & {{name.split(".")[0] for name in s
     assert run_alone(code).split()[0] in ("small", "big")
 
 
+@pytest.mark.slow
 def test_commands_take_the_folder(folders, tmp_path, standard_input, capsys):
     """`albert predict` and `albert evaluate` answer as with the .keras file, without TensorFlow."""
     file, folder = folders
@@ -103,6 +106,7 @@ def test_commands_take_the_folder(folders, tmp_path, standard_input, capsys):
     run_alone(f"from albert_cli import cli\nassert cli.main({arguments!r}) == 0")
 
 
+@pytest.mark.slow
 def test_addresses(folders, tmp_path):
     """hf://, without TensorFlow, in a repository that holds another format too."""
     code = """

@@ -15,6 +15,8 @@ from albert_tf.finetuning.run_folder import load_task_model
 from albert_tf.prediction.predictor import Predictor, lines_of_predictions, predict_stream
 from data_prep.tasks.examples import QuestionExample
 
+pytestmark = pytest.mark.slow
+
 SHORT = {"num_train_steps": 4, "log_steps": 4, "do_predict": True}
 
 
@@ -158,7 +160,7 @@ def run_of(finetuning_files, folder: Path, kind: str) -> Path:
     return folder / "run"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_questions(finetuning_files, tmp_path, capfd, standard_input):
     run = run_of(finetuning_files, tmp_path, "squad2.0")
     content = json.loads((finetuning_files.folder / "squad2.0-test.json").read_text())
@@ -190,7 +192,7 @@ def test_no_answer_has_no_probability():
     assert some == {"answer": "sea", "probability": 1.0, "answer_start": 4, "null_odds": 0.5}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_questions_with_different_numbers_of_options(finetuning_files, tmp_path, capfd, standard_input):
     run = run_of(finetuning_files, tmp_path, "multiple-choice")
     lines = "the captain\twhat ?\tyes\tno\nthe captain\twhat ?\tyes\tno\tboth\n"
@@ -200,7 +202,7 @@ def test_questions_with_different_numbers_of_options(finetuning_files, tmp_path,
     assert two["option"] == {"A": "yes", "B": "no"}[two["label"]]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_words_and_scores(finetuning_files, tmp_path, capfd, standard_input):
     run = run_of(finetuning_files, tmp_path / "words", "token-classification")
     (answer,) = answered(capfd, standard_input, "the captain sailed\n", f"--model_dir={run}")

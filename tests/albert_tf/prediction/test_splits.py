@@ -34,6 +34,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [("x", None), (None, "x"), ("x", "x"), (None, None)])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_labels_count_only_if_all_are_known(name, labels, tmp_path):

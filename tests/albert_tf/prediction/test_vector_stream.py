@@ -12,6 +12,8 @@ from export.run import export_for_runtime
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import model_file, source, story, tokenizer
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["model_file", "source", "story", "tokenizer"]
 
 MANY = [*LINES, "", " "] * 50  # more than are computed together

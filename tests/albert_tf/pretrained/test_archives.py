@@ -27,6 +27,7 @@ def archive(folder: Path, *members: tarfile.TarInfo) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("info", "message"),
     [

@@ -118,6 +118,7 @@ def link_archive() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "content", "message"),
     [

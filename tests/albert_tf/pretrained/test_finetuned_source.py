@@ -14,6 +14,7 @@ from tests.data_prep.conftest import model_file, story
 __all__ = ["model_file", "story"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_encoder_of_every_task_is_read(name, model_file, tmp_path):
     model = CASES[name].build(model_file)

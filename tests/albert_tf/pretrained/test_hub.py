@@ -63,7 +63,7 @@ def test_every_file_of_a_format_is_downloaded(write, weights, tmp_path):
     assert list(filter_repo_objects(files, allow_patterns=downloads._HUB_FILES + weights)) == files
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_keras_file_on_the_hub(hub):
     shutil.rmtree(hub.folder)
     hub.folder.mkdir()
@@ -72,7 +72,7 @@ def test_a_keras_file_on_the_hub(hub):
     assert (found["layers"], found["vocabulary"]) == (4, len(VOCABULARY.content))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_downloads_needed_files_once(hub):
     expected = {"missing": [], "layers": 4, "vocabulary": len(VOCABULARY.content)}
     assert expected.items() <= read_in_process(hub, "hf://owner/tiny").items()
@@ -86,7 +86,7 @@ def test_downloads_needed_files_once(hub):
     assert expected.items() <= read_in_process(hub, "hf://owner/tiny").items()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_wrong_addresses(hub):
     error = read_in_process(hub, "hf://owner/tony")["error"]
     assert "hf://owner/tony cannot be downloaded" in error

@@ -260,7 +260,7 @@ def their_fields(config: AlbertConfig) -> dict:
     return fields
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_transformers
 @pytest.mark.parametrize("name", CONFIGS)
 def test_equals_hugging_face(name, tmp_path):
@@ -276,7 +276,7 @@ TOKENIZE = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_transformers
 def test_tokenizers_of_hugging_face_load(pretraining_files, tmp_path):
     from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer

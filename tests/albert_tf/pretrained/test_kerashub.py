@@ -139,7 +139,7 @@ def test_arrays_larger_than_the_file_are_refused(preset):
         read(preset)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_keras_hub
 @pytest.mark.parametrize("name", ["one group", "two blocks", "E == H"])
 def test_kerashub_loads_what_we_write(name, tmp_path):
@@ -151,7 +151,7 @@ def test_kerashub_loads_what_we_write(name, tmp_path):
     assert comparison.difference < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_keras_hub
 def test_kerashub_loads_our_classifier(tmp_path):
     stored = stored_with(random_head(HeadSize("sequence_head", 3), "classification"))
@@ -183,7 +183,7 @@ TASKS = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_keras_hub
 def test_task_presets_of_kerashub_are_read_and_its_masked_lm_reads_ours(tmp_path):
     """Its masked-LM head has another epsilon, hence the wider tolerance there."""
@@ -232,7 +232,7 @@ LOAD_MASKED_LM = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_keras_hub
 def test_we_read_what_kerashub_writes(tmp_path, pretraining_files):
     fields = {
@@ -263,7 +263,7 @@ def test_we_read_what_kerashub_writes(tmp_path, pretraining_files):
     assert ids == AlbertTokenizer(model_file).encode("the old house")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @needs_keras_hub
 def test_the_masked_lm_of_kerashub_takes_texts(tmp_path, pretraining_files):
     config = AlbertConfig(**{**CONFIG.to_dict(), "vocab_size": 100})

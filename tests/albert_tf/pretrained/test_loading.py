@@ -62,7 +62,7 @@ def weights_in_checkpoint(run: Path) -> dict[str, np.ndarray]:
     return weights_of(model)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_runs(pretraining_files, tmp_path):
     run = tmp_path / "run"
     assert cli.main(pretraining_files.flags(run, num_train_steps=2, save_checkpoints_steps=1)) == 0
@@ -76,6 +76,7 @@ def test_runs(pretraining_files, tmp_path):
     assert not np.array_equal(earlier["pooler/kernel"], expected["pooler/kernel"])
 
 
+@pytest.mark.slow
 def test_keras_files(tmp_path):
     write_keras(random_stored(CONFIG), tmp_path)
     for source in (tmp_path, tmp_path / "model.keras"):
@@ -99,6 +100,7 @@ def test_keras_file_of_an_encoder(tmp_path):
     assert expected.keys() == found.weights.keys()
 
 
+@pytest.mark.slow
 def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
     write_keras(random_stored(CONFIG), tmp_path)
     loaded, made, make = load_pretrained(tmp_path), [], Vocabulary.tokenizer
@@ -109,6 +111,7 @@ def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_embeds_texts_of_any_kind(tmp_path):
     write_keras(random_stored(CONFIG), tmp_path)
     loaded, texts = load_pretrained(tmp_path), ["a", "b a"]
@@ -119,6 +122,7 @@ def test_embeds_texts_of_any_kind(tmp_path):
         loaded.embed("a")
 
 
+@pytest.mark.slow
 def test_encoder_inputs(tmp_path):
     write_keras(random_stored(CONFIG), tmp_path)
     loaded, texts = load_pretrained(tmp_path), ["a", "b a b"]
@@ -160,6 +164,7 @@ def test_keras_files_list_untrained_parts(tmp_path):
     assert read(tmp_path).missing == ("pooler", "sentence_order")
 
 
+@pytest.mark.slow
 def test_damaged_keras_files(tmp_path):
     write_keras(random_stored(CONFIG), tmp_path)
     path = tmp_path / "model.keras"
@@ -313,6 +318,7 @@ def test_moments_of_a_tf1_checkpoint(tmp_path, kind):
             np.testing.assert_array_equal(found.numpy(), expected)
 
 
+@pytest.mark.slow
 def test_files_without_moments(tmp_path):
     model = AlbertPretrainer(CONFIG)
     write_tf1(random_stored(CONFIG), tmp_path)
@@ -347,7 +353,7 @@ def test_all_groups_from_the_first(tmp_path, sharing):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_starts_from_a_checkpoint_of_another_format(pretraining_files, tmp_path, capfd):
     config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
     vocabulary = Vocabulary.read(pretraining_files.spm_model_file)

@@ -68,6 +68,7 @@ def in_bfloat16() -> dict[str, np.ndarray]:
     return {name: array.astype(ml_dtypes.bfloat16).astype("float32") for name, array in weights.items()}
 
 
+@pytest.mark.slow
 def test_a_model_of_the_package(shipped, downloaded):
     loaded = albert_tf.load_pretrained("tiny_en")
     assert_same_weights(weights_of(loaded.model), in_bfloat16())

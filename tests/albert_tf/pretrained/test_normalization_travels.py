@@ -42,6 +42,7 @@ def test_through_files(tmp_path, write):
     assert read(tmp_path).vocabulary == MODEL.vocabulary
 
 
+@pytest.mark.slow
 def test_through_conversions_and_an_export(tmp_path):
     write_huggingface(MODEL, tmp_path)
     convert(tmp_path, tmp_path / "keras", "keras")
@@ -94,6 +95,7 @@ def test_from_the_vocabulary_to_a_run(prepared, tmp_path):
     assert read_run_vocabulary(run).normalization == facts.normalization
 
 
+@pytest.mark.slow
 def test_examples_with_another_normalization_are_refused(prepared, tmp_path):
     write_keras(MODEL, tmp_path)
     with pytest.raises(
@@ -127,6 +129,7 @@ def test_examples_with_another_normalization_than_an_archive_are_refused(prepare
         )
 
 
+@pytest.mark.slow
 def test_examples_of_another_vocabulary_are_refused(prepared, tmp_path):
     facts = prepared.vocabulary
     stored = dataclasses.replace(

@@ -74,6 +74,7 @@ def save_garden(config: AlbertConfig, folder: Path, *without: str) -> dict[str, 
     return weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one group", "E == H", "relu", "erf"])
 def test_reads_sizes_layers_activation_and_dropout(name, tmp_path):
     values = {**CONFIGS[name].to_dict(), **RATES, "layer_norm_epsilon": 1e-12}

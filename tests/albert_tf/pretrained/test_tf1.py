@@ -90,6 +90,7 @@ def test_chinese(tmp_path):
     assert (stored.vocabulary.kind, stored.vocabulary.content) == ("wordpiece", "[PAD]\n中\n".encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_equals_the_original_under_its_names(name, tmp_path):
     config = CONFIGS[name]
@@ -155,7 +156,7 @@ def test_sizes_that_do_not_fit_the_tensors(google):
         read(google)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.skipif(not HUB_MODULE, reason="ALBERT_TF1_HUB_MODULE names no TF-Hub v1 module's graph")
 def test_googles_own_graph(tmp_path):
     """The graph of google/albert_base/3 restores what we write and computes what we compute from it."""

@@ -78,7 +78,7 @@ def taken(*cases: tuple[int, int, int, int], runs: bool = False) -> list[list[in
     return [json.loads(line) for line in run_python("-c", PROGRAM, json.dumps([cases, runs])).splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_each_core_computes_a_part_unless_parts_are_uneven_or_small():
     one_core, odd, few = (1, 16, 128, 768), (2, 15, 512, 768), (4, 2, 512, 1024)
     small = (2, 2, SMALLEST_PART // 8 - 1, 8)
@@ -87,7 +87,7 @@ def test_each_core_computes_a_part_unless_parts_are_uneven_or_small():
     assert apart == [4, 1, 4]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_threads_are_not_changed_after_tensorflow_has_started():
     assert taken((2, 16, 128, 768), runs=True) == [LEFT_TO_TENSORFLOW]
 
@@ -163,6 +163,7 @@ print("XLA_FLAGS:", os.environ.get("XLA_FLAGS"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [None, "--xla_backend_optimization_level=0"])
 def test_formulas_do_not_use_ynnpack(monkeypatch, flags):
     """It is not safe in several threads; and the environment is as before."""

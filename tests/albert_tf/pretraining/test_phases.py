@@ -154,6 +154,7 @@ def copy_until(run: Path, copy: Path, step: int) -> None:
             path.unlink()
 
 
+@pytest.mark.slow
 def test_metrics_and_settings(finished):
     lines = read_metrics(finished)
     training = [line for line in lines if "loss" in line]
@@ -172,8 +173,9 @@ def test_metrics_and_settings(finished):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "step", [pytest.param(4, marks=pytest.mark.slow), 6, pytest.param(8, marks=pytest.mark.slow)]
+    "step", [pytest.param(4, marks=pytest.mark.very_slow), 6, pytest.param(8, marks=pytest.mark.very_slow)]
 )
 def test_a_resumed_run_equals_an_uninterrupted_one(finished, flags, tmp_path, step):
     """As if killed in each phase and exactly between two: before the evaluation of the checkpoint of `step`."""
@@ -194,7 +196,7 @@ def position_tables(run: Path) -> dict[str, np.ndarray]:
     return tables
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_longer_phase_starts_with_repeated_rows(flags, tmp_path):
     """At this learning rate the weights hardly change."""
     run, other = tmp_path / "run", tmp_path / "other"
@@ -222,6 +224,7 @@ def opened_run(words: list[str]) -> PretrainingRun:
     return PretrainingRun(PretrainingSettings(**values, phase=phases))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "tiled"), [(6, False), (8, True)])
 def test_rolling_back_to_an_earlier_phase(finished, flags, tmp_path, monkeypatch, step, tiled):
     """To step 4: at the end of its own phase nothing is repeated, in the longer phase the trained rows are."""
@@ -241,7 +244,7 @@ def test_rolling_back_to_an_earlier_phase(finished, flags, tmp_path, monkeypatch
     assert int(run.optimizer.iterations.numpy()) == step
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_that_rolled_back_to_an_earlier_phase_resumes_to_the_bit(flags, tmp_path, monkeypatch):
     whole, run = tmp_path / "whole", tmp_path / "run"
     with monkeypatch.context() as patched:
@@ -275,6 +278,7 @@ def test_bad_flags(flags, tmp_path, capfd, changes, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     first, second = flags.phases
     kept = [word for word in first.split() if not word.startswith("eval_file=")]
@@ -309,6 +313,7 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_phases(finished, flags, capfd):
     first, second = flags.phases
     longer = first.replace("num_train_steps=6", "num_train_steps=5")
@@ -322,6 +327,7 @@ def test_a_folder_with_other_phases(finished, flags, capfd):
     assert "holds a run with --init_checkpoint=None" in refused(capfd, changed)
 
 
+@pytest.mark.slow
 def test_a_folder_with_another_single_phase(flags, tmp_path, capfd):
     _, second = flags.phases
     run = tmp_path / "run"
@@ -330,6 +336,7 @@ def test_a_folder_with_another_single_phase(flags, tmp_path, capfd):
     assert "train_batch_size of phase 1 is 4 there, received 2" in refused(capfd, flags(run, [batch]))
 
 
+@pytest.mark.slow
 def test_evaluation_alone_keeps_the_best_checkpoint(finished, pretraining_files, tmp_path):
     """It has no phases, but the losses of a run's first phase are still those of another length."""
     run = tmp_path / "run"

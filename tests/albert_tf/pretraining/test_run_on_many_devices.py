@@ -15,7 +15,7 @@ from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, ev
 from tests.data_prep.conftest import write_story
 from tests.processes import ROOT, run_python, run_workers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.very_slow
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,7 @@ def finished(pretraining_files, tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_the_folder_holds_what_later_steps_need(finished, pretraining_files):
     names = {path.name for path in finished.iterdir()}
     assert names == {
@@ -111,7 +112,7 @@ def test_tensorboard_has_the_same_names(finished):
     assert names == {name for line in read_metrics(finished) for name in line} - {"step"}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_it_learns(pretraining_files, tmp_path):
     flags = {"num_train_steps": 150, "train_batch_size": 16, "save_checkpoints_steps": 150, "log_steps": 50}
     assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
@@ -119,14 +120,14 @@ def test_it_learns(pretraining_files, tmp_path):
     assert losses[-1] < losses[0] - 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_same_command_gives_the_same_bits(finished, pretraining_files, tmp_path):
     assert cli.main(pretraining_files.flags(tmp_path / "run")) == 0
     assert_same_run(tmp_path / "run", finished)
     assert without_speed(tmp_path / "run") == without_speed(finished)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("steps", [1, 2])
 def test_steps_per_call_do_not_change_the_run(finished, pretraining_files, tmp_path, steps):
     assert cli.main(pretraining_files.flags(tmp_path / "run", iterations_per_loop=steps)) == 0
@@ -134,7 +135,7 @@ def test_steps_per_call_do_not_change_the_run(finished, pretraining_files, tmp_p
     assert without_speed(tmp_path / "run") == without_speed(finished)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_guidance(pretraining_files, tmp_path, capfd):
     flags = {"learning_rate": None, "num_warmup_steps": 12, "mixed_precision": "bfloat16"}
     assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
@@ -144,6 +145,7 @@ def test_guidance(pretraining_files, tmp_path, capfd):
     assert json.loads((tmp_path / "run" / "settings.json").read_text())["learning_rate"] == 5.5e-05
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_an_uninterrupted_one(finished, pretraining_files, tmp_path):
     """As if killed after the checkpoint of step 4: later lines and checkpoints are missing or incomplete."""
     run = tmp_path / "run"
@@ -158,7 +160,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(finished, pretraining_files, 
     assert without_speed(run) == without_speed(finished)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(pretraining_files, tmp_path):
     """kill -9 at arbitrary moments, several times, then the same command to the end."""
     long = {"num_train_steps": 300, "save_checkpoints_steps": 20, "log_steps": 10, "keep_checkpoint_max": 3}
@@ -182,6 +184,7 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(pretraining_files,
     assert without_speed(tmp_path / "killed") == without_speed(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_only_evaluated(finished, pretraining_files, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
@@ -191,6 +194,7 @@ def test_a_finished_run_is_only_evaluated(finished, pretraining_files, tmp_path)
     assert_same_run(run, finished)
 
 
+@pytest.mark.slow
 def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files, tmp_path, capfd):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
@@ -200,6 +204,7 @@ def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files,
         assert capfd.readouterr().err.count("warning: this run was evaluated with --eval_file=") == warns
 
 
+@pytest.mark.slow
 def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     run = tmp_path / "run"
@@ -231,6 +236,7 @@ def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, ca
     assert steps_in(run / "checkpoints") == [13, 4]
 
 
+@pytest.mark.slow
 def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
     flags = {"init_checkpoint": finished / "checkpoints" / "ckpt-12", "do_train": None}
     assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
@@ -239,7 +245,7 @@ def test_initial_weights_from_a_run(finished, pretraining_files, tmp_path):
     assert line["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining_files, tmp_path):
     """The paper removes dropout late: a new run that continues the steps, then resumed without the first run."""
     config = json.loads(pretraining_files.albert_config_file.read_text())
@@ -261,6 +267,7 @@ def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining
     assert read_metrics(run)[-1]["step"] == 20
 
 
+@pytest.mark.slow
 def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
     finished, pretraining_files, tmp_path, capfd
 ):
@@ -276,6 +283,7 @@ def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
     assert steps_in(run / "checkpoints") == [16, 12]
 
 
+@pytest.mark.slow
 def test_the_sizes_come_from_the_run_or_the_checkpoint(finished, pretraining_files, tmp_path, capsys):
     run, flags = tmp_path / "run", {"albert_config_file": None, "do_train": None}
     assert cli.main(pretraining_files.flags(run, **flags)) == 2
@@ -294,7 +302,7 @@ def test_load_pretrained(finished):
     np.testing.assert_array_equal(model.encoder.pooler.kernel.numpy(), saved)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_without_a_vocabulary_it_trains_and_exports(pretraining_files, tmp_path):
     for path in Path(pretraining_files.train).parent.glob("train.tfrecord*"):
         shutil.copy(path, tmp_path)
@@ -305,6 +313,7 @@ def test_without_a_vocabulary_it_trains_and_exports(pretraining_files, tmp_path)
     assert tf.saved_model.load(tmp_path / "saved").signatures["mlm"]
 
 
+@pytest.mark.slow
 def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path, capfd):
     """The command of google-research/albert's README has --do_eval and no file of its own for it."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", eval_file=None)) == 0
@@ -312,6 +321,7 @@ def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_phase", [False, True])
 def test_training_without_do_eval_reports_it(pretraining_files, tmp_path, capfd, by_phase):
     changes = {"do_eval": None, "num_train_steps": 1}
@@ -323,6 +333,7 @@ def test_training_without_do_eval_reports_it(pretraining_files, tmp_path, capfd,
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
 
 
+@pytest.mark.slow
 def test_a_vocabulary_that_is_no_longer_there_is_reported(pretraining_files, tmp_path, capfd):
     data, run, note = tmp_path / "data", tmp_path / "run", f"no vocabulary: {tmp_path}/gone.model, which"
     shutil.copytree(Path(pretraining_files.train).parent, data)
@@ -342,6 +353,7 @@ def test_a_vocabulary_that_is_no_longer_there_is_reported(pretraining_files, tmp
         assert (run / "spm.model").read_bytes() == vocabulary.read_bytes()
 
 
+@pytest.mark.slow
 def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
     """Nor a training batch that can be divided. The metrics are those that the run's own last evaluation gave."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", num_train_steps=2)) == 0
@@ -356,6 +368,7 @@ def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
     assert first == pytest.approx(second, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, capfd):
     """It needs none of the flags that the run was trained with, and the run can go on afterwards."""
     folder = tmp_path / "run"
@@ -375,7 +388,7 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     assert cli.main(pretraining_files.flags(folder, num_train_steps=3)) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
 )
@@ -483,6 +496,7 @@ def test_truncated_files(pretraining_files, tmp_path, capfd):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
     """Not among the first, which are looked at before training; TensorFlow's error quotes it."""
     train = Path(pretraining_files.train)
@@ -494,6 +508,7 @@ def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
     assert "Prepare that file again; there is no checkpoint yet." in error
 
 
+@pytest.mark.slow
 def test_a_damaged_record(pretraining_files, tmp_path, capfd):
     """Its length is intact, so that only reading all of it shows the damage."""
     path = tmp_path / "records"
@@ -514,6 +529,7 @@ def test_training_files_are_never_evaluated_on(pretraining_files, tmp_path, capf
     assert "Evaluation never reads the training files" in refused(capfd, flags)
 
 
+@pytest.mark.slow
 def test_a_folder_with_another_run(finished, pretraining_files, tmp_path, capfd):
     config = json.loads(pretraining_files.albert_config_file.read_text())
     (tmp_path / "other.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))

@@ -65,25 +65,31 @@ def assert_skipped(result: dict) -> None:
     assert 0 < ratios["trust_ratio_min"] < ratios["trust_ratio_mean"] < ratios["trust_ratio_max"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "poison",
-    [pytest.param(np.inf, marks=pytest.mark.slow), np.nan, pytest.param(-np.inf, marks=pytest.mark.slow)],
+    [
+        pytest.param(np.inf, marks=pytest.mark.very_slow),
+        np.nan,
+        pytest.param(-np.inf, marks=pytest.mark.very_slow),
+    ],
 )
 def test_not_finite(poison):
     assert_skipped(train(tf.distribute.get_strategy(), poison))
 
 
+@pytest.mark.slow
 def test_accumulated():
     assert_skipped(train(tf.distribute.get_strategy(), accumulation_steps=4))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.xla
 def test_compiled():
     assert_skipped(train(tf.distribute.get_strategy(), jit_compile=True))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     "options", [{}, pytest.param({"jit_compile": True, "accumulation_steps": 2}, marks=pytest.mark.xla)]
 )

@@ -71,25 +71,28 @@ def on_two_workers() -> list[dict[str, dict]]:
     return [dict(zip(options, json.loads(worker.stdout), strict=True)) for worker in workers]
 
 
+@pytest.mark.slow
 def test_it_learns(one):
     assert one["trace"][-1] < one["trace"][0] - 0.1
     assert one["evaluation"]["eval_examples"] == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "accumulation_steps",
-    [2, pytest.param(B, marks=pytest.mark.slow)],
+    [2, pytest.param(B, marks=pytest.mark.very_slow)],
 )
 def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
     assert_same(train(tf.distribute.get_strategy(), accumulation_steps=accumulation_steps), one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
         {"parallel_parts": 2},
-        pytest.param({"parallel_parts": 4, "accumulation_steps": 2}, marks=pytest.mark.slow),
-        pytest.param({"parallel_parts": 3}, marks=pytest.mark.slow),
+        pytest.param({"parallel_parts": 4, "accumulation_steps": 2}, marks=pytest.mark.very_slow),
+        pytest.param({"parallel_parts": 3}, marks=pytest.mark.very_slow),
     ],
 )
 def test_parallel_parts_equal_the_batch(one, options):
@@ -97,14 +100,14 @@ def test_parallel_parts_equal_the_batch(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.xla
 @pytest.mark.parametrize("options", [{"jit_compile": True}, ALL, ACTIVATIONS])
 def test_compiled_equals_uncompiled(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_micro_batches_of_a_model_of_full_width():
     """Its gradients are long sums of large arrays, which TensorFlow's memory optimizer gets wrong in two loops."""
     shape = {"embedding_size": 128, "hidden_size": 768, "intermediate_size": 3072}
@@ -115,11 +118,13 @@ def test_micro_batches_of_a_model_of_full_width():
     assert parts["trace"] == pytest.approx(whole["trace"], abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remat", [True, "activations"])
 def test_recomputed_activations_equal_kept_ones(one, remat):
     assert_same(train(tf.distribute.get_strategy(), remat=remat), one)
 
 
+@pytest.mark.slow
 def test_recomputed_activations_equal_kept_ones_with_dropout():
     kept, recomputed = (
         train(tf.distribute.get_strategy(), dropout=0.2, remat=remat) for remat in (False, "activations")
@@ -127,13 +132,14 @@ def test_recomputed_activations_equal_kept_ones_with_dropout():
     assert_same(recomputed, kept)
 
 
+@pytest.mark.slow
 @pytest.mark.xla
 @pytest.mark.parametrize(
     "options",
     [
         FORMULAS,
         *(
-            pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": remat}, marks=pytest.mark.slow)
+            pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": remat}, marks=pytest.mark.very_slow)
             for remat in (True, "activations")
         ),
     ],
@@ -142,13 +148,13 @@ def test_compiled_formulas_equal_uncompiled_ones(one, options):
     assert_same(train(tf.distribute.get_strategy(), **options), one)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", ["plain", "loop", *COMPILED_ON_REPLICAS])
 def test_two_mirrored_devices_equal_one(one, four_layers, on_two_devices, name):
     assert_same(on_two_devices[name], four_layers if "loop" in name else one)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", ["plain", *COMPILED_ON_REPLICAS])
 def test_two_workers_equal_one(one, four_layers, on_two_workers, name):
     for worker in on_two_workers:
@@ -164,14 +170,16 @@ def four_layers() -> dict:
     return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [{}, *(pytest.param(more, marks=[pytest.mark.slow, pytest.mark.xla]) for more in LOOPED)],
+    [{}, *(pytest.param(more, marks=[pytest.mark.very_slow, pytest.mark.xla]) for more in LOOPED)],
 )
 def test_a_loop_over_the_layers_equals_the_layers_unrolled(four_layers, options):
     assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
 
 
+@pytest.mark.slow
 def test_bfloat16_learns_as_float32_does(one):
     half = train(tf.distribute.get_strategy(), dtype="mixed_bfloat16")
     assert half["trace"] != one["trace"]
@@ -184,23 +192,24 @@ def assert_masks_differ(result: dict, streams: int) -> None:
     assert len(set(result["trace"])) == len(result["trace"]), "nor do two steps share their masks"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.xla)])
 def test_micro_batches_do_not_share_dropout_masks(jit_compile):
     options = {"accumulation_steps": B, "jit_compile": jit_compile, **SAME_EXAMPLE}
     assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
 
 
+@pytest.mark.slow
 def test_parallel_parts_do_not_share_dropout_masks():
     assert_masks_differ(train(tf.distribute.get_strategy(), parallel_parts=B, **SAME_EXAMPLE), B)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_replicas_do_not_share_dropout_masks(on_two_devices):
     assert_masks_differ(on_two_devices["masks"], 2)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_recomputed_activations_equal_kept_ones_on_two_devices(on_two_devices):
     kept = on_two_devices["remat-False"]
     for remat in ("activations", "layers"):
@@ -208,6 +217,7 @@ def test_recomputed_activations_equal_kept_ones_on_two_devices(on_two_devices):
     assert len(set(kept["trace"])) == 5
 
 
+@pytest.mark.slow
 def test_dropout_is_a_pure_function_of_the_step():
     first, second = (train(tf.distribute.get_strategy(), dropout=0.5) for _ in range(2))
     assert first["trace"] == second["trace"]

@@ -71,6 +71,7 @@ def test_any_flipped_bit_of_values_is_detected(folder):
     assert newest(folder)[0] == 2
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_of_the_checksums(folder):
     """If any byte of the checksums changes, the newest intact checkpoint is this one or the one before it."""
     path = folder / "ckpt-3.json"
@@ -155,7 +156,7 @@ def save_forever(folder: Path, pipe: Connection) -> None:
         pipe.send(step)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_killed_while_saving(tmp_path):
     """kill -9 at arbitrary moments, in a process that only saves."""
     leftovers = 0

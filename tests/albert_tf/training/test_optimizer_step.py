@@ -52,6 +52,7 @@ def take_step(objective: Linear, optimizer, gradients: dict[str, np.ndarray], **
     return {name: float(value) for name, value in step(batches, tf.constant(1), step.zero_sums()).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [AdamW, Lamb])
 @pytest.mark.parametrize(("scale", "parts"), [(0.01, 1), (100.0, 2)])
 def test_gradients_are_clipped_to_global_norm_1(scale, parts, kind):
@@ -70,6 +71,7 @@ def test_gradients_are_clipped_to_global_norm_1(scale, parts, kind):
         np.testing.assert_allclose(variable.numpy(), reference.weights[variable.name], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_moving_averages():
     """They start from the weights after the first step."""
     objective, optimizer = Linear(values()), AdamW(0.1, use_ema=True, ema_momentum=0.75)

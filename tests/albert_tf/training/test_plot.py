@@ -34,8 +34,10 @@ def colors(path) -> set[tuple[int, ...]]:
 BLUE, ORANGE = (31, 119, 180), (255, 127, 14)  # the first two of tab10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "points", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(400, marks=pytest.mark.slow)]
+    "points",
+    [pytest.param(1, marks=pytest.mark.very_slow), 5, pytest.param(400, marks=pytest.mark.very_slow)],
 )
 def test_one_run_and_two(tmp_path, points):
     for name in ("a/run", "b/run"):
@@ -49,6 +51,7 @@ def test_one_run_and_two(tmp_path, points):
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "curves.png"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "begins"), [("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF"), ("a.svg", b"<?xml")])
 def test_the_suffix_is_the_format(tmp_path, name, begins):
     make_run(tmp_path / "run", 3)
@@ -63,6 +66,7 @@ def test_where_the_length_changes():
     assert _length_changes([{"step": 5}, {"step": 6}]) == []
 
 
+@pytest.mark.slow
 def test_no_curve_of_sentence_pairs_without_pairs(tmp_path):
     """A run with masked words only has their panels, and no line at 0."""
     nothing = {
@@ -87,6 +91,7 @@ def test_no_curve_of_sentence_pairs_without_pairs(tmp_path):
     assert BLUE in colors(tmp_path / "a.png")
 
 
+@pytest.mark.slow
 def test_without_tensorflow(tmp_path):
     make_run(tmp_path / "run", 3)
     program = (
@@ -97,6 +102,7 @@ def test_without_tensorflow(tmp_path):
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runs", "output", "message"),
     [
@@ -122,6 +128,7 @@ def make_finetuning_run(folder, metric: str) -> None:
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+@pytest.mark.slow
 def test_finetuning_runs_with_their_seeds(tmp_path):
     for seed in (0, 1):
         make_finetuning_run(tmp_path / "cola" / f"seed_{seed}", "matthews")

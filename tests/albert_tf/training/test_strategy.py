@@ -97,7 +97,7 @@ def test_invalid_tf_config(monkeypatch, value, message):
         assert message in str(error.value)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("program", ["pretraining", "finetuning"])
 def test_deterministic_operations(program, request, tmp_path):
     """TensorFlow has one for all that a run computes, and two runs log the same; in this process it stays off."""

@@ -50,12 +50,14 @@ def test_weights_that_are_not_finite_are_refused(tiny_config, tmp_path):
         load_weights(made(tiny_config, 2)[0], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_current_folder(tiny_config, tmp_path, monkeypatch):
     saved(tmp_path, tiny_config)
     monkeypatch.chdir(tmp_path)
     assert find_checkpoint(".") == f"checkpoints/ckpt-{STEPS}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -78,6 +80,7 @@ def test_shared_layers_change_in_number_and_dropout(tiny_config, tmp_path, chang
     assert int(grown_optimizer.iterations.numpy()) == STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [3, 6])
 def test_layers_that_are_not_shared_cannot_change_in_number(tiny_config, tmp_path, layers):
     config = dataclasses.replace(tiny_config, parameter_sharing="attention")
@@ -90,6 +93,7 @@ def test_layers_that_are_not_shared_cannot_change_in_number(tiny_config, tmp_pat
     assert_same(values(grown.variables), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [True, "fresh"])
 @pytest.mark.parametrize("length", [10, 16, 40])
 def test_longer_and_shorter_sequences(tiny_config, tmp_path, length, method):
@@ -118,6 +122,7 @@ def test_longer_and_shorter_sequences(tiny_config, tmp_path, length, method):
     assert_same({name: ours[name] for name in names}, {name: theirs[name] for name in names})
 
 
+@pytest.mark.slow
 def test_another_model_and_another_optimizer(tiny_config, tmp_path):
     saved(tmp_path, tiny_config)
     other, _ = made(dataclasses.replace(tiny_config, hidden_size=12), 2)
@@ -128,6 +133,7 @@ def test_another_model_and_another_optimizer(tiny_config, tmp_path):
         load_weights(model, tmp_path, optimizer=optimizer)
 
 
+@pytest.mark.slow
 def test_naming_a_damaged_checkpoint(tiny_config, tmp_path):
     model, _ = saved(tmp_path, tiny_config)
     path = tmp_path / "checkpoints" / f"ckpt-{STEPS}.data-00000-of-00001"

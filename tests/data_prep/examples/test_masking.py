@@ -130,7 +130,7 @@ def test_ngram_lengths_are_renormalised_where_fewer_words_are_left():
     assert np.diff(cumulative[1], prepend=0) == pytest.approx([1, 0, 0])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_distributions():
     """n-gram lengths while the budget allows all, 80/10/10, and equal probabilities for all words."""
     settings = MaskingSettings(max_predictions_per_seq=60, masked_lm_prob=0.01, ngram=3)
@@ -168,7 +168,7 @@ def test_a_word_does_not_continue_across_the_separator():
     assert example.token_boundary.tolist() == [1, 1, 0, 1, 1, 0, 1, 1]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_distribution_of_20_000_examples():
     """The masked share, 80/10/10, and the length of the first n-gram, which the budget never limits, within 1%."""
     settings = MaskingSettings(20)

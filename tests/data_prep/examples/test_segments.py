@@ -127,6 +127,7 @@ def test_next_sentences_follow_or_come_from_another_document(lengths, max_tokens
         assert pair.swapped or pair.a[-1] < pair.b[0]
 
 
+@pytest.mark.slow
 def test_half_of_the_next_sentences_are_random_and_half_of_the_pairs_swapped():
     """100,000 examples of each objective."""
     rng = np.random.default_rng(0)

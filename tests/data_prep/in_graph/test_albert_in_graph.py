@@ -40,6 +40,7 @@ def check_equal(tokenizer, graph, lines):
         assert expected.tolist() == list(map(list, zip(begins[i], ends[i], strict=True))), line
 
 
+@pytest.mark.slow
 def test_equals_the_class(tokenizer, graph):
     check_equal(tokenizer, graph, LINES)
     check_equal(tokenizer, graph, LINES[-1:])
@@ -48,12 +49,14 @@ def test_equals_the_class(tokenizer, graph):
     assert graph.tokenize_with_offsets(tf.zeros([0], tf.string)).begins.to_list() == []
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(texts(60), texts(), texts())
 def test_equals_the_class_on_any_text(tokenizer, graph, a, b, c):
     check_equal(tokenizer, graph, [a, b, c])
 
 
+@pytest.mark.slow
 def test_normalize_equals_the_class_on_every_character(graph):
     characters = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
     # Each after a capital and before a sigma, whose lower case depends on its neighbours; then alone.
@@ -67,6 +70,7 @@ def normalized(model_file, request) -> AlbertTokenizer:
     return AlbertTokenizer(model_file, Normalization(*request.param))
 
 
+@pytest.mark.slow
 def test_equals_the_class_with_any_normalization(normalized):
     graph = GraphAlbertTokenizer(normalized)
     check_equal(normalized, graph, LINES)
@@ -86,12 +90,14 @@ def keeping(model_file):
     return tokenizer, GraphAlbertTokenizer(tokenizer)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(texts(60), texts())
 def test_equals_the_class_on_any_text_with_accents(keeping, a, b):
     check_equal(*keeping, [a, b])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [
@@ -110,6 +116,7 @@ def test_models_with_other_normalization_rules(story, tmp_path, rules):
     check_equal(tokenizer, GraphAlbertTokenizer(tokenizer), LINES)
 
 
+@pytest.mark.slow
 def test_broken_utf8_is_replaced(tokenizer, graph):
     raw = [b"the\xffcaptain", b"\xe2\x82 300, \xed\xa0\x80 apples,", b"\xc0\x80", b"caf\xc3"]
     expected = tokenizer.encode_batch([line.decode("utf-8", "replace") for line in raw])
@@ -135,12 +142,14 @@ def test_in_a_tf_data_pipeline(tokenizer, graph):
     assert ids == [line.tolist() for line in tokenizer.encode_batch(LINES)]
 
 
+@pytest.mark.slow
 def test_an_export_needs_no_files(tokenizer, graph, tmp_path):
     tf.saved_model.save(graph, str(tmp_path / "export"))
     (tmp_path / "export").rename(tmp_path / "elsewhere")
     check_equal(tokenizer, tf.saved_model.load(str(tmp_path / "elsewhere")), LINES)
 
 
+@pytest.mark.slow
 def test_a_huge_line_among_short_ones(tokenizer, graph):
     lines = ["the captain", "sailed past, 300 ﷺ " * 2_000, "", "apples,"] * 2
     check_equal(tokenizer, graph, lines)
@@ -160,7 +169,7 @@ def mixed_lines(data, count: int) -> list[str]:
     return [*lines[: count - len(LINES)], *LINES]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_ten_thousand_real_lines(real_model_file, tmp_path):
     lines = mixed_lines(real_model_file.parents[1], 10_000)
     tokenizer = AlbertTokenizer(real_model_file)

@@ -91,6 +91,7 @@ def both(request, vocab_file):
     return tokenizer, GraphWordPieceTokenizer(tokenizer)
 
 
+@pytest.mark.slow
 def test_equals_the_class(both):
     check_equal(both, LINES + ODD)
     for line in LINES + ODD:
@@ -100,17 +101,19 @@ def test_equals_the_class(both):
     assert graph.tokenize_with_offsets(tf.zeros([0], tf.string)).begins.to_list() == []
 
 
+@pytest.mark.slow
 def test_equals_the_class_on_ten_thousand_mixed_lines(both):
     check_equal(both, mixed_lines(10_000))
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(st.one_of(texts(60), st.text()), min_size=1, max_size=4))
 def test_equals_the_class_on_any_text(both, lines):
     check_equal(both, [line.encode("utf-8", "replace").decode() for line in lines])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_equals_the_class_on_every_character(both):
     """Between letters, to show whether a character separates them, is dropped, or stays."""
     characters = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
@@ -145,6 +148,7 @@ def test_broken_utf8_is_dropped(both):
     assert graph.tokenize(raw).to_list() == [ids.tolist() for ids in expected]
 
 
+@pytest.mark.slow
 def test_blank_lines_in_the_vocabulary(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*SYMBOLS, "", "a", "", "##a", ""]), encoding="utf-8")
@@ -161,6 +165,7 @@ def test_pieces_too_long_for_the_graph(tmp_path):
         GraphWordPieceTokenizer(WordPieceTokenizer(path))
 
 
+@pytest.mark.slow
 def test_a_wordpiece_export_needs_no_files(both, tmp_path):
     tokenizer, graph = both
     tf.saved_model.save(graph, str(tmp_path / "export"))
@@ -168,7 +173,7 @@ def test_a_wordpiece_export_needs_no_files(both, tmp_path):
     check_equal((tokenizer, tf.saved_model.load(str(tmp_path / "elsewhere"))), LINES)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_ten_thousand_real_lines(real_model_file, tmp_path):
     """Novels, questions and reviews, with a vocabulary of their characters, some prefixes and some suffixes."""
     data = real_model_file.parents[1]

@@ -117,6 +117,7 @@ def test_counts_add_up():
     assert stats_table(one).row_count == stats_table(two).row_count
 
 
+@pytest.mark.slow
 def test_the_most_frequent_masked_piece(prepared):
     files = ExampleFiles.read([prepared / "train.tfrecord-00000-of-00002"])
     batches = list(pretraining_dataset(files, batch_size=7, repeat=False))
@@ -144,6 +145,7 @@ def test_stats_of_real_files(prepared):
     assert median == pytest.approx(15, abs=2)
 
 
+@pytest.mark.slow
 def test_examples_are_decoded(prepared):
     output = inspected(prepared / "train.tfrecord-00000*")
     assert output.count("train.tfrecord-00000-of-00002, example") == 3
@@ -234,6 +236,7 @@ def test_wrong_chunks_are_found(chunks, model_file, tmp_path, feature, values, m
         inspected(tmp_path / "bad", spm_model_file=str(model_file), stats=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -278,6 +281,7 @@ def test_negative_ids_without_a_vocabulary(folder, capsys):
     assert "`input_ids` must not be negative." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_empty_shard_is_right_if_its_manifest_counts_none(story, model_file, tmp_path):
     settings = PrepareSettings(
         str(story),

@@ -64,6 +64,7 @@ def check_same_bytes(texts, model_file, tmp_path, options: str = "", **changes) 
     assert contents(tmp_path / "out") == expected  # the manifest among them, and nothing else is left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -79,17 +80,19 @@ def test_the_bytes_are_the_local_runners(texts, model_file, tmp_path, changes):
     check_same_bytes(texts, model_file, tmp_path, **changes)
 
 
+@pytest.mark.slow
 def test_slices_change_nothing(texts, model_file, tmp_path, monkeypatch):
     monkeypatch.setattr(beam, "_SLICE_BYTES", 1000)
     check_same_bytes(texts, model_file, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("objective", ["sop", "nsp"])
 def test_several_processes_give_the_same_bytes(texts, model_file, tmp_path, objective):
     check_same_bytes(texts, model_file, tmp_path, SEVERAL, sentence_objective=objective)
 
 
+@pytest.mark.slow
 def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_path):
     (tmp_path / "latin.txt").write_bytes(b"One sentence.\nCaf\xe9.\n")
     (tmp_path / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00cut")
@@ -101,6 +104,7 @@ def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_prose_that_is_read_as_lines(texts, model_file, tmp_path):
     (tmp_path / "book.txt").write_text("It rained. Nobody came. The house was old.\n\n" * 9 + "A.\nB.\n")
     settings = settings_for(texts, model_file, tmp_path / "out", input_file=str(tmp_path / "book.txt"))
@@ -110,7 +114,7 @@ def test_prose_that_is_read_as_lines(texts, model_file, tmp_path):
     assert on_beam(settings).counts.lines_of_prose == 9
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
     settings = settings_for(texts, model_file, tmp_path / "out")
     on_beam(settings)
@@ -149,7 +153,7 @@ def test_options_without_a_runner(texts, model_file, tmp_path):
         prepare(settings)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_command_names_the_missing_extra(texts, model_file, tmp_path):
     """With apache_beam hidden, as on a machine that does not have it."""
     program = (
@@ -248,7 +252,7 @@ def bucket(texts):
     return BucketFileSystem.files
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
     local = prepare(settings_for(texts, model_file, tmp_path), show_progress=False)
     settings = settings_for(
@@ -268,6 +272,7 @@ def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
             assert bucket[f"bucket://out/{name}"] == (tmp_path / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_second_data_set_in_a_remote_folder(texts, model_file, tmp_path, bucket):
     settings = settings_for(texts, model_file, tmp_path, output_file="bucket://out/a", num_shards=1)
     first = on_beam(settings)
@@ -287,6 +292,7 @@ def test_a_second_data_set_in_a_remote_folder(texts, model_file, tmp_path, bucke
         on_beam(settings)
 
 
+@pytest.mark.slow
 def test_errors_name_the_remote_file(texts, model_file, tmp_path, bucket):
     bucket["bucket://texts/text1.txt"] = b"Caf\xe9.\n"
     settings = settings_for(texts, model_file, tmp_path / "out", input_file="bucket://texts/*.txt")

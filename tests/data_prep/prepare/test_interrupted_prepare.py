@@ -83,6 +83,7 @@ def command(settings):
     return [sys.executable, "-c", program, "prepare", *flags]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_the_bytes_do_not_depend_on_the_workers(settings, expected, small_parts, workers):
     prepare(dataclasses.replace(settings, workers=workers), show_progress=False)
@@ -90,7 +91,7 @@ def test_the_bytes_do_not_depend_on_the_workers(settings, expected, small_parts,
     assert "workers" not in json.loads((folder(settings) / "manifest.json").read_text("utf-8"))["settings"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_at_any_moment_and_run_again(settings, expected, workers):
     settings = dataclasses.replace(settings, workers=workers)
@@ -109,6 +110,7 @@ def test_killed_at_any_moment_and_run_again(settings, expected, workers):
     assert not scratch.exists()
 
 
+@pytest.mark.slow
 def test_finished_work_is_not_done_again(settings, expected, small_parts, monkeypatch):
     made = []
 
@@ -136,6 +138,7 @@ def test_finished_work_is_not_done_again(settings, expected, small_parts, monkey
     assert 50 < len(texts) < 250
 
 
+@pytest.mark.slow
 def test_finished_shards_are_kept(settings, expected, small_parts, monkeypatch):
     """The disk fills up while the second shard is written."""
     merge_shard = local.merge_shard
@@ -160,6 +163,7 @@ def test_finished_shards_are_kept(settings, expected, small_parts, monkeypatch):
     assert without_manifest(contents(folder(settings))) == expected
 
 
+@pytest.mark.slow
 def test_a_limit_on_file_size_is_an_input_error(settings):
     """The limit of the system stands in for a full disk; an incomplete part never counts as complete."""
     limited = ["bash", "-c", 'ulimit -f 40; exec "$@"', "-", *command(settings)]
@@ -171,6 +175,7 @@ def test_a_limit_on_file_size_is_an_input_error(settings):
     assert list(folder(settings).glob("*")) == [folder(settings) / ".train.tfrecord.scratch"]
 
 
+@pytest.mark.slow
 def test_other_settings_are_refused(settings, expected, small_parts, monkeypatch):
     leave_unfinished(settings, monkeypatch)
     with pytest.raises(InputError, match="random_seed=12345. Received 7"):
@@ -179,6 +184,7 @@ def test_other_settings_are_refused(settings, expected, small_parts, monkeypatch
     assert without_manifest(contents(folder(settings))) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["other", "shorter"])
 def test_other_text_is_refused(settings, small_parts, monkeypatch, change):
     leave_unfinished(settings, monkeypatch)
@@ -191,6 +197,7 @@ def test_other_text_is_refused(settings, small_parts, monkeypatch, change):
     prepare(settings, show_progress=False)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_allows_no_other_to_replace_files(settings, small_parts, monkeypatch):
     prepare(settings, show_progress=False)
     before = contents(folder(settings))
@@ -217,6 +224,7 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_bad_file_keeps_what_is_finished(settings, expected, small_parts, tmp_path):
     """The text in three files, the one in the middle damaged at first."""
     text = Path(settings.input_file).read_bytes()
@@ -237,6 +245,7 @@ def test_a_bad_file_keeps_what_is_finished(settings, expected, small_parts, tmp_
     assert without_manifest(contents(folder(settings))) == expected
 
 
+@pytest.mark.slow
 def test_only_one_run_at_a_time(settings, monkeypatch):
     def second(*_):
         prepare(settings, show_progress=False)
@@ -264,6 +273,7 @@ def test_stretches_of_documents(monkeypatch):
     assert list(text_stretches([], 30)) == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_fails_the_run(settings, small_parts, expected):
     settings = dataclasses.replace(settings, workers=2, dupe_factor=40)
     run = subprocess.Popen(command(settings), cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -284,6 +294,7 @@ def a_worker_of(pid):
     return int(worker)
 
 
+@pytest.mark.slow
 def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path, small_parts, capsys):
     """The error names file and place, finished work is kept, and a good copy is enough to resume."""
     lines = Path(settings.input_file).read_bytes().split(b"\n\n")

@@ -342,6 +342,7 @@ def test_next_sentences_need_another_document(model_file, tmp_path):
         prepared(tmp_path / "one.txt", model_file, tmp_path / "out", sentence_objective="nsp")
 
 
+@pytest.mark.slow
 def test_other_settings_replace_files_on_request_only(model_file, story, tmp_path):
     flags = {"input_file": str(story), "spm_model_file": str(model_file), "max_seq_length": 32}
     output = tmp_path / "out" / "train.tfrecord"
@@ -404,6 +405,7 @@ def test_another_number_of_shards_leaves_no_files_beside_the_new_ones(story, mod
 PROSE = "The house was old. Nobody lived there. It had a garden.\n\n" * 40 + "A street.\nA door.\nA dog.\n"
 
 
+@pytest.mark.slow
 def test_prose_that_is_read_as_lines_is_reported(model_file, tmp_path, capsys):
     (tmp_path / "book.txt").write_text(PROSE)
     (tmp_path / "lines.txt").write_text("One line. Of text.\nAnother line.\n" * 20)

@@ -26,12 +26,14 @@ def fail(number):
     raise InputError(f"number {number}")
 
 
+@pytest.mark.slow
 def test_results_come_in_order():
     with Workers(2) as workers:
         assert list(workers.run(square, range(50))) == [i * i for i in range(50)]
         assert os.getpid() not in set(workers.run(process, range(9)))
 
 
+@pytest.mark.slow
 def test_jobs_are_taken_when_they_are_needed():
     taken = []
 

@@ -127,6 +127,7 @@ def test_epochs_are_permutations(files):
     assert len({epoch[0] // 10 for epoch in epochs}) > 1, "the files change places too"
 
 
+@pytest.mark.slow
 def test_the_order_is_a_pure_function_of_the_seed(files):
     tf.random.set_seed(1)
     first = stream(files, take=12, shuffle_seed=5)
@@ -136,6 +137,7 @@ def test_the_order_is_a_pure_function_of_the_seed(files):
     assert stream(files, take=12, shuffle_seed=6) != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("window", [5, 1000])
 def test_resuming_continues_the_stream(files, seed, window):
@@ -145,6 +147,7 @@ def test_resuming_continues_the_stream(files, seed, window):
         assert resumed == batches[done : done + 1], done
 
 
+@pytest.mark.slow
 def test_hosts_share_the_files(files):
     for num_hosts in (2, 3):
         parts = [
@@ -156,6 +159,7 @@ def test_hosts_share_the_files(files):
         assert all({*one} <= {*two} or not {*one} & {*two} for one in whole for two in map(set, parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_hosts", [2, 3, 6])
 def test_the_batches_of_all_hosts_form_the_batch_of_one_host(files, num_hosts):
     """With fewer files than hosts nothing is read twice or lost, and other numbers of hosts can resume."""
@@ -169,6 +173,7 @@ def test_the_batches_of_all_hosts_form_the_batch_of_one_host(files, num_hosts):
         assert sorted(whole) == sorted(joined(own))
 
 
+@pytest.mark.slow
 def test_hosts_resume(files):
     for num_hosts, host in ((2, 1), (5, 4)):
         options = {"shuffle_seed": 1, "input_context": context(num_hosts, host), "batch_size": 2}
@@ -231,6 +236,7 @@ def test_one_string_or_path_is_read_as_a_flag(files):
         ExampleFiles.read(f"{folder}/x*")
 
 
+@pytest.mark.slow
 def test_batches_from_paths(files):
     expected = stream(files, repeat=False)
     for given in (f"{files[0].parent}/*", files, [str(path) for path in files]):
@@ -341,7 +347,7 @@ def with_chunks(path) -> bool:
     return ExampleFiles.read([path]).layout.holds_chunks
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_unmasked_files_are_drawn_anew_in_every_epoch_and_resume(unmasked):
     files = read(unmasked, 48, 8, 100)
     assert (files.max_seq_length, files.max_predictions_per_seq) == (48, 8)
@@ -369,7 +375,7 @@ def test_unmasked_files_are_drawn_anew_in_every_epoch_and_resume(unmasked):
             np.testing.assert_array_equal(values, whole[epoch * own : (epoch + 1) * own])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_hosts_draw_as_one_host_does(unmasked):
     own = ExampleFiles.read([unmasked]).num_examples
     whole = masked_batches(unmasked, own, shuffle_seed=3)  # four epochs
@@ -384,6 +390,7 @@ def test_hosts_draw_as_one_host_does(unmasked):
             np.testing.assert_array_equal(rows, values[host::2][: len(rows)])
 
 
+@pytest.mark.slow
 def test_every_evaluation_of_unmasked_files_is_the_same(unmasked):
     first, second = (masked_batches(unmasked, -1, repeat=False) for _ in range(2))
     assert all(map(equal, first, second))
@@ -399,6 +406,7 @@ def test_unmasked_files_need_their_manifest(unmasked, tmp_path):
         read(unmasked, 64, 8, 100)
 
 
+@pytest.mark.slow
 def test_a_batch_of_chunks_has_static_shapes(story, model_file, tmp_path):
     path = tmp_path / "train.tfrecord"
     settings = PrepareSettings(str(story), str(path), str(model_file), max_seq_length=48, masking="dynamic")
@@ -412,6 +420,7 @@ def test_a_batch_of_chunks_has_static_shapes(story, model_file, tmp_path):
     assert batch["sentence_order_weights"].numpy().tolist() == [1.0] * 4
 
 
+@pytest.mark.slow
 def test_earlier_dynamic_files_keep_their_pairs(tmp_path):
     """Before pairs were drawn in training, sentence-order files had the layout that nsp still has."""
     vocabulary = MaskingVocabulary(2, 3, 4, np.ones(V, bool), np.arange(5, V, dtype=np.int32))

@@ -51,6 +51,7 @@ def masked(batch, settings, seed, start=0):
     return {name: values.numpy() for name, values in mask_batch(batch, masking, keys).items()}
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(segments, st.one_of(st.just([]), segments)), min_size=1, max_size=4),
@@ -116,7 +117,7 @@ def test_kinds_of_predictions():
     assert others[:5].sum() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_distribution_of_100_000_examples():
     """Masked share, n-gram lengths and 80/10/10 within 1%."""
     T, chunk = 84, 10_000
@@ -150,6 +151,7 @@ def _first_span_lengths(batch, start):
     return np.bincount(drawn.numpy().ravel(), minlength=4)[1:]
 
 
+@pytest.mark.slow
 def test_shares_equal_the_oracles():
     """Positions are masked as often as by the rules in plain Python, at segment ends too."""
     a, b, T, count = [5, 7, 6, 10, 5, 8, 9], [6, 5, 7, 11], 14, 20_000
@@ -165,6 +167,7 @@ def test_shares_equal_the_oracles():
     assert ours == pytest.approx(theirs, abs=0.015)
 
 
+@pytest.mark.slow
 def test_runs_of_masked_words_are_as_long_as_numpys():
     """With few masks, a run of masked words is nearly always one span; the budget limits both alike."""
     a, b, T, count = [13] * 500, [14] * 500, 1003, 1500

@@ -57,6 +57,7 @@ def segments_of(batch, row):
     return ids[1:first], ids[first + 1 : last]
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=60, deadline=None)
 @given(st.lists(sentences, min_size=1, max_size=4), st.integers(5, 80), seeds)
 def test_an_example_is_a_truncated_cut_of_its_chunk(documents, T, seed):
@@ -97,6 +98,7 @@ def lengths_left(first, second, max_tokens, swapped):
     return tuple(map(len, left))
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=20, deadline=None)
 @given(st.lists(sentences, min_size=1, max_size=4), st.integers(8, 80), seeds)
 def test_masks_fit_the_drawn_pairs(documents, T, seed):
@@ -119,6 +121,7 @@ def outcome(a, b, swapped):
     return swapped, a[0], a[-1], b[0], b[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lengths", "max_tokens"),
     [

@@ -79,6 +79,7 @@ def test_every_epoch_has_every_example_once_in_another_order(count, by_length, m
         assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
 
 
+@pytest.mark.slow
 def test_the_order_follows_from_the_seed():
     orders = [
         indices(taken(bucketed_batches(features(), 8, BatchOrder(seed, num_epochs=2)))) for seed in (1, 1, 2)
@@ -86,6 +87,7 @@ def test_the_order_follows_from_the_seed():
     assert orders[0] == orders[1] != orders[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip", [1, 26, 60])
 @pytest.mark.parametrize("seed", [None, 5])
 def test_a_resumed_run_gets_the_remaining_batches(skip, seed):
@@ -129,6 +131,7 @@ def test_shapes_are_known_if_batches_are_filled():
     assert spec["label"].shape == spec["index"].shape == (8,)
 
 
+@pytest.mark.slow
 def test_little_padding_is_left():
     examples = features(5000, longest=200)
     real = sum(example["input_ids"].size for example in examples)

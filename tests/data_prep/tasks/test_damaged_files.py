@@ -14,6 +14,8 @@ from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import TASKS
 from data_prep.tasks.windows import question_windows
 
+pytestmark = pytest.mark.slow
+
 QA = {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}], "is_impossible": False}
 ROW = {
     "text": "a b",

@@ -80,6 +80,7 @@ def test_empty_texts(tmp_path, suffix):
         list(read_documents([path]))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path):
     """The worst case: no blank line."""
     path = tmp_path / "long.txt.gz"
@@ -96,6 +97,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     assert peak < 6e6  # bytes, of 13 MB of text
 
 
+@pytest.mark.slow
 def test_long_prose_is_cut_between_paragraphs(tmp_path):
     (tmp_path / "t").write_text("One here. Two here. Three here.\n\n" * 8000)
     (tmp_path / "u").write_text("One here.\n" * 300_000)  # a single paragraph

@@ -207,6 +207,7 @@ def test_symbols_that_are_user_defined(model_file, tmp_path):
     assert own.serialized_model == usual.serialized_model  # what graphs and exports hold
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -231,6 +232,7 @@ def test_offsets_by_hand(tmp_path, model_file, text, expected):
     assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -276,6 +278,7 @@ def check_offsets(tokenizer, text, encoding):
             assert visible[begin] and not text[end - 1].isspace()
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first call computes the tables
 @given(texts())
 def test_text_is_recovered_from_offsets(tokenizer, text):
@@ -307,6 +310,7 @@ def test_albert_tokenizer_can_be_pickled(tokenizer):
     )
 
 
+@pytest.mark.slow
 def test_a_line_of_five_megabytes(tokenizer):
     unit = "漢" * 1000 + "  café, 300, "
     line = unit * (5_000_000 // len(unit.encode("utf-8")))
@@ -337,6 +341,7 @@ def test_offsets_recover_real_answers(real_model_file):
     assert exact > 0.99 * answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalization", NORMALIZATIONS, ids=str)
 def test_folding_table_equals_normalize(normalization):
     table = folding_table(normalization)

@@ -7,6 +7,8 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import FoldingTable
 from data_prep.tokenizers.offsets import OffsetTables
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("flipped", range(8))
 def test_damaged_tables(tmp_path, flipped):

@@ -25,6 +25,7 @@ def albert(standard_input, capsysbinary):
     return run
 
 
+@pytest.mark.slow
 def test_ids_pieces_and_offsets(albert, model_file, tokenizer):
     text = "Apples, 300\n\n  café"
     status, out, _ = albert(f"--spm_model_file={model_file}", stdin=text.encode())
@@ -103,6 +104,7 @@ def test_each_line_is_encoded_before_the_next_arrives(tokenizer):
         tokenize_stream(tokenizer, Trickle(b"good\nb\xe2\x82", sink), sink)
 
 
+@pytest.mark.slow
 def test_a_closed_output_is_not_an_error(model_file):
     command = [sys.executable, "-m", "albert_cli.cli", "tokenize", f"--spm_model_file={model_file}"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

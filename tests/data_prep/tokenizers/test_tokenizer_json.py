@@ -106,6 +106,7 @@ def both(model_file, tmp_path_factory):
     return AlbertTokenizer(model_file), converted.tokenizer()
 
 
+@pytest.mark.slow
 def test_pieces_symbols_and_ids_equal_the_model(both):
     model, converted = both
     assert converted.pieces == model.pieces
