@@ -6,8 +6,8 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-fast test-ci test-parts test-journeys wheel site tutorials test-data test-model test-training test-tasks test-lab \
-	test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
+.PHONY: demo test test-fast test-ci test-parts test-journeys wheel site tutorials test-data test-model test-training \
+	test-tasks test-lab test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
