@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -227,6 +228,18 @@ def new_folder(folder: Path) -> Iterator[Path]:
             with contextlib.suppress(OSError):  # not empty: it holds work that a later run resumes
                 path.rmdir()
         raise
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Only one process at a time is in such a block for the same folder; the lock of a killed one is released."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # NFS locks no folders
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def file_sha256(path: Path) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.files import as_record, encodable, file_sha256, read_json_object, write_text
+from data_prep.files import as_record, encodable, file_sha256, locked_folder, read_json_object, write_text
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -217,10 +217,11 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Writes FOLDER/manifest.json; one that describes other files there is kept as manifest.NAME.json."""
         path = folder / MANIFEST
-        earlier = Manifest.read(path) if path.is_file() else None
-        if earlier and earlier.shards and not earlier.files & self.files:
-            path.replace(folder / earlier.name_when_earlier)
-        write_text(path, self.to_json())
+        with locked_folder(folder):  # two runs may end at the same moment
+            earlier = Manifest.read(path) if path.is_file() else None
+            if earlier and earlier.shards and not earlier.files & self.files:
+                path.replace(folder / earlier.name_when_earlier)
+            write_text(path, self.to_json())
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -229,11 +230,12 @@ class Manifest:
             "settings": self.settings.output_settings,
             "seed": self.settings.random_seed,
             "vocabulary": dataclasses.asdict(self.vocabulary),
-            "inputs": [{**dataclasses.asdict(each), "file": encodable(each.file)} for each in self.inputs],
+            "inputs": [dataclasses.asdict(each) for each in self.inputs],
             "shards": [self._counted(each) for each in self.shards],
             "versions": self.versions,
         }
-        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+        # Names of files may be any bytes.
+        return encodable(json.dumps(values, indent=2, ensure_ascii=False)) + "\n"
 
     def _counted(self, counts: ExampleCounts | Shard) -> dict[str, Any]:
         """The values of a row that are known."""
@@ -336,9 +338,11 @@ def _counts_none(file: Path, manifests: Mapping[Path, Manifest]) -> bool:
 
 def remove_manifests(folder: Path, outputs: Iterable[str]) -> None:
     """Removes the manifests that list files which are about to be replaced."""
-    for manifest in manifests_in(folder):
-        if manifest.path and manifest.files & set(outputs):
-            manifest.path.unlink()
+    replaced = set(outputs)
+    with locked_folder(folder):
+        for manifest in manifests_in(folder):
+            if manifest.path and manifest.files & replaced:
+                manifest.path.unlink()
 
 
 def package_versions() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Files of pretraining examples to NumPy arrays: every record is read, and its checksum checked."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -45,7 +46,7 @@ def read_batches(path: Path) -> Iterator[ExampleBatch]:
     (512, 128)
     """
     check_not_empty(path)
-    dataset = tf.data.TFRecordDataset(str(path), "GZIP" if is_gzip(path) else "", buffer_size=1 << 20)
+    dataset = tf.data.TFRecordDataset(os.fsencode(path), "GZIP" if is_gzip(path) else "", buffer_size=1 << 20)
     batches = dataset.batch(_BATCH).as_numpy_iterator()
     layout = None
     first = 0

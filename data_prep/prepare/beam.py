@@ -51,7 +51,7 @@ from data_prep.prepare.beam_steps import (
 )
 from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, check_replaced, is_remote, layout_warning
 from data_prep.prepare.progress import PrepareProgress
-from data_prep.text.sources import COMPRESSIONS
+from data_prep.text.sources import compression_of
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _SLICE_BYTES = 64 << 20  # records that a worker sorts at a time, about
@@ -96,7 +96,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
                 raise InputError(file.read().decode())
         with local_file(f"{folder}/{MANIFEST}") as path:
             manifest = Manifest.read(path)
-    progress.done(manifest.counts, folder, layout_warning(settings, manifest.counts))
+    progress.done(manifest.counts, folder, layout_warning(settings, inputs, manifest.counts))
     return manifest
 
 
@@ -158,7 +158,7 @@ def _pipeline(
 def _number_of_slices(settings: PrepareSettings, inputs: list[SourceFile], num_shards: int) -> int:
     """So many that a slice of a shard has about _SLICE_BYTES."""
     characters = sum(
-        (each.bytes or _UNKNOWN_SIZE) * (4 if each.file.endswith(COMPRESSIONS) else 1) for each in inputs
+        (each.bytes or _UNKNOWN_SIZE) * (4 if compression_of(Path(each.file)) else 1) for each in inputs
     )
     return 1 + int(RECORD_BYTES * characters * settings.passes / num_shards / _SLICE_BYTES)
 

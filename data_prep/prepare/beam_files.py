@@ -53,6 +53,8 @@ def size_of(name: str) -> int:
     """Bytes of an input; 0 if unknown before reading."""
     if is_tfds(name):
         return 0
+    if not is_remote(name):
+        return Path(name).stat().st_size
     with _as_input_errors(name):
         return FileSystems.match([name])[0].metadata_list[0].size_in_bytes
 

@@ -157,9 +157,10 @@ def finish(
     """Moves the shards into place, writes the manifest and deletes `scratch`; or writes the errors there."""
     counts = Counter(counts)  # Beam's coders turn it into a dict
     settings = dataclasses.replace(skeleton.settings, strict=strict)
-    refusal = prose_refused(settings, ExampleCounts.of(counts))
+    inputs = [each.file for each in skeleton.inputs]
+    refusal = prose_refused(settings, inputs, ExampleCounts.of(counts))
     if not errors and (refusal or not counts["examples"]):
-        errors = [str(refusal or no_examples(settings, counts))]
+        errors = [str(refusal or no_examples(settings, inputs, counts))]
     if errors:
         with open_file(f"{scratch}/{ERRORS_FILE}", "w") as file:
             file.write(_summary(errors).encode())

@@ -130,7 +130,8 @@ def _write_examples(
             progress.show(counts)
         if Part(work, num_parts).summary():
             raise InputError(_OTHER_TEXT.format("the text is shorter now"))
-        refusal = prose_refused(settings, ExampleCounts.of(counts))
+        names = [str(path) for path in inputs]
+        refusal = prose_refused(settings, names, ExampleCounts.of(counts))
         if counts["examples"] and not refusal:
             progress.step("shuffling")
             remove_manifests(folder, (output.name for output in outputs))
@@ -141,8 +142,8 @@ def _write_examples(
     if refusal:
         raise refusal
     if not counts["examples"]:
-        raise no_examples(settings, counts)
-    progress.done(manifest.counts, folder, layout_warning(settings, manifest.counts))
+        raise no_examples(settings, names, counts)
+    progress.done(manifest.counts, folder, layout_warning(settings, names, manifest.counts))
     return manifest
 
 
@@ -272,11 +273,10 @@ def _write_shard(job: _ShardJob) -> Shard:
     """Merges a shard and moves it into place unless an earlier run did; returns its row of the manifest."""
     folder = job.parts[0].folder
     finished = folder / f"shard-{job.number:05d}.json"
-    if finished.is_file():
-        earlier = json.loads(finished.read_text(encoding="utf-8"))
-        shard = Shard(**earlier["shard"])
+    if earlier := _finished_shard(finished):
+        num_parts, shard = earlier
         in_place = job.output.is_file() and job.output.stat().st_size == shard.bytes
-        if in_place and earlier["parts"] == len(job.parts):
+        if in_place and num_parts == len(job.parts):
             return shard
     aside = folder / f"shard-{job.number:05d}"
     merged = merge_shard([part.shard(job.number) for part in job.parts], aside)
@@ -284,6 +284,15 @@ def _write_shard(job: _ShardJob) -> Shard:
     aside.replace(job.output)
     write_text(finished, json.dumps({"parts": len(job.parts), "shard": dataclasses.asdict(shard)}))
     return shard
+
+
+def _finished_shard(file: Path) -> tuple[int, Shard] | None:
+    """The number of parts and the row of a merged shard; None if its file is missing or empty (power failure)."""
+    try:
+        earlier = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return earlier["parts"], Shard(**earlier["shard"])
 
 
 @contextlib.contextmanager

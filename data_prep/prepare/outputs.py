@@ -1,7 +1,7 @@
 """What the local and the Beam runner share: the check of the output's names, a shard's row, errors."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -134,9 +134,9 @@ def check_replaced(
         )
 
 
-def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:
-    """The error of a text that gives no example."""
-    needed, advice = "a document with at least two sentences", _advice(settings)
+def no_examples(settings: PrepareSettings, inputs: Iterable[str], counts: Counter) -> InputError:
+    """The error of a text, read from `inputs`, that gives no example."""
+    needed, advice = "a document with at least two sentences", _advice(settings, inputs)
     if settings.sentence_objective == "none":
         needed, advice = "a sentence", "Name other text."
     received = f"{counts['sentences']:,} sentences and {counts['documents']:,} documents"
@@ -145,9 +145,9 @@ def no_examples(settings: PrepareSettings, counts: Counter) -> InputError:
     )
 
 
-def _advice(settings: PrepareSettings) -> str:
+def _advice(settings: PrepareSettings, inputs: Iterable[str]) -> str:
     """How to get documents of several sentences."""
-    if _reads_rows(settings):
+    if _are_rows(inputs):
         return (
             "A row is a document of prose: put the sentences that belong together into one row, or set "
             "--sentence_objective=none."
@@ -159,18 +159,19 @@ def _advice(settings: PrepareSettings) -> str:
     return "If it has one sentence per line, set --input_format=lines."
 
 
-def _reads_rows(settings: PrepareSettings) -> bool:
-    """Whether the inputs hold rows, which are prose whatever --input_format is."""
-    return all(rows_reader(Path(name.strip())) for name in settings.input_file.split(","))
+def _are_rows(inputs: Iterable[str]) -> bool:
+    """Whether inputs hold rows, which are prose whatever --input_format is."""
+    return all(rows_reader(Path(name)) for name in inputs)
 
 
-def layout_warning(settings: PrepareSettings, counts: ExampleCounts) -> str | None:
+def layout_warning(settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts) -> str | None:
     """A warning if text that is read as one sentence per line looks like prose, or rows have only one sentence."""
     lone, prose = counts.documents_of_one_line, counts.lines_of_prose
     makes_pairs = settings.sentence_objective != "none"
     has_few_pairs = makes_pairs and lone > counts.documents / 2
-    if _reads_rows(settings):
-        few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {_advice(settings)}"
+    if _are_rows(inputs):
+        advice = _advice(settings, inputs)
+        few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {advice}"
         return few if has_few_pairs else None
     if not has_few_pairs and prose <= counts.sentences / 4:
         return None
@@ -182,9 +183,13 @@ def layout_warning(settings: PrepareSettings, counts: ExampleCounts) -> str | No
     )
 
 
-def prose_refused(settings: PrepareSettings, counts: ExampleCounts) -> InputError | None:
+def prose_refused(
+    settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts
+) -> InputError | None:
     """The error of text that looks like prose under --strict, if it does."""
-    warning = layout_warning(settings, counts) if settings.strict and not _reads_rows(settings) else None
+    if not settings.strict or _are_rows(inputs):
+        return None
+    warning = layout_warning(settings, inputs, counts)
     return (
         InputError(f"--strict allows no text that looks like prose. Received {warning}") if warning else None
     )

@@ -19,8 +19,10 @@ from data_prep.examples.manifest import Shard
 from data_prep.files import write_text, written_aside
 from data_prep.prepare.outputs import ShardWriter
 
-# Bytes of records that are sorted at a time, about. The order does not depend on it.
-POOL_BYTES = 8 << 20
+# Bytes of records that are sorted at a time, about. The order does not depend on them.
+_LEAST_POOL_BYTES = 8 << 20
+_MOST_POOL_BYTES = 128 << 20
+_BYTES_PER_READ = 64 << 10  # of a part: shorter reads take as long
 
 # One row per record; the last three numbers are added up for the manifest.
 INDEX = np.dtype(
@@ -115,34 +117,45 @@ class ShardOfPart:
         return found, records
 
 
-def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int = POOL_BYTES) -> Shard:
+def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int | None = None) -> Shard:
     """Writes one shard, sorted by key.
 
     Args:
       sources: its records in each part.
       path: the file to write.
-      pool_bytes: bytes of records in memory at a time, about; the sorted copy takes as much again.
+      pool_bytes: bytes of records in memory at a time, about; the sorted copy takes as much again. Default: 8 MiB,
+        and up to 128 for hundreds of sources, each of which is read for every pool.
 
     Returns:
       Its row of the manifest.
     """
+    pool_bytes = pool_bytes or _pool_bytes(len(sources))
     num_bytes = sum(source.last_offset - source.offset for source in sources)
     with path.open("wb") as file:
         writer = ShardWriter(file)
         for last_key in _range_ends(num_bytes, pool_bytes):
             indices = []
-            pool = bytearray()
+            records = bytearray()
             for source in sources:
                 rows, chunk = source.read(last_key)
                 indices.append(rows)
-                pool += chunk
+                records += chunk
             index = np.concatenate(indices)
-            writer.write(_sorted_records(index, pool))
+            writer.write(_sorted_records(index, records))
             names = ("example_tokens", "masked_tokens", "swapped")
             writer.count(len(index), *(index[name].sum(dtype=np.int64) for name in names))
         file.flush()
         os.fsync(file.fileno())
     return writer.shard(path.name)
+
+
+def _pool_bytes(num_parts: int) -> int:
+    """Enough that a part is not read in ever smaller pieces, the more parts there are.
+
+    >>> [_pool_bytes(num_parts) >> 20 for num_parts in (1, 1000, 100_000)]
+    [8, 62, 128]
+    """
+    return min(max(_LEAST_POOL_BYTES, num_parts * _BYTES_PER_READ), _MOST_POOL_BYTES)
 
 
 def _range_ends(num_bytes: int, pool_bytes: int) -> list[int]:

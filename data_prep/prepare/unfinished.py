@@ -11,6 +11,7 @@ from data_prep.errors import InputError
 from data_prep.files import write_text
 
 _PLAN = "plan.json"
+_LOCK = "lock"
 
 
 @contextlib.contextmanager
@@ -26,30 +27,49 @@ def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
     """
     folder.mkdir(exist_ok=True)
     with _lock(folder):
-        if (folder / _PLAN).is_file():
+        if finished_work(folder):
             _check_plan(folder, plan)
-        else:  # an earlier run was killed at its start
+        else:
+            _empty(folder)
             write_text(folder / _PLAN, json.dumps(plan, indent=2))
         try:
             yield folder
         except InputError as error:
             if not finished_work(folder):
-                shutil.rmtree(folder)
+                _delete(folder)
                 raise
             raise InputError(f"{error} Finished work is kept in {folder}.") from None
-        shutil.rmtree(folder)
+        _delete(folder)
 
 
 def finished_work(folder: Path) -> bool:
-    """Whether there is anything to resume: only complete results have a .json beside the plan."""
-    return any(path.name != _PLAN for path in folder.glob("*.json"))
+    """Whether there is anything to resume: complete results, which have a .json, and the plan that they follow."""
+    return _earlier_plan(folder) is not None and any(path.name != _PLAN for path in folder.glob("*.json"))
+
+
+def _earlier_plan(folder: Path) -> dict | None:
+    """The plan of an earlier run; None if it is missing or empty (power failure)."""
+    try:
+        return json.loads((folder / _PLAN).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _empty(folder: Path) -> None:
+    """Removes what a run left that was killed at its start, or while it deleted its folder."""
+    for path in folder.iterdir():
+        if path.name != _LOCK:
+            path.unlink()
+
+
+def _delete(folder: Path) -> None:
+    """Deletes the folder, the plan first: results without a plan are never resumed."""
+    (folder / _PLAN).unlink()
+    shutil.rmtree(folder)
 
 
 def _check_plan(folder: Path, plan: dict) -> None:
-    earlier = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
-    if not finished_work(folder):
-        write_text(folder / _PLAN, json.dumps(plan, indent=2))
-        return
+    earlier = _earlier_plan(folder) or {}
     for name in {**earlier, **plan}:
         if earlier.get(name) != plan.get(name):
             raise InputError(
@@ -62,7 +82,7 @@ def _check_plan(folder: Path, plan: dict) -> None:
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     """Allows only one run at a time; the system releases the lock of a killed process."""
-    with (folder / "lock").open("w") as file:
+    with (folder / _LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -71,8 +71,9 @@ class Workers:
                 yield under_way.popleft().result()
         except BrokenProcessPool:
             raise InputError(
-                "All worker processes must run until their work is done. One was killed, perhaps for lack of "
-                f"memory; run the same command again, with --workers below {self._number} if memory is short."
+                "All worker processes must run until their work is done. One ended early, perhaps for lack of "
+                f"memory: run the same command again, with --workers below {self._number} if memory is short. (A "
+                'script that calls `prepare` must do so under `if __name__ == "__main__":`.)'
             ) from None
 
 

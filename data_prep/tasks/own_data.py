@@ -20,10 +20,12 @@ from data_prep.tasks.glue import has_pairs, with_glue_names
 from data_prep.tasks.squad import checked_question
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.text_rows import (
+    NOT_A_TEXT,
     TextColumns,
     as_label,
     as_list,
     as_number,
+    as_text,
     option_number,
     text_examples,
     with_ids,
@@ -108,7 +110,11 @@ def _choices(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterato
         if len(options) > len(string.ascii_uppercase):  # predictions are letters
             problems.add("more than 26 options", row.source, f"received {len(options)}")
             continue
-        texts = [str(row.values.get(name) or "") for name in (passage, question) if name]
+        given = [row.values.get(name) for name in (passage, question) if name]
+        texts = [text for text in map(as_text, given) if text is not None]
+        if len(texts) < len(given):
+            problems.add(NOT_A_TEXT, row.source, f"received {shown(given)}")
+            continue
         if not texts[-1].strip() or not all(option.strip() for option in options):
             problems.add("empty text", row.source, f"received {shown(texts[-1])} and {shown(options)}")
             continue
@@ -156,9 +162,11 @@ def _options(row: TableRow, names: list[str]) -> list[str] | None:
     values: Any = [row.values.get(name) for name in names]
     if len(names) == 1:
         values = as_list(values[0])
-    if not isinstance(values, list) or len(values) < 2 or any(value is None for value in values):
+    if not isinstance(values, list) or len(values) < 2:
         return None
-    return [str(value) for value in values]
+    texts = [as_text(value) for value in values if value is not None]
+    options = [text for text in texts if text is not None]
+    return options if len(options) == len(values) else None
 
 
 def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Iterator[QuestionExample]:
@@ -173,10 +181,15 @@ def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Itera
         except (TypeError, ValueError, KeyError, OverflowError) as error:
             split.problems.add("answer that is neither a text nor a list of texts", row.source, str(error))
             continue
+        texts = [as_text(row.values.get(name)) for name in (question, context)]
+        if None in texts:
+            given = " and ".join(shown(row.values.get(name)) for name in (question, context))
+            split.problems.add(NOT_A_TEXT, row.source, f"received {given}")
+            continue
         example = QuestionExample(
             id=identity,
-            question=str(row.values.get(question) or ""),
-            context=str(row.values.get(context) or ""),
+            question=texts[0] or "",
+            context=texts[1] or "",
             answers=answers,
             answer_starts=starts,
             is_impossible=not answers and split.task.answerable,

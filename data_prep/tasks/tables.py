@@ -15,7 +15,7 @@ from data_prep.errors import InputError
 from data_prep.files import ESCAPED_SURROGATE, encodable
 from data_prep.tasks.examples import Problems, shown
 from data_prep.text.parquet import open_parquet, rows_of
-from data_prep.text.sources import COMPRESSIONS, InputFile
+from data_prep.text.sources import InputFile, compression_of
 
 _LONGEST_FIELD = 2**31 - 1  # characters; Python's own limit is 2 ** 17
 
@@ -118,8 +118,7 @@ def _without_surrogates(value: Any) -> Any:
 
 def table_suffix(path: Path) -> str:
     """The suffix before that of a compression: ".tsv" for train.tsv.gz."""
-    suffixes = [suffix for suffix in path.suffixes if suffix not in COMPRESSIONS]
-    return suffixes[-1].lower() if suffixes else ""
+    return (path.with_suffix("") if compression_of(path) else path).suffix.lower()
 
 
 def _json_lines(text: str, path: Path, problems: Problems) -> Iterator[TableRow]:

@@ -10,6 +10,7 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import Split, TextExample, shown
 from data_prep.tasks.tables import TableRow, parse_json
 
+NOT_A_TEXT = "list or object in place of a text"  # a problem
 _MOST_BETWEEN_ORDINALS = 100
 Label = str | float | tuple[str, ...]
 
@@ -71,13 +72,12 @@ def _text(row: TableRow, column: str | None, split: Split) -> str | None:
     if column is None:
         return None
     value = row.values.get(column)
-    if value is not None and not isinstance(value, str):
-        value = str(value)
-    if value and not value.isspace():
-        return value
-    detail = f"received {value!r} in {column!r}"
-    split.problems.add("empty text", row.source, detail, outcome=split.text_outcome)
-    return (value or "") if split.is_test else None
+    text = as_text(value)
+    if text and not text.isspace():
+        return text
+    kind, detail = NOT_A_TEXT if text is None else "empty text", f"received {shown(value)} in {column!r}"
+    split.problems.add(kind, row.source, detail, outcome=split.text_outcome)
+    return (text or "") if split.is_test else None
 
 
 def _is_missing(value: Any, split: Split) -> bool:
@@ -138,6 +138,17 @@ def as_labels(value: Any, separator: str) -> tuple[str, ...]:
     values = value if isinstance(value, list) else str(value).split(separator)
     names = [as_label(name) for name in values]
     return tuple(dict.fromkeys(name for name in names if name))
+
+
+def as_text(value: Any) -> str | None:
+    """A value as text, "" if it is missing; None for a list or an object.
+
+    >>> as_text("Fine."), as_text(None), as_text(7), as_text(["Fine."])
+    ('Fine.', '', '7', None)
+    """
+    if isinstance(value, list | dict):
+        return None
+    return "" if value is None else str(value)
 
 
 def as_list(value: Any) -> Any:

@@ -205,9 +205,10 @@ def _max_context(places: list[tuple[int, int]], length: int) -> list[np.ndarray]
     """
     if len(places) == 1:
         return [np.ones(length, bool)]
-    scores = np.full((len(places), length), -1.0)
+    best, best_score = np.zeros(length, np.int32), np.full(length, -1.0)
     for i, (begin, end) in enumerate(places):
         position = np.arange(begin, end)
-        scores[i, begin:end] = np.minimum(position - begin, end - 1 - position) + 0.01 * (end - begin)
-    best = scores.argmax(axis=0)
+        score = np.minimum(position - begin, end - 1 - position) + 0.01 * (end - begin)
+        is_better = score > best_score[begin:end]
+        best[begin:end][is_better], best_score[begin:end][is_better] = i, score[is_better]
     return [best[begin:end] == i for i, (begin, end) in enumerate(places)]

@@ -12,8 +12,9 @@ The name of an input determines its format:
     tfds:imdb_reviews:train  a dataset of tensorflow-datasets    ─┘
     -                   text from standard input
 
-All but .parquet may end in .gz, .bz2, .xz or .zst. Documents are read one at a time and very long ones are cut, so
-memory does not grow with the files.
+All but .parquet may end in .gz, .bz2, .xz or .zst. Documents are read one at a time, and very long documents,
+paragraphs and sentences are cut, so memory does not grow with the files. (A line is read whole, and so is an array
+in a .json file.)
 """
 
 import dataclasses
@@ -27,12 +28,15 @@ from typing import get_args
 
 from data_prep.errors import InputError
 from data_prep.text.rows import rows_reader
-from data_prep.text.sources import COMPRESSIONS, InputFile, InputFormat
+from data_prep.text.sources import InputFile, InputFormat, compression_of
 
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
 _NO_TEXT = (".csv", ".tsv", ".xlsx", ".arrow", ".zip", ".pdf", ".docx")
-_MAX_PARAGRAPH = 1_000_000  # characters; a longer paragraph is cut at the end of a line
+MAX_SENTENCE_CHARACTERS = 100_000  # a longer one is cut between two words
+_MAX_PARAGRAPH = (
+    1_000_000  # characters; a longer one is cut at the end of a line, a longer line between two words
+)
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 # Where a sentence ends and another one begins, in scripts with and without spaces.
 _BOUNDARY = re.compile(r"[.!?…]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z]|[。！？][^」』”’）]")
@@ -87,7 +91,7 @@ def read_documents(
     if input_format not in get_args(InputFormat):
         raise InputError(f'`input_format` must be "lines" or "prose". Received {input_format!r}.')
     for path in paths:
-        unpacked = path.with_suffix("") if path.suffix in COMPRESSIONS else path
+        unpacked = path.with_suffix("") if compression_of(path) else path
         if unpacked.suffix.lower() in _NO_TEXT:
             raise InputError(
                 "Inputs must be text files, .jsonl, .json, .tfrecord or .parquet. Received "
@@ -118,7 +122,7 @@ def split_paragraphs(lines: Iterable[str]) -> Iterator[str]:
     """
     wrapped: list[str] = []
     length = 0
-    for line in lines:
+    for line in chain.from_iterable(_cut(line, _MAX_PARAGRAPH) for line in lines):
         heading = _HEADING.match(line)
         if heading or not line.strip() or length > _MAX_PARAGRAPH:
             yield from _joined(wrapped)
@@ -156,7 +160,12 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
         [piece] if len(piece) <= _MAX_QUOTED else _split_quotations(piece, language)
         for piece in _segment(paragraph, language)
     )
-    return [sentence for piece in pieces if (sentence := piece.strip())]
+    return [sentence for piece in pieces for sentence in _cut_sentence(piece)]
+
+
+def _cut_sentence(sentence: str) -> Iterator[str]:
+    """A sentence, without white space at its ends, in pieces of at most MAX_SENTENCE_CHARACTERS."""
+    return filter(None, (piece.strip() for piece in _cut(sentence, MAX_SENTENCE_CHARACTERS)))
 
 
 def is_prose(line: str) -> bool:
@@ -231,6 +240,20 @@ def _split_quotations(text: str, language: str) -> Iterator[str]:
     yield text[begin:]
 
 
+def _cut(text: str, most: int) -> Iterator[str]:
+    """Cuts a text behind the last space of every `most` characters, or wherever it has none.
+
+    >>> list(_cut("one two three", 8)), list(_cut("onetwothree", 8)), list(_cut("", 8))
+    (['one two ', 'three'], ['onetwoth', 'ree'], [''])
+    """
+    begin = 0
+    while len(text) - begin > most:
+        end = text.rfind(" ", begin, begin + most) + 1 or begin + most
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
+
+
 def _joined(lines: list[str]) -> Iterator[str]:
     paragraph = " ".join(" ".join(lines).split())
     # Rules and ornaments ("-----", "* * *") are not text.
@@ -245,12 +268,11 @@ def _read_lines(path: Path) -> Iterator[Document]:
     with InputFile(path) as file:
         # Binary lines end at \n only: str.splitlines would also cut at form feeds and U+2028.
         for number, line in enumerate(file, start=1):
-            sentence = _decode(line, file).strip()
-            if sentence:
-                if not sentences:
-                    first_line = number
-                sentences.append(sentence)
-            if sentences and (not sentence or len(sentences) == MAX_SENTENCES):
+            of_line = list(_cut_sentence(_decode(line, file)))
+            if of_line and not sentences:
+                first_line = number
+            sentences += of_line
+            if sentences and (not of_line or len(sentences) >= MAX_SENTENCES):
                 yield Document(tuple(sentences), f"{file.name}, line {first_line}", file.position - begin)
                 sentences, begin = [], file.position
         if sentences:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from data_prep.errors import InputError
 from data_prep.files import encodable
 from data_prep.text.parquet import open_parquet, rows_of
-from data_prep.text.sources import COMPRESSIONS, InputFile, is_json_array
+from data_prep.text.sources import InputFile, compression_of, is_json_array
 from data_prep.text.tfds_rows import is_tfds, read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
 from data_prep.tfrecord.serialization import parse_example
@@ -36,27 +36,28 @@ def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
     """The reader for an input, chosen by its name; None for text files.
 
     The names: *.jsonl, *.ndjson and *.json, *.tfrecord and *.tfrecords (also followed by -00000-of-00005), each
-    also followed by .gz, .bz2, .xz or .zst; *.parquet; tfds:NAME/CONFIG:SPLIT.
+    also followed by .gz, .bz2, .xz or .zst; *.parquet; tfds:NAME/CONFIG:SPLIT. Suffixes may have capital letters.
 
     >>> rows_reader(Path("wiki.jsonl.gz"))
     <function _read_json_lines>
     """
     if is_tfds(path):
         return _read_tfds
-    name = path.name.removesuffix(path.suffix) if path.suffix in COMPRESSIONS else path.name
+    name = path.name.lower().removesuffix(compression_of(path))
     if name.endswith((".jsonl", ".ndjson")):
         return _read_json_lines
     if name.endswith(".json"):
         return _read_json
     if re.search(r"\.tfrecords?(-\d+-of-\d+)?$", name):
         return _read_tfrecords
-    return _read_parquet if path.suffix == ".parquet" else None
+    return _read_parquet if path.name.lower().endswith(".parquet") else None
 
 
 def _read_json(path: Path, text_field: str) -> Iterator[Row]:
     """An array of objects, or JSON lines under another name."""
     if not is_json_array(path):
-        yield from _read_json_lines(path, text_field)
+        rule = "A .json file must hold an array of objects, or one JSON object per line."
+        yield from _read_json_lines(path, text_field, rule)
         return
     with InputFile(path) as file:
         try:
@@ -69,7 +70,9 @@ def _read_json(path: Path, text_field: str) -> Iterator[Row]:
             yield Row(text, source, file.position)
 
 
-def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
+def _read_json_lines(
+    path: Path, text_field: str, rule: str = "Every line of a .jsonl file must be a JSON object."
+) -> Iterator[Row]:
     with InputFile(path) as file:
         for number, line in enumerate(file, start=1):
             source = f"{file.name}, line {number}"
@@ -80,10 +83,8 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[Row]:
                 row = json.loads(line.strip().removeprefix(b"\xef\xbb\xbf" if number == 1 else b""))
             except (ValueError, RecursionError) as error:
                 reason = str(error).replace(": line 1 column", " column")  # always line 1
-                raise InputError(
-                    f"Every line of a .jsonl file must be a JSON object. {source} is not: {reason}."
-                ) from None
-            text = _text_of(row, "Every line of a .jsonl file must be a JSON object.", text_field, source)
+                raise InputError(f"{rule} {source} is not: {reason}.") from None
+            text = _text_of(row, rule, text_field, source)
             yield Row(text, source, file.position)
 
 
@@ -97,7 +98,7 @@ def _text_of(row: Any, rule: str, text_field: str, source: str) -> str:
 
 
 def _read_tfrecords(path: Path, text_field: str) -> Iterator[Row]:
-    is_unnamed_gzip = path.suffix not in COMPRESSIONS and path.is_file() and is_gzip(path)
+    is_unnamed_gzip = not compression_of(path) and path.is_file() and is_gzip(path)
     with InputFile(path, ".gz" if is_unnamed_gzip else None) as file:
         for number, record in enumerate(read_payloads(file.read, file.name), start=1):
             source = f"{file.name}, record {number}"

@@ -59,6 +59,16 @@ def input_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
+def compression_of(path: Path) -> str:
+    """The suffix of a compressed file, in small letters; "" for any other.
+
+    >>> compression_of(Path("emma.txt.GZ")), compression_of(Path("emma.txt"))
+    ('.gz', '')
+    """
+    suffix = path.suffix.lower()
+    return suffix if suffix in COMPRESSIONS else ""
+
+
 def is_json_array(path: Path) -> bool:
     """Whether a JSON file begins with an array, and not with an object; reads no more than its first lines."""
     with InputFile(path) as file:
@@ -88,8 +98,7 @@ class InputFile:
     def __init__(self, path: Path, suffix: str | None = None):
         self.name = "standard input" if path == STANDARD_INPUT else str(path)
         self.offset = 0
-        suffix = path.suffix if suffix is None else suffix
-        self._suffix = suffix if suffix in COMPRESSIONS else ""
+        self._suffix = compression_of(path) if suffix is None else suffix
         unpack = _unpacker(self._suffix)
         self._raw = _opened(path)
         self._file = unpack(self._raw)

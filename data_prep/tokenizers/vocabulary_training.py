@@ -15,7 +15,7 @@ import numpy as np
 import sentencepiece
 
 from data_prep.errors import InputError, check_at_least
-from data_prep.files import as_record, new_folder, read_json_object, write_json, written_aside
+from data_prep.files import as_record, encodable, new_folder, read_json_object, write_json, written_aside
 from data_prep.signals import signal_handler
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files
@@ -218,7 +218,8 @@ def _check(settings: VocabularySettings) -> None:
 def _trained_with(settings: VocabularySettings) -> dict[str, Any]:
     """The flags that decide the vocabulary."""
     others = ("output_prefix", "eval_file", "max_eval_sentences", "overwrite")
-    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in others}
+    values = {name: value for name, value in dataclasses.asdict(settings).items() if name not in others}
+    return {**values, "input_file": encodable(settings.input_file)}  # names of files may be any bytes
 
 
 def _check_replaced(settings: VocabularySettings) -> None:

@@ -61,9 +61,15 @@ def test_names_of_files_need_not_be_utf8(tmp_path):
     manifest = make("train.tfrecord")
     name = os.fsdecode(b"caf\xe9.txt")
     settings = dataclasses.replace(manifest.settings, input_file=name)
-    dataclasses.replace(manifest, settings=settings, inputs=[SourceFile(name, 7)]).write(tmp_path)
+    changes = {
+        "inputs": [SourceFile(name, 7)],
+        "vocabulary": dataclasses.replace(manifest.vocabulary, file=name),
+        "shards": [dataclasses.replace(manifest.shards[0], file=name)],
+    }
+    dataclasses.replace(manifest, settings=settings, **changes).write(tmp_path)
     read = Manifest.read(tmp_path)
-    assert read.settings.input_file == read.inputs[0].file == "caf\ufffd.txt"
+    names = (read.settings.input_file, read.inputs[0].file, read.vocabulary.file, read.shards[0].file)
+    assert set(names) == {"caf\ufffd.txt"}
 
 
 def test_counts_that_only_training_knows_are_left_out(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from albert_cli.cli import main
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.prepare import local
+from data_prep.prepare import local, unfinished
 from data_prep.prepare.local import prepare
 from data_prep.text import documents as text_documents
 from data_prep.text.documents import Document, cut_document, text_stretches
@@ -211,6 +211,50 @@ def test_an_interrupted_run_allows_no_other_to_replace_files(settings, small_par
         prepare(other, show_progress=False)
     # What was begun with --overwrite resumes without it, too.
     assert prepare(dataclasses.replace(replacing, overwrite=False), show_progress=False).settings.ngram == 1
+
+
+@pytest.mark.slow
+def test_a_run_killed_while_it_deletes_its_folder_leaves_nothing_to_resume(
+    settings, small_parts, tmp_path, monkeypatch
+):
+    """Finished parts without their plan would become examples of other settings."""
+
+    def killed(scratch):
+        assert not (scratch / "plan.json").exists()
+        raise KeyboardInterrupt
+
+    other = dataclasses.replace(settings, ngram=1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(unfinished.shutil, "rmtree", killed)
+        prepare(settings, show_progress=False)
+    assert list((folder(settings) / ".train.tfrecord.scratch").glob("0*.json"))
+    with pytest.raises(InputError, match="written with --ngram=3, not 1. Add --overwrite"):
+        prepare(other, show_progress=False)
+    prepare(dataclasses.replace(other, overwrite=True), show_progress=False)
+    elsewhere = dataclasses.replace(other, output_file=str(tmp_path / "elsewhere" / "train.tfrecord"))
+    prepare(elsewhere, show_progress=False)
+    assert without_manifest(contents(folder(settings))) == without_manifest(contents(folder(elsewhere)))
+
+
+@pytest.mark.slow
+def test_files_that_a_power_failure_left_empty(settings, expected, small_parts, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(local.Manifest, "write", interrupt)
+        prepare(settings, show_progress=False)
+    scratch = folder(settings) / ".train.tfrecord.scratch"
+    for name in ("shard-00000.json", "000001.json"):
+        (scratch / name).write_bytes(b"")
+    (folder(settings) / "train.tfrecord-00000-of-00002").unlink()
+    prepare(settings, show_progress=False)
+    assert without_manifest(contents(folder(settings))) == expected
+
+
+@pytest.mark.slow
+def test_a_plan_that_a_power_failure_left_empty(settings, expected, small_parts, monkeypatch):
+    leave_unfinished(dataclasses.replace(settings, ngram=1), monkeypatch)
+    (folder(settings) / ".train.tfrecord.scratch" / "plan.json").write_bytes(b"")
+    prepare(settings, show_progress=False)
+    assert without_manifest(contents(folder(settings))) == expected
 
 
 def leave_unfinished(settings, monkeypatch, at="_write_shards"):

@@ -402,6 +402,19 @@ def test_another_number_of_shards_leaves_no_files_beside_the_new_ones(story, mod
     prepared(story, model_file, tmp_path / "out", num_shards=2)
 
 
+def test_advice_for_rows_that_a_pattern_names(model_file, tmp_path):
+    """Their format follows from the names of the files, not from the pattern."""
+    (tmp_path / "rows").mkdir()
+    for number in (1, 2):
+        (tmp_path / "rows" / f"{number}.jsonl").write_text('{"text": "It rained. Nobody came. So it was."}\n')
+    flags = {
+        "output_file": f"{tmp_path}/out/a.tfrecord",
+        "spm_model_file": str(model_file),
+        "max_seq_length": 48,
+    }
+    prepare(PrepareSettings(f"{tmp_path}/rows/*", strict=True, **flags), show_progress=False)
+
+
 PROSE = "The house was old. Nobody lived there. It had a garden.\n\n" * 40 + "A street.\nA door.\nA dog.\n"
 
 

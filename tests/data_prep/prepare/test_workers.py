@@ -59,7 +59,7 @@ def test_a_killed_worker_is_an_error():
     begin = time.monotonic()
     with (
         Workers(2) as workers,
-        pytest.raises(InputError, match="One was killed.*with --workers below 2"),
+        pytest.raises(InputError, match="One ended early.*with --workers below 2"),
     ):
         list(workers.run(die, range(20)))
     assert time.monotonic() - begin < 60

@@ -41,6 +41,28 @@ def test_a_folder(tmp_path, suffix):
         read(tmp_path / "a.xml", "<a>")
 
 
+def test_universal_dependencies(tmp_path):
+    """Contractions and omitted words are not words, and comments may have any name."""
+    lines = (
+        "1 Vamos ir VERB",
+        "2-3 al _ _",
+        "2 a a ADP",
+        "3 el el DET",
+        "3.1 mar mar NOUN",
+        "4 mar mar NOUN",
+    )
+    rows = ["\t".join([*line.split(), *"______"]) for line in lines]
+    text = "\n".join(["# sent_id = 1", "# speaker = Ana", *rows, "", ""])
+    examples, problems = read(tmp_path / "train.conllu", text)
+    assert examples == [WordsExample("0", ("Vamos", "a", "el", "mar"), ("VERB", "ADP", "DET", "NOUN"))]
+    assert problems.lines() == []
+    problems = Problems()
+    with pytest.raises(InputError, match=r"label outside the set, .*train.conllu:8: received 'mar NOUN'"):
+        read_examples(
+            find_task("token-classification"), tmp_path, "train", problems, labels=("VERB", "ADP", "DET")
+        )
+
+
 def test_words_with_spaces_and_hashes(tmp_path):
     text = "# sent_id = 1\n# text = a b\nNew York\tB-LOC\n#\tO\n\n# O\n\n\n"
     examples, _ = read(tmp_path / "a.tsv", text)

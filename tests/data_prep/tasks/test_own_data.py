@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -206,6 +207,28 @@ def test_choices_that_count_from_one(tmp_path):
         read("multiple-choice", write(tmp_path / "a.csv", [*rows("1", "2"), three]))
     for labels in (("0", "2"), ("1", "2"), ("1", "3")):  # the last names the text of an option
         assert len(read("multiple-choice", write(tmp_path / "b.csv", rows(*labels)))[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("classification", {"text": ["Good", "film"], "label": "a"}),
+        ("classification", {"text": {"en": "Good"}, "label": "a"}),
+        ("multiple-choice", {"question": ["Why?"], "options": ["red", "blue"], "label": 0}),
+        ("multiple-choice", {"passage": {}, "question": "Why?", "options": ["red", "blue"], "label": 0}),
+        ("multiple-choice", {"question": "Why?", "options": [{"text": "red"}, {"text": "blue"}], "label": 0}),
+        ("question-answering", {"question": ["Who?"], "context": "Ann came.", "answer": "Ann"}),
+        ("question-answering", {"question": "Who?", "context": ["Ann came."], "answer": "Ann"}),
+    ],
+)
+def test_lists_and_objects_are_no_texts(tmp_path, task, row):
+    good = {name: value if isinstance(value, str | int) else "Ann" for name, value in row.items()}
+    if "options" in row:
+        good["options"] = ["red", "blue"]
+    examples, problems = read(task, write(tmp_path / "train.jsonl", [row, good]))
+    assert len(examples) == 1
+    (line,) = problems.lines()
+    assert re.search(r"1 row: (list or object in place of a text|options missing), left out", line)
 
 
 def test_unusable_choices(tmp_path):

@@ -3,7 +3,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
-from data_prep.text.documents import read_documents, split_paragraphs, split_sentences
+from data_prep.text.documents import (
+    MAX_SENTENCE_CHARACTERS,
+    read_documents,
+    split_paragraphs,
+    split_sentences,
+)
 from data_prep.text.sources import expand_files
 
 
@@ -33,6 +38,16 @@ def test_windows_files(tmp_path):
     assert read(tmp_path, b"\xef\xbb\xbf# One\r\n\r\nTwo is\r\nwrapped.", "prose") == [
         ("One", "Two is wrapped.")
     ]
+
+
+@pytest.mark.parametrize("input_format", ["lines", "prose"])
+def test_a_very_long_sentence_is_cut_between_words(tmp_path, input_format):
+    words = " ".join(f"word{i}" for i in range(30_000))
+    ((*sentences,),) = read(tmp_path, words.encode(), input_format)
+    assert max(map(len, sentences)) <= MAX_SENTENCE_CHARACTERS < len(words) / 2
+    assert " ".join(sentences) == words
+    ((*sentences,),) = read(tmp_path, b"a" * 250_000, input_format)
+    assert list(map(len, sentences)) == [100_000, 100_000, 50_000]
 
 
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\x00"])

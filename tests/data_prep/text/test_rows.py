@@ -49,6 +49,7 @@ def write_json_array(path, field):
 
 WRITERS = {
     "wiki.json": write_json_array,
+    "WIKI.JSON": write_json_array,
     "wiki.train.00000-of-00001.json": write_json_lines,
     "wiki.jsonl": write_json_lines,
     "wiki.ndjson": write_json_lines,
@@ -63,6 +64,11 @@ WRITERS = {
     [
         ("a.json", "[1]", "The elements of a .json file must be objects. .*element 1 is a int"),
         ("a.json", '[{"texts": "a"}]', "element 1.*texts"),
+        (
+            "a.json",
+            '{\n"text": "a"}',
+            "an array of objects, or one JSON object per line. .*line 1 is not",
+        ),
         ("a.json", '[{"text": "a"}', "A .json file must hold JSON. .*a.json does not"),
         (
             "wiki_00",
@@ -96,10 +102,17 @@ def test_text_that_begins_with_a_brace(tmp_path):
 @pytest.mark.parametrize("name", WRITERS)
 def test_rows_are_documents_of_prose(tmp_path, name, field):
     WRITERS[name](tmp_path / name, field)
-    documents = list(read_documents(expand_files(f"{tmp_path}/w*"), "lines", "en", field))
+    documents = list(read_documents(expand_files(f"{tmp_path}/[wW]*"), "lines", "en", field))
     assert [document.sentences for document in documents] == SENTENCES
     assert sum(document.num_bytes for document in documents) == input_size(tmp_path / name)
-    kinds = {"wiki.json": "element", "json": "line", "jsonl": "line", "ndjson": "line", "parquet": "row"}
+    kinds = {
+        "wiki.json": "element",
+        "WIKI.JSON": "element",
+        "json": "line",
+        "jsonl": "line",
+        "ndjson": "line",
+        "parquet": "row",
+    }
     kind = kinds.get(name) or kinds.get(name.split(".")[-1], "record")
     assert [document.source for document in documents] == [f"{tmp_path}/{name}, {kind} {n}" for n in (1, 3)]
 
