@@ -106,12 +106,20 @@ class AdamW(keras.optimizers.Optimizer):
             "optimizer with another `exclude`."
         )
 
+    def apply(self, grads, trainable_variables=None):
+        """As Keras', but clips by the norm of dense gradients: rows of a lookup that repeat are added up first."""
+        grads = list(grads)
+        variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+        if len(grads) == len(variables):  # else Keras raises an error
+            grads = [densify(gradient, variable) for gradient, variable in zip(grads, variables, strict=True)]
+        super().apply(grads, trainable_variables)
+
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         m, v = self._m[index], self._v[index]
         new_weight, new_m, new_v = self.new_values(
             ops.convert_to_tensor(variable),
-            ops.cast(densify(gradient, variable), variable.dtype),
+            ops.cast(gradient, variable.dtype),
             ops.convert_to_tensor(m),
             ops.convert_to_tensor(v),
             ops.cast(learning_rate, variable.dtype) * self._factors[index],

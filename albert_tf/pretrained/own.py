@@ -100,6 +100,17 @@ def read_run_config(path: Path) -> AlbertConfig | None:
     return AlbertConfig.from_json_file(file) if file.exists() else None
 
 
+def read_config(path: Path) -> AlbertConfig | None:
+    """The configuration of a run, a checkpoint in one or a .keras file, without its weights; None for others."""
+    file = find_model_file(path)
+    if file is None:
+        return read_run_config(path) if is_run(path) else None
+    description = as_record(_Description, read_description(file), file)
+    if description.registered_name in _TASK_MODELS:
+        return _config_of(as_record(_TaskModelConfig, description.config, file).encoder.config, file)
+    return _config_of(as_record(_Serialized, description.config, file).config, file)
+
+
 def read_run_vocabulary(path: Path) -> Vocabulary | None:
     """The vocabulary of a run's folder or checkpoint, if the folder holds one.
 
@@ -307,12 +318,17 @@ class _TaskModelEncoder(keras.Model):
 
 def _new_model(shape: dict, path: Path) -> AlbertPretrainer:
     """An untrained model of the shape that a .keras file describes."""
-    try:
-        config = AlbertConfig.from_dict(shape.get("config", shape))
-    except (InputError, AttributeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    config = _config_of(shape, path)
     check_size(config, path.stat().st_size, path)
     return AlbertPretrainer(config)
+
+
+def _config_of(shape: dict, path: Path) -> AlbertConfig:
+    """The configuration of an encoder, or of the encoder of a pretrainer, that a .keras file describes."""
+    try:
+        return AlbertConfig.from_dict(shape.get("config", shape))
+    except (InputError, AttributeError) as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _load_weights(model: keras.Model, path: Path) -> None:

@@ -32,6 +32,18 @@ def read(source: str | Path, otherwise: AlbertConfig | None = None) -> StoredMod
         return stored
 
 
+def read_config(source: str | Path) -> AlbertConfig:
+    """The configuration of a model in any format.
+
+    Our own files are not loaded for it: a model starts TensorFlow, after which devices can no longer be set.
+
+    Raises:
+      InputError: as `read`.
+    """
+    with named_files(source) as path:
+        return own.read_config(path) or _read_path(path, None).config
+
+
 @contextlib.contextmanager
 def named_files(source: str | Path) -> Iterator[Path]:
     """As `local_files`; errors within the context name what the user named, such as the archive."""

@@ -57,13 +57,14 @@ class PretrainingInputs:
         eval_paths = expand_files(phase.eval_file) if phase.eval_file else []
         if settings.do_train:
             _check_apart(train_paths, eval_paths)
+        sizes = {"vocab_size": config.vocab_size, "type_vocab_size": config.type_vocab_size}
         self._train = ExampleFiles.read(
             train_paths,
-            vocab_size=config.vocab_size,
+            **sizes,
             max_seq_length=phase.max_seq_length,
             max_predictions_per_seq=phase.max_predictions_per_seq,
         )
-        self._eval = ExampleFiles.read(eval_paths, vocab_size=config.vocab_size) if eval_paths else None
+        self._eval = ExampleFiles.read(eval_paths, **sizes) if eval_paths else None
         if self._eval:
             _check_same_lengths(self._train, self._eval)
             _check_one_vocabulary("Training and evaluation files", self._train, self._eval)
@@ -104,7 +105,7 @@ class PretrainingInputs:
             batches = pretraining_dataset(
                 self._train,
                 batch_size=context.get_per_replica_batch_size(phase.train_batch_size),
-                shuffle_seed=self._settings.seed + phase.start_step,
+                shuffle_seed=_wrapped(self._settings.seed + phase.start_step),
                 start_example=examples_read // context.num_input_pipelines,
                 input_context=context,
             )
@@ -163,3 +164,8 @@ def _check_one_vocabulary(what: str, *sets: ExampleFiles) -> None:
     """All sets of examples must have been prepared alike, as far as manifests tell; `what` they are."""
     if known := {files.paths[0]: files.manifest for files in sets if files.manifest}:
         check_same_vocabulary(what, known)
+
+
+def _wrapped(seed: int) -> int:
+    """A seed beyond 64 bits, wrapped into them."""
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)

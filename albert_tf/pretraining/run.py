@@ -11,7 +11,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
-from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.recognition import read_config
 from albert_tf.pretrained.stored import find_vocabulary
 from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
 from albert_tf.pretraining.guard import Guard
@@ -19,7 +19,7 @@ from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, pha
 from albert_tf.pretraining.held_out import HeldOut, notes_on_earlier_evaluations
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.phases import ResolvedPhase
-from albert_tf.pretraining.run_folder import write_run_folder
+from albert_tf.pretraining.run_folder import with_optimizer_of_run, write_run_folder
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
 from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
@@ -81,7 +81,8 @@ class PretrainingRun:
     held_out: HeldOut
 
     def __init__(self, given: PretrainingSettings):
-        self.given, self.config = given, model_config(given)
+        self.given = given = with_optimizer_of_run(given)
+        self.config = model_config(given)
         self.inputs = read_inputs(given, self.config)
         self.settings = settings = with_defaults(given, [inputs.phase for inputs in self.inputs])
         self.folder = Path(settings.output_dir)
@@ -368,7 +369,7 @@ def model_config(settings: PretrainingSettings) -> AlbertConfig:
     if of_run.is_file():
         return AlbertConfig.from_json_file(of_run)
     if settings.init_checkpoint:
-        return read(settings.init_checkpoint).config
+        return read_config(settings.init_checkpoint)
     raise InputError(
         "A new model needs its sizes. Received neither --albert_config_file nor --init_checkpoint; name a model "
         "to train further, or a configuration. `AlbertConfig.from_preset('albert_base_v2', vocab_size=30000)"

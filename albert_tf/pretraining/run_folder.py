@@ -9,7 +9,12 @@ import shutil
 from pathlib import Path
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.pretraining.settings import FIXED, ResolvedPretrainingSettings
+from albert_tf.pretraining.settings import (
+    FIXED,
+    PUBLISHED_RATES,
+    PretrainingSettings,
+    ResolvedPretrainingSettings,
+)
 from albert_tf.training.run_files import (
     MANIFEST_FILE,
     SETTINGS_FILE,
@@ -69,6 +74,15 @@ def write_run_folder(
         with written_aside(run / MANIFEST_FILE) as aside:
             shutil.copyfile(manifest.path, aside)
     return run
+
+
+def with_optimizer_of_run(settings: PretrainingSettings) -> PretrainingSettings:
+    """For an evaluation alone, the flags with the optimizer whose moments are in the run's checkpoints."""
+    stored = Path(settings.output_dir) / SETTINGS_FILE
+    if settings.do_train or not stored.is_file():
+        return settings
+    optimizer = read_json_object(stored).get("optimizer")
+    return dataclasses.replace(settings, optimizer=optimizer) if optimizer in PUBLISHED_RATES else settings
 
 
 def _check_same_vocabulary(run: Path, manifest: Manifest | None) -> None:

@@ -43,7 +43,7 @@ class PretrainingSettings(DeviceSettings):
       optimizer: "lamb" suits large batches, as in the paper; "adamw" suits batches of a few hundred examples or
         fewer.
       learning_rate: peak learning rate, reached at the end of the warm-up. Default: the paper's 0.00176 for lamb
-        and BERT's 0.0001 for adamw, scaled by the square root of --train_batch_size over the batch of the
+        and BERT's 0.0001 for adamw, scaled by the square root of the batch (the first phase's) over that of the
         publication, 4096 or 256.
       poly_power: power of the learning rate's polynomial decay to 0; 1 is linear, and below 1 the rate stays
         high for longer.

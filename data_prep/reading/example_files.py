@@ -153,6 +153,7 @@ class ExampleFiles:
         paths: str | Path | Sequence[str | Path],
         *,
         vocab_size: int | None = None,
+        type_vocab_size: int | None = None,
         max_seq_length: int | None = None,
         max_predictions_per_seq: int | None = None,
     ) -> "ExampleFiles":
@@ -162,6 +163,7 @@ class ExampleFiles:
           paths: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden; also one
             string or path, with globs and commas as for --input_file.
           vocab_size: V, if known; every id must be below it.
+          type_vocab_size: of the model, if known; every token type must be below it.
           max_seq_length: T that the examples must have. Default: T of the first example.
           max_predictions_per_seq: P that the examples must have. Default: P of the first file.
 
@@ -197,10 +199,13 @@ class ExampleFiles:
                     _manifest_for_masking(path, manifests), max_seq_length, max_predictions_per_seq, path
                 )
             T, P = prepared.settings.max_seq_length, prepared.settings.predictions
+            if layout.holds_chunks and prepared.settings.sentence_objective != "none":
+                _check_range("token_type_ids", (1,), type_vocab_size, "type_vocab_size", paths[0])
         layout = ExampleLayout(layout.names, T, P if layout.is_masked else 0)
         flags = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
         for path in paths:
-            _check_first_records(path, layout, vocab_size, {name for name, value in flags.items() if value})
+            by_flags = {name for name, value in flags.items() if value}
+            _check_first_records(path, layout, vocab_size, type_vocab_size, by_flags)
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
 
 
@@ -277,19 +282,22 @@ def _check_same_layout(layouts: Mapping[Path, ExampleLayout]) -> None:
                 )
 
 
-def _check_first_records(path: Path, layout: ExampleLayout, vocab_size: int | None, flags: set[str]) -> None:
+def _check_first_records(
+    path: Path, layout: ExampleLayout, vocab_size: int | None, type_vocab_size: int | None, flags: set[str]
+) -> None:
     """Checks the first records of a file against a layout whose lengths were given by these flags, if any."""
     for record in islice(read_records(path), _CHECKED_RECORDS):
         found = parse_record(record, path)
         for name, feature in layout.features.items():
             check_feature(name, feature, found, path, by_flag=feature.flag in flags)
         limits = {layout.names["input_ids"]: ("vocab_size", vocab_size)}
+        if not layout.holds_chunks:
+            limits[layout.names["token_type_ids"]] = ("type_vocab_size", type_vocab_size)
         if layout.is_masked:
             limits["masked_lm_ids"] = ("vocab_size", vocab_size)
             limits["masked_lm_positions"] = ("max_seq_length", layout.max_seq_length)
         for name, (flag, limit) in limits.items():
-            if limit is not None:
-                _check_range(name, found[name][1], limit, flag, path)
+            _check_range(name, found[name][1], limit, flag, path)
 
 
 def check_feature(
@@ -333,7 +341,9 @@ def _without_values(name: str, place: Path | str) -> InputError:
     return InputError(f"The feature `{name}` must have values. {place} has none.")
 
 
-def _check_range(name: str, values: Sequence[int], limit: int, flag: str, path: Path) -> None:
+def _check_range(name: str, values: Sequence[int], limit: int | None, flag: str, path: Path) -> None:
+    if limit is None:
+        return
     worst = max(values, key=lambda value: value if value >= 0 else limit - value)
     if not 0 <= worst < limit:
         raise InputError(

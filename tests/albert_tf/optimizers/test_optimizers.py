@@ -171,3 +171,16 @@ def test_sparse_gradients_of_lookups_equal_dense_ones(optimizer):
         made.apply([gradient], [table])
         results.append(table.numpy())
     np.testing.assert_array_equal(*results)
+
+
+def test_the_norm_of_sparse_gradients_is_that_of_their_sum():
+    """Rows that a batch looks up twice are added before they are squared."""
+    rows = tf.IndexedSlices(tf.constant([[3.0], [1.0], [3.0]]), tf.constant([1, 0, 1]), (2, 1))
+    clipped = []
+    for gradient in (rows, tf.constant([[1.0], [6.0]])):
+        table = keras.Variable(np.zeros((2, 1), "float32"), name="table")
+        made = AdamW(0.05, global_clipnorm=0.1)
+        made.build([table])
+        made.apply([gradient], [table])
+        clipped.append(made.moments_of(table)[0].numpy())
+    np.testing.assert_allclose(*clipped, rtol=1e-6)

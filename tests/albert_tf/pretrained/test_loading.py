@@ -14,10 +14,13 @@ import albert_tf
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import random_inputs
+from albert_tf.finetuning.task_models import TextClassifier
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.pretrained import own
 from albert_tf.pretrained.loading import load_pretrained, load_weights_into
 from albert_tf.pretrained.own import write_keras
-from albert_tf.pretrained.recognition import read
+from albert_tf.pretrained.recognition import read, read_config
 from albert_tf.pretrained.tf1 import write_tf1
 from albert_tf.pretrained.weights import to_theirs, variables_by_name, weights_of
 from albert_tf.training.checkpoints import RunCheckpoints
@@ -37,6 +40,24 @@ from tests.albert_tf.pretrained.random_models import (
 from tests.reference.positions import tiled_rows
 
 CONFIG = CONFIGS["one group"]
+
+
+@pytest.mark.parametrize("kind", ["run", "checkpoint", "encoder", "pretrainer", "classifier"])
+def test_the_configuration_of_own_files_is_read_without_a_model(tmp_path, monkeypatch, kind):
+    """A model would start TensorFlow before `albert pretrain` chooses its devices."""
+    path = tmp_path / "model.keras"
+    if kind in ("run", "checkpoint"):
+        (tmp_path / "checkpoints").mkdir()
+        CONFIG.to_json_file(tmp_path / "albert_config.json")
+        (tmp_path / "checkpoints" / "ckpt-3.index").touch()
+        path = tmp_path if kind == "run" else tmp_path / "checkpoints" / "ckpt-3"
+    elif kind == "pretrainer":
+        AlbertPretrainer(CONFIG).save(path)
+    else:
+        encoder = AlbertEncoder(CONFIG)
+        (encoder if kind == "encoder" else TextClassifier(encoder, labels=("a", "b"))).save(path)
+    monkeypatch.setattr(own, "AlbertPretrainer", None)
+    assert read_config(path) == read_config(str(path)) == CONFIG
 
 
 def test_is_exported_by_the_package():

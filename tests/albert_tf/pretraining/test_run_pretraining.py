@@ -372,7 +372,7 @@ def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
 def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, capfd):
     """It needs none of the flags that the run was trained with, and the run can go on afterwards."""
     folder = tmp_path / "run"
-    assert cli.main(pretraining_files.flags(folder, num_train_steps=2)) == 0
+    assert cli.main(pretraining_files.flags(folder, num_train_steps=2, optimizer="adamw")) == 0
     settings = (folder / "settings.json").read_bytes()
     with (folder / "metrics.jsonl").open("a") as file:  # as if killed before the next checkpoint
         file.write('{"step": 3, "loss": 1.5}\n{"step": 4, "lo')
@@ -385,7 +385,7 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     assert "held out at step 2" in error
     assert (folder / "settings.json").read_bytes() == settings
     assert [line["step"] for line in read_metrics(folder)][-2:] == [3, 2]
-    assert cli.main(pretraining_files.flags(folder, num_train_steps=3)) == 0
+    assert cli.main(pretraining_files.flags(folder, num_train_steps=3, optimizer="adamw")) == 0
 
 
 @pytest.mark.very_slow

@@ -15,6 +15,7 @@ from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
+from data_prep.tfrecord.records import framed
 from data_prep.tfrecord.schema import pretraining_features
 from tests.data_prep.wordpieces import vocab_file
 
@@ -261,6 +262,19 @@ def test_batches_from_paths(files):
 def test_features_that_do_not_fit_the_flags(files, flags, message):
     with pytest.raises(InputError, match=message):
         read(files[0], *flags)
+
+
+@pytest.mark.parametrize(("features", "sizes"), [({}, 2), ({"segment_ids": [0] * T}, 1)])
+def test_token_types_within_the_model(tmp_path, features, sizes):
+    (tmp_path / "a").write_bytes(framed(changed(**features)))
+    ExampleFiles.read(tmp_path / "a", type_vocab_size=sizes)
+
+
+def test_token_types_beyond_the_model(tmp_path):
+    """In training they would have no embedding, without a word."""
+    (tmp_path / "a").write_bytes(framed(changed(segment_ids=[0] * (T - 1) + [1])))
+    with pytest.raises(InputError, match="`segment_ids` must be .* below `type_vocab_size`.*has 1 where"):
+        ExampleFiles.read(tmp_path / "a", type_vocab_size=1)
 
 
 def changed(**features):
