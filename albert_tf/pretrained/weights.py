@@ -9,6 +9,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretrained.names import (
     OPTIONAL_PARTS,
     PROJECTION,
+    SEQUENCE_HEAD,
     HeadSize,
     Naming,
     Parameter,
@@ -38,7 +39,8 @@ def to_ours(
       head: the head of a fine-tuned model that the file must have.
 
     Returns:
-      float32 arrays under our names: the encoder, each of `OPTIONAL_PARTS` that the file has, and the head.
+      float32 arrays under our names: the encoder, each of `OPTIONAL_PARTS` that the file has, and the head with
+      what it reads.
 
     Raises:
       InputError: names are missing or left over, shapes or dtypes are wrong, or arrays hold NaN; all are listed.
@@ -47,7 +49,9 @@ def to_ours(
     if blocks > len(arrays):  # before all their names are listed
         raise InputError(f"{where} does not fit its configuration: {blocks} blocks in {len(arrays)} arrays.")
     known = parameters(config, naming, head)
-    present = {row.part for row in known if row.theirs in arrays} | {"encoder", head.part if head else ""}
+    present = {row.part for row in known if row.theirs in arrays} | {"encoder"}
+    if head:
+        present |= {head.part, "pooler"} if head.part == SEQUENCE_HEAD else {head.part}  # it reads nothing else
     ours = rename(arrays, [row for row in known if row.part in present], where)
     if config.embedding_size == config.hidden_size:
         for name in [name for name in ours if name.startswith(PROJECTION)]:

@@ -202,6 +202,16 @@ def test_a_head_of_another_kind_is_left_out_with_a_note(tmp_path):
     assert stored.notes[-1] == "left out: a head for ranking with 3 outputs"
 
 
+@pytest.mark.parametrize("kind", ["classification", "regression", "multiple_choice"])
+def test_a_head_on_the_pooler_needs_the_pooler(kind, tmp_path):
+    write_hugging_face(tmp_path / "hf", kind)
+    arrays = safetensors.numpy.load_file(tmp_path / "hf" / "model.safetensors")
+    arrays = {name: array for name, array in arrays.items() if ".pooler." not in name}
+    safetensors.numpy.save_file(arrays, tmp_path / "hf" / "model.safetensors")
+    with pytest.raises(InputError, match=r"2 names missing: albert\.pooler\.bias, albert\.pooler\.weight"):
+        read(tmp_path / "hf")
+
+
 def test_labels_and_outputs_must_fit(tmp_path):
     write_hugging_face(tmp_path / "hf", "classification", id2label={"0": "bad", "1": "good"})
     with pytest.raises(InputError, match="must name each of the 3 outputs of the head. Received {'0': 'bad'"):
