@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import ml_dtypes
 import numpy as np
 
 from albert_tf.config import AlbertConfig
@@ -72,11 +73,18 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
     try:
         with h5py.File(path) as file:
             arrays = _check_arrays(file, path.stat().st_size, path)
-            return {name: item[()] for name, item in arrays.items() if is_wanted(name)}
+            return {name: _read_array(item) for name, item in arrays.items() if is_wanted(name)}
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {path.parent}.") from None
     except (OSError, RuntimeError, KeyError) as error:
         raise InputError(f"{path} is not a complete HDF5 file: {error}.") from None
+
+
+def _read_array(item: h5py.Dataset) -> np.ndarray:
+    """Keras stores bfloat16, which HDF5 does not know, as two bytes without a type, and names it beside them."""
+    array = item[()]
+    is_bfloat16 = array.dtype == "V2" and str(item.attrs.get("dtype")) == "bfloat16"
+    return array.view(ml_dtypes.bfloat16) if is_bfloat16 else array
 
 
 def keras_reason(error: Exception) -> str:

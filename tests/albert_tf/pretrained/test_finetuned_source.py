@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf import TextClassifier
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
 from data_prep.errors import InputError
-from tests.albert_tf.finetuning.task_models import CASES
+from tests.albert_tf.finetuning.task_models import CASES, CONFIG
 from tests.data_prep.conftest import model_file, story
 
 __all__ = ["model_file", "story"]
@@ -33,6 +35,16 @@ def test_the_encoder_of_every_task_is_read(name, model_file, tmp_path):
 def test_without_a_preprocessor_there_is_no_vocabulary(tmp_path):
     CASES["text"].build(None).save(tmp_path / "any.keras")
     assert load_pretrained(tmp_path / "any.keras").vocabulary is None
+
+
+def test_bfloat16_is_widened(tmp_path):
+    """HDF5 has no such type."""
+    model = TextClassifier(AlbertEncoder(CONFIG, dtype="bfloat16"), labels=("small", "big"), dtype="bfloat16")
+    model.save(tmp_path / "any.keras")
+    stored = read(tmp_path / "any.keras")
+    head, words = model.classifier.output_dense.kernel, model.encoder.embeddings.word_embeddings
+    np.testing.assert_array_equal(stored.head.weights["sequence_head/kernel"], np.asarray(head, "float32"))
+    np.testing.assert_array_equal(stored.weights["embeddings/word_embeddings"], np.asarray(words, "float32"))
 
 
 def test_other_vocabularies_beside_the_file_are_not_its_own(model_file, tmp_path):

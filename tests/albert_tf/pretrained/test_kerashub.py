@@ -44,6 +44,15 @@ def test_reads_what_it_writes(preset):
     assert_same_weights(stored.weights, random_weights(CONFIG, "sentence_order"))
 
 
+def test_bfloat16_is_widened(preset):
+    """As Keras writes it: HDF5 has no such type."""
+    with h5py.File(preset / "model.weights.h5", "r+") as file:
+        bias = file["layers/dense_1/vars/1"][()].astype("bfloat16")
+        del file["layers/dense_1/vars/1"]
+        file.create_dataset("layers/dense_1/vars/1", data=bias).attrs["dtype"] = "bfloat16"
+    np.testing.assert_array_equal(read(preset).weights["pooler/bias"], bias.astype("float32"))
+
+
 @pytest.mark.parametrize("labels", [("no", "maybe", "yes"), ()])
 def test_classifiers_are_written_and_read(labels, tmp_path):
     head = random_head(HeadSize("sequence_head", 3), "classification", labels=labels, dropout=0.2)
