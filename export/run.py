@@ -64,6 +64,17 @@ class Exported:
     comparison: OutputComparison
 
 
+@contextlib.contextmanager
+def _dtype_policy(name: str) -> Iterator[None]:
+    """Models that are built in the block keep their weights in this precision and compute in it."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
 def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS) -> Exported:
     """Runs `export_model` or `export_for_runtime` with the flags of `albert export`."""
     source, output, kind = settings.model_dir, settings.output, settings.kind
@@ -83,6 +94,7 @@ def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS
     )
 
 
+@_dtype_policy("float32")
 def export_model(
     source: str | Path,
     output: str | Path,
@@ -147,6 +159,7 @@ def export_model(
     return Exported(notes, comparison)
 
 
+@_dtype_policy("float32")
 def export_for_runtime(
     source: str | Path,
     output: str | Path,
@@ -294,17 +307,6 @@ def _evaluation(
         longest = int(portable.options.get("max_answer_length", USUAL_ANSWER_LENGTH))
         evaluation = task_evaluation(eval_file, model, source.finetuned, longest)
     return evaluation, evaluation.measure(exact)
-
-
-@contextlib.contextmanager
-def _dtype_policy(name: str) -> Iterator[None]:
-    """Models that are built in the block keep their weights in this precision and compute in it."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 def _check_output(folder: Path, source: str | Path) -> None:

@@ -35,7 +35,7 @@ def _write_keras(stored: StoredModel, folder: Path) -> list[str]:
     if head is None:
         return write_keras(stored, folder)
     model_class = TASK_MODELS[head.kinds[0]]
-    model_class.from_finetuned(stored).save(folder / MODEL_FILE)
+    model_class.from_finetuned(stored, dtype="float32").save(folder / MODEL_FILE)
     if vocabulary:
         vocabulary.save(folder)
     stored.config.to_json_file(folder / CONFIG_FILE)

@@ -130,7 +130,7 @@ def _outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> tuple[dict[st
 
 
 def _our_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    model = stored.to_pretrainer(seed=0)
+    model = stored.to_pretrainer(seed=0, dtype="float32")
     outputs = {**model.encoder(batch), **model(batch)}
     if stored.head:
         outputs |= _head_outputs(stored, outputs["sequence_output"], outputs["pooled_output"])
@@ -141,7 +141,7 @@ def _head_outputs(stored: StoredModel, sequence: Any, pooled: Any) -> dict[str, 
     """What the head returns for the encoder's outputs, in inference."""
     head = stored.head
     assert head
-    model = TASK_MODELS[head.kinds[0]].from_stored(stored, seed=0)
+    model = TASK_MODELS[head.kinds[0]].from_stored(stored, seed=0, dtype="float32")
     layer = getattr(model, model.head_name)
     if head.size.part == CONDITIONAL_SPAN_HEAD:
         nothing = np.zeros(sequence.shape[:2], "int32")

@@ -205,16 +205,17 @@ class TaskModel(StringModel):
         return model
 
     @classmethod
-    def from_finetuned(cls, stored: StoredModel) -> "TaskModel":
+    def from_finetuned(cls, stored: StoredModel, dtype: str | keras.DTypePolicy | None = None) -> "TaskModel":
         """Builds the fine-tuned model of files that were read; with a vocabulary it takes texts of any length.
 
         Args:
           stored: has a head for this kind of task.
+          dtype: as for `from_pretrained`.
         """
         preprocessor = None
         if stored.vocabulary:
             preprocessor = cls.preprocessor_of_finetuned(stored.vocabulary, stored.config, stored.head)
-        return cls.from_stored(stored, preprocessor=preprocessor, seed=0)
+        return cls.from_stored(stored, preprocessor=preprocessor, seed=0, dtype=dtype)
 
     @classmethod
     def preprocessor_of_finetuned(

@@ -83,7 +83,7 @@ def read_run(path: Path) -> StoredModel:
     prefix = Path(find_checkpoint(path))
     size = sum(file.stat().st_size for file in prefix.parent.glob(f"{prefix.name}.data-*"))
     check_size(config, size, prefix)
-    model = AlbertPretrainer(config)
+    model = AlbertPretrainer(config, dtype="float32")
     load_weights(model, prefix)
     notes: tuple[str, ...] = ()
     if path.is_dir() and (best := read_best_step(run)) is not None:
@@ -216,7 +216,7 @@ class _LengthsConfig:
 
 def write_keras(stored: StoredModel, folder: Path) -> list[str]:
     """Writes model.keras, an `AlbertPretrainer` for `keras.models.load_model`, and the files that belong to it."""
-    stored.to_pretrainer(seed=0).save(folder / MODEL_FILE)
+    stored.to_pretrainer(seed=0, dtype="float32").save(folder / MODEL_FILE)
     stored.config.to_json_file(folder / CONFIG_FILE)
     if stored.vocabulary:
         stored.vocabulary.save(folder)
@@ -320,7 +320,7 @@ def _new_model(shape: dict, path: Path) -> AlbertPretrainer:
     """An untrained model of the shape that a .keras file describes."""
     config = _config_of(shape, path)
     check_size(config, path.stat().st_size, path)
-    return AlbertPretrainer(config)
+    return AlbertPretrainer(config, dtype="float32")
 
 
 def _config_of(shape: dict, path: Path) -> AlbertConfig:

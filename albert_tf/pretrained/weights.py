@@ -51,7 +51,9 @@ def to_ours(
     known = parameters(config, naming, head)
     present = {row.part for row in known if row.theirs in arrays} | {"encoder"}
     if head:
-        present |= {head.part, "pooler"} if head.part == SEQUENCE_HEAD else {head.part}  # it reads nothing else
+        present.add(head.part)
+    if head and head.part == SEQUENCE_HEAD:
+        present.add("pooler")  # which the head reads
     ours = rename(arrays, [row for row in known if row.part in present], where)
     if config.embedding_size == config.hidden_size:
         for name in [name for name in ours if name.startswith(PROJECTION)]:

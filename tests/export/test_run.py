@@ -251,6 +251,22 @@ def test_bfloat16_halves_the_file_and_returns_float32(source, tmp_path, kind):
 
 
 @pytest.mark.very_slow
+def test_the_precision_that_keras_is_set_to_does_not_matter(source, tmp_path):
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        exported = export_model(source, tmp_path / "saved")
+        assert keras.config.dtype_policy().name == "bfloat16"
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert exported.comparison.is_equal
+    ours, theirs = (
+        load_pretrained(source).encoder({"input_ids": IDS}),
+        tf.saved_model.load(tmp_path / "saved"),
+    )
+    np.testing.assert_allclose(theirs(INPUTS)["sequence_output"], ours["sequence_output"], atol=1e-5)
+
+
+@pytest.mark.very_slow
 def test_padding_is_removed_unless_kept(source, tmp_path):
     """The graph shows what is computed; outputs of tokens are equal, those of padding are 0."""
     ids = np.array([[2, 13, 1, 9, 3], [2, 13, 3, 0, 0]], "int32")

@@ -4,6 +4,7 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from albert_tf.conversion.convert import convert
 from albert_tf.conversion.verification import check_equal, compare_models, compare_outputs, random_inputs
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained import names
+from albert_tf.pretrained.names import HeadSize
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.tf1 import read_arrays, write_tf1
 from data_prep.errors import InputError
@@ -25,6 +27,7 @@ from tests.albert_tf.pretrained.random_models import (
     random_stored,
     random_weights,
 )
+from tests.albert_tf.pretrained.test_stored_heads import write_google
 
 CONFIG = CONFIGS["two blocks"]
 
@@ -71,6 +74,23 @@ def test_verifies_by_reading_back(source, tmp_path):
         "sentence_order_logits",
     )
     assert conversion.comparison.result_run_by == "albert_tf"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", [False, True])
+def test_the_precision_that_keras_is_set_to_does_not_matter(head, source, tmp_path):
+    if head:
+        source = tmp_path / "tf1 with a head"
+        write_google(source, HeadSize("sequence_head", 3))
+    expected = read(source).all_weights
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        conversion = convert(source, tmp_path / "keras", "keras")
+        stored = read(tmp_path / "keras")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert conversion.comparison.difference < 1e-5
+    assert_same_weights(stored.all_weights, expected)
 
 
 @pytest.mark.slow
