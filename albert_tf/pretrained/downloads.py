@@ -162,9 +162,8 @@ def _fetch(address: str, file: Path) -> None:
       OSError, HTTPException, ValueError: it cannot be downloaded or written completely.
     """
     request = urllib.request.Request(address, headers={"User-Agent": "albert_tf"})
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as response, file.open("wb") as output:
-        if address.startswith("https:") and not response.url.startswith("https:"):
-            raise InputError(f"{address} redirects to an address without https: {response.url}.")
+    opener = urllib.request.build_opener(_Redirects)
+    with opener.open(request, timeout=_TIMEOUT) as response, file.open("wb") as output:
         total, done = response.length, 0
         with _progress_bar() as bar:
             task = bar.add_task(urlsplit(address).path.rpartition("/")[2], total=total)
@@ -176,6 +175,15 @@ def _fetch(address: str, file: Path) -> None:
                 bar.update(task, completed=done)
         if total is not None and done < total:
             raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Refuses to leave https, on the way to an address with https too: whoever answers there may send anything."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise InputError(f"{req.full_url} redirects to an address without https: {newurl}.")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _progress_bar() -> Progress:

@@ -1,12 +1,14 @@
 """Archives at web addresses, from a local server, and Kaggle's models."""
 
-import contextlib
+import email.message
 import http.server
 import io
+import itertools
 import re
 import sys
 import tarfile
 import types
+import urllib.response
 from pathlib import Path
 
 import pytest
@@ -150,14 +152,30 @@ def test_no_network(server, tmp_path):
         read(f"{server.address}/albert_base_v2.tar.gz")
 
 
-def test_https_stays_https(server, monkeypatch):
-    @contextlib.contextmanager
-    def redirected(*_, **__):
-        yield types.SimpleNamespace(url="http://example.com/model.tar.gz", length=None)
+@pytest.mark.parametrize(
+    "steps", [["https:"], ["https:", "https:"], ["https:", "http:"], ["https:", "http:", "https:"]]
+)
+def test_https_stays_https(steps, server, archive, monkeypatch):
+    """At each of the addresses that a server redirects to, not only at the last one."""
+    addresses = [f"{scheme}//example.com/{number}/a.tar" for number, scheme in enumerate(steps)]
+    redirects = dict(itertools.pairwise(addresses))
 
-    monkeypatch.setattr("urllib.request.urlopen", redirected)
-    with pytest.raises(InputError, match="redirects to an address without https: http://example.com"):
-        download("https://example.com/model.tar.gz")
+    def answer(_, request):
+        headers, target = email.message.Message(), redirects.get(request.full_url)
+        if target:
+            headers["Location"] = target
+        status = 302 if target else 200
+        response = urllib.response.addinfourl(io.BytesIO(archive), headers, request.full_url, status)
+        response.msg, response.length = "", len(archive)
+        return response
+
+    for handler in ("HTTPHandler.http_open", "HTTPSHandler.https_open"):
+        monkeypatch.setattr(f"urllib.request.{handler}", answer)
+    if "http:" not in steps:
+        assert read(addresses[0]).config == CONFIG
+        return
+    with pytest.raises(InputError, match="redirects to an address without https: http://example.com/1/a.tar"):
+        download(addresses[0])
 
 
 def test_two_processes_download_the_same_archive(server, archive, monkeypatch):
