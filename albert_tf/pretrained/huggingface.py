@@ -239,6 +239,8 @@ def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None
     if vocabulary.kind == "wordpiece":
         (folder / "vocab.txt").write_bytes(vocabulary.content)
         symbols |= {"tokenizer_class": "BertTokenizer", "unk_token": "[UNK]", "pad_token": "[PAD]"}
+        if vocabulary.normalization.keep_accents:  # otherwise as do_lower_case
+            values["strip_accents"] = False
     else:
         (folder / "spiece.model").write_bytes(vocabulary.content)
         symbols |= {"tokenizer_class": "AlbertTokenizer", "unk_token": "<unk>", "pad_token": "<pad>"}

@@ -21,12 +21,14 @@ from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
 from data_prep.errors import InputError
 from data_prep.files import read_bytes
+from data_prep.tokenizers.normalization import Normalization
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 WEIGHTS = "albert_weights"  # the attribute of our exports that maps our name of each variable to the variable
 CONSTANT = f"{WEIGHTS}/"  # begins the names of the weights that are constants, as in bfloat16 exports
 _VARIABLES = "variables/variables"  # the prefix of a SavedModel's checkpoint
-_NO_WEIGHTS = ("save_counter", "do_lower_case", "Variable")  # Model Garden's other variables
+_LOWER_CASE = "do_lower_case"  # Model Garden's attribute with the tokenizer's setting, a variable
+_NO_WEIGHTS = ("save_counter", _LOWER_CASE, "Variable")  # Model Garden's other variables
 _OUR_ENCODER = "albert_encoder"  # begins the names of its variables
 _QUERY = "transformer/self_attention/query/kernel"  # (H, N, D)
 
@@ -110,8 +112,16 @@ def _read_garden(folder: Path, graph: TrackableObjectGraph) -> StoredModel:
     named = {name: array for name, array in named.items() if array.dtype.kind == "f"}
     config = _garden_config(named, _parse(folder / "saved_model.pb"), folder)
     weights = to_ours(named, config, "garden", str(folder))
-    vocabulary = find_vocabulary(folder / "assets", wordpiece="*vocab*.txt")
+    normalization = Normalization(do_lower_case=_is_lower_case(graph, arrays))
+    vocabulary = find_vocabulary(folder / "assets", wordpiece="*vocab*.txt", otherwise=normalization)
     return StoredModel("garden", folder, config, weights, vocabulary)
+
+
+def _is_lower_case(graph: TrackableObjectGraph, arrays: dict[str, np.ndarray]) -> bool:
+    ids = {child.node_id for child in graph.nodes[0].children if child.local_name == _LOWER_CASE}
+    nodes = [node for i, node in enumerate(graph.nodes) if i in ids]
+    keys = [attribute.checkpoint_key for node in nodes for attribute in node.attributes]
+    return all(np.all(arrays[key]) for key in keys if key in arrays)
 
 
 def _parse(path: Path) -> saved_model_pb2.SavedModel:

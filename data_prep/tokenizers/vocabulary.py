@@ -1,5 +1,6 @@
 """The content of a vocabulary file, a SentencePiece model or a WordPiece vocab.txt, and its tokenizer."""
 
+import json
 import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -125,7 +126,7 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
       None if there is no such file.
 
     Raises:
-      InputError: the file is damaged.
+      InputError: the file is damaged, or has rules for words that are not BERT's.
     """
     path, ours = Path(vocabulary), normalization_file(vocabulary)
     if ours.is_file():
@@ -135,6 +136,11 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
         return None
     values = read_json_object(theirs)
     if is_wordpiece(path):
+        if values.get("tokenize_chinese_chars", True) is not True:
+            raise InputError(
+                f"{theirs}: each Chinese character must be a word, as in BERT. Received tokenize_chinese_chars="
+                f"{json.dumps(values['tokenize_chinese_chars'])}; the ids of Chinese text would be others."
+            )
         lower, strip = values.get("do_lower_case", True), values.get("strip_accents")
         return wordpiece_normalization(lower, strip, str(theirs))
     return Normalization.from_dict(values, str(theirs))

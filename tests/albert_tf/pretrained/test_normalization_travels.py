@@ -42,6 +42,14 @@ def test_through_files(tmp_path, write):
     assert read(tmp_path).vocabulary == MODEL.vocabulary
 
 
+@pytest.mark.parametrize("normalization", [Normalization(), Normalization(False), Normalization(True, True)])
+def test_of_wordpiece_through_a_hugging_face_directory(tmp_path, normalization):
+    """The last is one that our tokenizer refuses; the directory must not describe another one."""
+    vocabulary = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n", normalization)
+    write_huggingface(dataclasses.replace(MODEL, vocabulary=vocabulary), tmp_path)
+    assert read(tmp_path).vocabulary == vocabulary
+
+
 @pytest.mark.slow
 def test_through_conversions_and_an_export(tmp_path):
     write_huggingface(MODEL, tmp_path)

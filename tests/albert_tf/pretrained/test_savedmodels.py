@@ -10,6 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError
+from data_prep.tokenizers.normalization import Normalization
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     SIZES,
@@ -26,7 +27,9 @@ class Module(tf.train.Checkpoint):
     """Variables in a list, as Keras exports them, under the names that its layers give them."""
 
 
-def save_garden(config: AlbertConfig, folder: Path, *without: str) -> dict[str, np.ndarray]:
+def save_garden(
+    config: AlbertConfig, folder: Path, *without: str, do_lower_case: bool | None = None
+) -> dict[str, np.ndarray]:
     """A SavedModel with the nodes that the reader looks for; its outputs are meaningless."""
     weights = random_weights(config, "sentence_order", *without)
     variables = {name: tf.Variable(a, name=name) for name, a in to_theirs(weights, config, "garden").items()}
@@ -70,6 +73,8 @@ def save_garden(config: AlbertConfig, folder: Path, *without: str) -> dict[str, 
         root.mlm.variables = [variables[name] for name in variables]
     (folder.parent / "30k-clean.model").write_bytes(VOCABULARY.content)
     root.sp_model_file = tf.saved_model.Asset(str(folder.parent / "30k-clean.model"))
+    if do_lower_case is not None:
+        root.do_lower_case = tf.Variable(do_lower_case, trainable=False)
     tf.saved_model.save(root, str(folder))
     return weights
 
@@ -93,6 +98,12 @@ def test_without_a_head_and_without_dropout(tmp_path):
     stored = read(tmp_path / "saved")
     assert (stored.config, stored.missing) == (config, ("masked_lm", "sentence_order"))
     assert_same_weights(stored.weights, weights)
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_the_case_of_the_tokenizer(do_lower_case, tmp_path):
+    save_garden(CONFIGS["one group"], tmp_path / "saved", do_lower_case=do_lower_case)
+    assert read(tmp_path / "saved").vocabulary.normalization == Normalization(do_lower_case)
 
 
 def test_other_savedmodels_are_refused(tmp_path):

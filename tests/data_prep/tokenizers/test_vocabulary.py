@@ -60,6 +60,9 @@ def test_bad_normalizations(tmp_path, vocab_file):  # noqa: F811
     file.write_text('{"do_lower_case": false, "strip_accents": true}')
     with pytest.raises(InputError, match="a cased WordPiece vocabulary keeps accents"):
         read_normalization(tmp_path / "vocab.txt")
+    file.write_text('{"do_lower_case": true, "tokenize_chinese_chars": false}')
+    with pytest.raises(InputError, match="must be a word, as in BERT. Received tokenize_chinese_chars=false"):
+        read_normalization(tmp_path / "vocab.txt")
     with pytest.raises(InputError, match="A WordPiece vocabulary in lower case has no accents"):
         WordPieceTokenizer(vocab_file, Normalization(keep_accents=True))
 
