@@ -26,7 +26,7 @@ def read_tf1(prefix: Path, folder: Path, otherwise: AlbertConfig | None = None) 
     Args:
       prefix: the checkpoint's path without .index.
       folder: the folder with the configuration and the vocabulary.
-      otherwise: the configuration if the folder holds none.
+      otherwise: the configuration if the folder holds no albert_config.json.
 
     Raises:
       InputError: a file is missing or damaged, or names, shapes and configuration do not fit each other.
@@ -157,16 +157,16 @@ def _kinds(size: HeadSize) -> tuple[str, ...]:
 
 
 def _config_beside(folder: Path, prefix: Path, otherwise: AlbertConfig | None) -> AlbertConfig:
-    """The configuration in albert_config.json or the only file with a similar name, or else the given one."""
+    """The configuration in albert_config.json, or else the given one, or the only file with a similar name."""
     files = sorted(folder.glob("*config*.json"))
     if (folder / CONFIG_FILE) in files:
         return AlbertConfig.from_json_file(folder / CONFIG_FILE)
+    if otherwise is not None:
+        return otherwise
     if len(files) == 1:
         return AlbertConfig.from_json_file(files[0])
-    if otherwise is None:
-        raise InputError(
-            f"A checkpoint of google-research/albert needs its configuration: {CONFIG_FILE} in {folder}, or "
-            f"--albert_config_file (in Python `config`). Received {prefix.name} with "
-            f"{' and '.join(path.name for path in files) or 'none'}."
-        )
-    return otherwise
+    raise InputError(
+        f"A checkpoint of google-research/albert needs its configuration: {CONFIG_FILE} in {folder}, or "
+        f"--albert_config_file (in Python `config`). Received {prefix.name} with "
+        f"{' and '.join(path.name for path in files) or 'none'}."
+    )

@@ -139,6 +139,12 @@ def test_damaged_and_missing_files(google):
         read(google)
 
 
+def test_a_given_configuration_wins_over_files_with_similar_names(google):
+    (google / "albert_config.json").unlink()
+    (google / "run_config.json").write_text('{"learning_rate": 1}')
+    assert_is_google(read(google, CONFIGS["one group"]))
+
+
 def test_several_checkpoints_in_a_folder(google):
     for suffix in (".index", ".data-00000-of-00001"):
         shutil.copy(google / f"model.ckpt-best{suffix}", google / f"model.ckpt-10{suffix}")
