@@ -37,7 +37,7 @@ _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
 _PYTORCH = "pytorch_model.bin"
 _OTHER_IDS = "transformers 5 tokenizes a comma after a digit, ``, '' and symbols such as - unlike ALBERT"
-FILES = (_SAFETENSORS, _PYTORCH, _CONFIG_FILE)  # that a user may name in place of their directory
+WEIGHT_FILES = (_SAFETENSORS, _PYTORCH)  # that a user may name in place of their directory
 # Their name of each of our fields, and their default.
 _FIELDS: dict[str, tuple[str, Any]] = {
     "vocab_size": ("vocab_size", 30000),
@@ -90,8 +90,12 @@ _DROPOUT, _DEFAULT_DROPOUT = "classifier_dropout_prob", 0.1
 _COUNTER = "albert.embeddings.position_ids"  # 0, 1, 2, ...
 
 
-def read_huggingface(folder: Path) -> StoredModel:
+def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredModel:
     """Reads a directory that `AlbertModel.from_pretrained` reads, with the heads that it has.
+
+    Args:
+      folder: the directory.
+      weight_file: which of `WEIGHT_FILES` to read. Default: the first that is there, as one file or in shards.
 
     Raises:
       InputError: a file is missing, damaged or from another model, or names, shapes and configuration do not
@@ -99,7 +103,7 @@ def read_huggingface(folder: Path) -> StoredModel:
     """
     values = read_json_object(folder / _CONFIG_FILE)
     config = _config(values, folder / _CONFIG_FILE)
-    path, arrays = _read_arrays(folder)
+    path, arrays = _read_arrays(folder, weight_file)
     arrays = _without_copies(_with_prefix(arrays), path)
     part = dict(_ARCHITECTURES.values()).get(_architecture_in(values))
     size = head_size(part, arrays, config, "huggingface") if part else None
@@ -270,9 +274,10 @@ def _config(values: dict[str, Any], path: Path) -> AlbertConfig:
         raise InputError(f"{path}: {error}") from None
 
 
-def _read_arrays(folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
-    for name, read in ((_SAFETENSORS, _read_safetensors), (_PYTORCH, _read_pytorch)):
-        path, index = folder / name, folder / f"{name}.index.json"
+def _read_arrays(folder: Path, weight_file: str | None) -> tuple[Path, dict[str, np.ndarray]]:
+    readers = {_SAFETENSORS: _read_safetensors, _PYTORCH: _read_pytorch}
+    for name in [weight_file] if weight_file else WEIGHT_FILES:
+        path, index, read = folder / name, folder / f"{name}.index.json", readers[name]
         if path.exists():
             return path, read(path)
         if index.exists():
@@ -320,7 +325,13 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
     is_named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
     if not is_named or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise InputError(f"{path} must hold names and tensors, and nothing else.")
-    return {name: _to_numpy(tensor, torch) for name, tensor in state.items()}
+    try:
+        return {name: _to_numpy(tensor, torch) for name, tensor in state.items()}
+    except (TypeError, RuntimeError) as error:  # float8, sparse or quantized tensors
+        raise InputError(
+            f"{path} must hold float32, float16 or bfloat16 tensors, which NumPy can hold. Received another kind: "
+            f"{first_line(error)}"
+        ) from None
 
 
 def _check_zip(path: Path) -> None:
@@ -335,6 +346,7 @@ def _check_zip(path: Path) -> None:
 
 
 def _to_numpy(tensor, torch) -> np.ndarray:
+    tensor = tensor.detach()  # of a parameter
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 

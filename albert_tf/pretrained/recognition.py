@@ -61,7 +61,9 @@ def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:
         return own.read_keras(file)
     if path.is_dir():
         return _read_folder(path, otherwise)
-    if path.name in huggingface.FILES and path.is_file():
+    if path.name in huggingface.WEIGHT_FILES and path.is_file():
+        return huggingface.read_huggingface(path.parent, path.name)
+    if path.name == "config.json" and path.is_file():
         return _read_folder(path.parent, otherwise)
     prefix = path.with_name(path.name.removesuffix(".index"))
     if prefix.with_name(f"{prefix.name}.index").exists():

@@ -194,6 +194,34 @@ def test_pytorch_model(directory):
             read(directory)
 
 
+@pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
+def test_parameters_and_tensors_that_numpy_cannot_hold(directory):
+    torch = pytest.importorskip("torch", reason="needs the extra [torch]")
+    arrays = tensors(directory)
+    (directory / "model.safetensors").unlink()
+
+    def save(make) -> None:
+        state = {name: make(torch.from_numpy(array)) for name, array in arrays.items()}
+        torch.save(state, directory / "pytorch_model.bin")
+
+    save(torch.nn.Parameter)  # as from dict(model.named_parameters())
+    assert_same_weights(read(directory).weights, random_weights(CONFIG))
+    for make in (lambda tensor: tensor.to(torch.float8_e4m3fn), torch.Tensor.to_sparse):
+        save(make)
+        with pytest.raises(InputError, match=r"pytorch_model.bin must hold float32, .* another kind: .+"):
+            read(directory)
+
+
+def test_a_named_file_is_the_one_that_is_read(directory):
+    torch = pytest.importorskip("torch", reason="needs the extra [torch]")
+    state = {name: torch.from_numpy(array) + 1 for name, array in tensors(directory).items()}
+    torch.save(state, directory / "pytorch_model.bin")
+    expected = {name: array + 1 for name, array in random_weights(CONFIG).items()}
+    assert_same_weights(read(directory / "pytorch_model.bin").weights, expected)
+    for path in (directory, directory / "model.safetensors"):
+        assert_same_weights(read(path).weights, random_weights(CONFIG))
+
+
 def test_zip_bombs_are_not_read(directory):
     pytest.importorskip("torch", reason="needs the extra [torch]")
     (directory / "model.safetensors").unlink()
