@@ -81,7 +81,9 @@ def run_kerashub(folder: str, batch) -> dict[str, np.ndarray]:
     outputs = backbone(inputs)
     task_file = pathlib.Path(folder, "task.json")
     if task_file.exists() and "AlbertTextClassifier" in json.loads(task_file.read_text())["class_name"]:
-        classifier = keras_hub.models.AlbertTextClassifier.from_preset(folder, preprocessor=None)
+        # Without the softmax of some, whose outputs would be probabilities.
+        options = {"preprocessor": None, "activation": "linear"}
+        classifier = keras_hub.models.AlbertTextClassifier.from_preset(folder, **options)
         outputs["head_logits"] = classifier(inputs)
     return {name: np.asarray(value) for name, value in outputs.items()}
 

@@ -162,9 +162,14 @@ def test_kerashub_loads_what_we_write(name, tmp_path):
 
 @pytest.mark.very_slow
 @needs_keras_hub
-def test_kerashub_loads_our_classifier(tmp_path):
+@pytest.mark.parametrize("activation", ["linear", "softmax"])
+def test_kerashub_loads_our_classifier(activation, tmp_path):
+    """Logits are compared, also if the classifier returns probabilities."""
     stored = stored_with(random_head(HeadSize("sequence_head", 3), "classification"))
     write_kerashub(stored, tmp_path)
+    task = json.loads((tmp_path / "task.json").read_text())
+    task["config"]["activation"] = activation
+    (tmp_path / "task.json").write_text(json.dumps(task))
     comparison = compare_models(stored, read(tmp_path))
     assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.outputs == ("sequence_output", "pooled_output", "head_logits")
