@@ -33,7 +33,8 @@ _OTHER_HUB_FILES = [
     "saved_model.pb",
     "variables/*",
     "assets/*",
-    "spm.model",
+    "*.model",
+    "*vocab*.txt",
 ]
 _MOST_BYTES = 8 << 30  # no archive of an ALBERT is larger
 _BLOCK = 1 << 20  # bytes

@@ -63,6 +63,13 @@ def test_every_file_of_a_format_is_downloaded(write, weights, tmp_path):
     assert list(filter_repo_objects(files, allow_patterns=downloads._HUB_FILES + weights)) == files
 
 
+@pytest.mark.parametrize("vocabulary", ["30k-clean.model", "vocab_chinese.txt"])
+def test_googles_names_of_vocabularies_are_downloaded(vocabulary):
+    files = ["albert_config.json", vocabulary, "model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001"]
+    patterns = downloads._HUB_FILES + downloads._OTHER_HUB_FILES
+    assert list(filter_repo_objects([*files, "30k-clean.vocab"], allow_patterns=patterns)) == files
+
+
 @pytest.mark.very_slow
 def test_a_keras_file_on_the_hub(hub):
     shutil.rmtree(hub.folder)
