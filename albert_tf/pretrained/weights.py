@@ -1,6 +1,6 @@
 """Renames arrays between a file's names and ours, and gets and sets the weights of models: all, or an error."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -20,6 +20,12 @@ from data_prep.errors import InputError
 
 _LISTED = 12  # names in one message
 _WIDENED = ("float32", "float16", "bfloat16")  # every value of these is a float32
+# The group of layer i as the libraries of two formats compute it, in floating point: for some L and G, rounding
+# makes one too small. Ours is i * G // L.
+_LIBRARY_GROUPS: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
+    "tf1": ("google-research/albert", lambda i, L, G: int(i / L * G)),
+    "huggingface": ("transformers", lambda i, L, G: int(i / (L / G))),
+}
 
 
 def to_ours(
@@ -44,7 +50,9 @@ def to_ours(
 
     Raises:
       InputError: names are missing or left over, shapes or dtypes are wrong, or arrays hold NaN; all are listed.
+        Or the format's library gives a layer another group than we do.
     """
+    _check_groups(config, naming, f"{where} cannot be read")
     blocks = as_groups(config).num_hidden_groups * config.inner_group_num
     if blocks > len(arrays):  # before all their names are listed
         raise InputError(f"{where} does not fit its configuration: {blocks} blocks in {len(arrays)} arrays.")
@@ -80,7 +88,12 @@ def rename(arrays: dict[str, np.ndarray], rows: Iterable[Parameter], where: str)
 def to_theirs(
     weights: dict[str, np.ndarray], config: AlbertConfig, naming: Naming, head: HeadSize | None = None
 ) -> dict[str, np.ndarray]:
-    """The reverse of `to_ours`; parts that the format has no name for, or `weights` lacks, are left out."""
+    """The reverse of `to_ours`; parts that the format has no name for, or `weights` lacks, are left out.
+
+    Raises:
+      InputError: the format's library gives a layer another group than we do.
+    """
+    _check_groups(config, naming, "--to=keras can hold this model")
     arrays = {}
     for row in parameters(config, naming, head):
         array = weights.get(row.ours)
@@ -114,6 +127,20 @@ def set_weights(model: AlbertPretrainer, weights: dict[str, np.ndarray]) -> None
 def variables_by_name(model: AlbertPretrainer) -> dict:
     """Our name -> variable, for everything that is trained."""
     return {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
+
+
+def _check_groups(config: AlbertConfig, naming: Naming, consequence: str) -> None:
+    if naming not in _LIBRARY_GROUPS:
+        return
+    library, group_of = _LIBRARY_GROUPS[naming]
+    L, G = config.num_hidden_layers, as_groups(config).num_hidden_groups
+    for i in range(L):
+        ours, theirs = i * G // L, group_of(i, L, G)
+        if theirs != ours:
+            raise InputError(
+                f"Each layer must have the same group in {library} as here. Of {L} layers in {G} groups, its "
+                f"layer {i} has group {theirs} by rounding, ours group {ours}; {consequence}."
+            )
 
 
 def _names_message(missing: Iterable[str], extra: Iterable[str]) -> str:

@@ -140,6 +140,23 @@ def test_impossible_numbers_of_blocks(arrays):
         to_ours(arrays, config, "tf1", "ckpt")
 
 
+@pytest.mark.parametrize(
+    ("naming", "changes", "layer"),
+    [
+        ("tf1", {"num_hidden_layers": 22, "parameter_sharing": "none"}, "layer 15 has group 14"),
+        ("tf1", {"num_hidden_layers": 22, "num_hidden_groups": 22}, "layer 15 has group 14"),
+        ("huggingface", {"num_hidden_layers": 18, "num_hidden_groups": 14}, "layer 9 has group 6"),
+    ],
+)
+def test_a_layer_with_another_group_in_the_formats_library_is_refused(naming, changes, layer):
+    """They compute the group in floating point."""
+    config = AlbertConfig(**{**SIZES, **changes})
+    with pytest.raises(InputError, match=f"its {layer} by rounding, .*; --to=keras can hold this model"):
+        to_theirs({}, config, naming)
+    with pytest.raises(InputError, match=f"its {layer} by rounding, .*; ckpt cannot be read"):
+        to_ours({}, config, naming, "ckpt")
+
+
 def test_an_incomplete_head_is_an_error_but_a_missing_one_is_not(arrays):
     del arrays["cls/seq_relationship/output_bias"]
     assert "1 name missing: cls/seq_relationship/output_bias" in refusal(arrays)
