@@ -18,7 +18,7 @@ from albert_tf.portable.folder import PortableFacts, write_manifest, write_table
 from albert_tf.prediction.trained_model import USUAL_ANSWER_LENGTH
 from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained
-from albert_tf.pretrained.output_folder import replaced_folder
+from albert_tf.pretrained.output_folder import check_replaceable, replaced_folder
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
 from data_prep.errors import InputError, check_choice
 from data_prep.files import check_is_folder
@@ -312,6 +312,7 @@ def _evaluation(
 def _check_output(folder: Path, source: str | Path) -> None:
     """Raises InputError unless `folder` is free, empty or an earlier export, and not the source or around it."""
     check_is_folder("output", folder)
+    check_replaceable(folder)
     if folder.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
         raise InputError(
             f"--output must not be the model itself, or a folder around it. Received {folder} for both."

@@ -18,7 +18,7 @@ from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.loading import read_source
 from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writable
-from albert_tf.pretrained.output_folder import replaced_folder
+from albert_tf.pretrained.output_folder import check_replaceable, replaced_folder
 from albert_tf.pretrained.own import MODEL_FILE, write_facts, write_keras
 from albert_tf.pretrained.recognition import read
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
@@ -124,6 +124,7 @@ def _check_destination(destination: Path) -> None:
     is_empty_folder = destination.is_dir() and not any(destination.iterdir())
     if not is_empty_folder and (destination.exists() or destination.is_symlink()):
         raise InputError(f"The destination must be a new or empty folder. Received {destination}.")
+    check_replaceable(destination)
 
 
 def _read(source: str | Path, to: Writable, task: TaskKind | None, flags: SourceFlags) -> StoredModel:

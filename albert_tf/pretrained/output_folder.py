@@ -10,15 +10,25 @@ from data_prep.errors import InputError, disk_full
 from data_prep.files import check_local
 
 
+def check_replaceable(folder: Path) -> None:
+    """Raises InputError for a mount point, which `replaced_folder` could not rename when all work is done."""
+    if folder.is_mount():
+        raise InputError(
+            "The result must be written to a folder that can be renamed, so that it is complete or absent. "
+            f"Received {folder}, a mount point; name a folder in it."
+        )
+
+
 @contextlib.contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
     """Yields a new folder, which takes the place of `folder` and its content only if the block succeeds.
 
     Raises:
-      InputError: `folder` cannot be written.
+      InputError: `folder` cannot be written, or is a mount point.
     """
     check_local(folder)
     folder = folder.resolve()  # keeps a link, and replaces the folder that it names
+    check_replaceable(folder)
     # Beside the first folder that has to be created, so that a failure leaves none.
     nearest = next(parent for parent in folder.parents if parent.exists())
     aside, before = (nearest / f".{uuid.uuid4().hex}.tmp" for _ in range(2))

@@ -2,8 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from albert_tf.conversion.convert import convert
 from albert_tf.pretrained.output_folder import replaced_folder
 from data_prep.errors import InputError
+from export.run import export_for_runtime, export_model
 
 
 @pytest.mark.parametrize(("fault", "raised"), [(KeyboardInterrupt, KeyboardInterrupt), (OSError, InputError)])
@@ -29,3 +31,21 @@ def test_the_earlier_folder_survives_a_failed_replacement(tmp_path, monkeypatch,
         (aside / "weights").write_text("new")
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
     assert (folder / "weights").read_text() == ("new" if done and number == 2 else "earlier")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda source, output: convert(source, output, "tf1"),
+        export_model,
+        lambda source, output: export_for_runtime(source, output, "litert"),
+    ],
+)
+def test_a_mount_point_is_refused_before_any_work(tmp_path, monkeypatch, write):
+    """It cannot be renamed. The source does not exist, so this comes first."""
+    output = tmp_path / "volume"
+    output.mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == output)
+    with pytest.raises(InputError, match="Received .*volume, a mount point; name a folder in it"):
+        write("no_such_model", output)
+    assert not list(output.iterdir())
