@@ -91,8 +91,7 @@ def demo(
     paths = Paths(output)
     paths.check()
     say(1, f"Text: {text or 'the docstrings of the installed packages'}")
-    corpus = make_corpus(text, paths.corpus)
-    paths.start(text)
+    corpus = make_corpus(text, paths)
     console.print(
         f"{corpus.num_bytes / 1e6:.1f} MB, {corpus.sentences:,} sentences; {corpus.train_documents:,} documents "
         f"to train on; held out for evaluation: {heldout_places(corpus)}",
@@ -149,15 +148,24 @@ class Paths:
 
     def start(self, text: Path | None) -> None:
         """Marks the folder as a demo's and removes the results of an earlier demo."""
+        self.root.mkdir(parents=True, exist_ok=True)
         write_json(self.root / MARKER, {"text": str(text) if text else None})
         for folder in ("vocabulary", "examples", "run", "saved_model"):
             shutil.rmtree(self.root / folder, ignore_errors=True)
 
 
-def make_corpus(text: Path | None, folder: Path) -> Corpus:
-    """Reads the user's text, or docstrings, and holds out some documents."""
+def make_corpus(text: Path | None, paths: Paths) -> Corpus:
+    """Reads the user's text, or docstrings, and holds out some documents.
+
+    The folder is marked as a demo's before the corpus is written, so that it is accepted after an interruption.
+    """
     documents = docstring_documents(show_progress=True) if text is None else read_user_text(text)
-    return write_corpus(at_most(MAX_SENTENCES, documents), folder, HELDOUT_SHARE)
+    return write_corpus(
+        at_most(MAX_SENTENCES, documents),
+        paths.corpus,
+        HELDOUT_SHARE,
+        before_writing=lambda: paths.start(text),
+    )
 
 
 def vocabulary_flags(corpus: Corpus) -> tuple[int, dict[str, float]]:

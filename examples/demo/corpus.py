@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,11 @@ class Corpus:
 
 
 def write_corpus(
-    documents: Iterable[Document], directory: str | Path, heldout_share: float = 0.05, enough: int = _ENOUGH
+    documents: Iterable[Document],
+    directory: str | Path,
+    heldout_share: float = 0.05,
+    enough: int = _ENOUGH,
+    before_writing: Callable[[], object] = lambda: None,
 ) -> Corpus:
     """Holds out whole documents at equal distances, ordered by source, and writes train.txt and heldout.txt.
 
@@ -60,6 +64,7 @@ def write_corpus(
       heldout_share: share of the characters that is held out, at least one document. If this is less than
         `enough`, up to a tenth of the text is held out.
       enough: characters that suffice for evaluation.
+      before_writing: is called when the documents have been read and suffice, before anything is written.
 
     Raises:
       InputError: there are fewer than two documents with two sentences.
@@ -82,6 +87,7 @@ def write_corpus(
         raise InputError(
             "Training needs other sentences than evaluation. Received only repetitions of the held-out ones."
         )
+    before_writing()
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     train, heldout = directory / "train.txt", directory / "heldout.txt"

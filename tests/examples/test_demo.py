@@ -3,14 +3,17 @@ import subprocess
 import numpy as np
 import pytest
 
+from data_prep.errors import InputError
 from data_prep.text.documents import Document
 from data_prep.tokenizers.settings import VocabularySettings
 from data_prep.tokenizers.vocabulary_training import train_vocabulary
+from examples.demo import corpus
 from examples.demo.__main__ import (
     Paths,
     count_tokens,
     fill_masks,
     heldout_masks,
+    make_corpus,
     phase_steps,
     vocabulary_flags,
 )
@@ -41,14 +44,14 @@ def test_a_vocabulary_has_room_for_the_characters(tmp_path):
         text = "".join(rng.choice(letters, size, p=frequencies / frequencies.sum()))
         sentences = [text[i : i + 40] for i in range(0, size, 40)]
         documents = [Document(tuple(sentences[i : i + 50]), f"{i}") for i in range(0, len(sentences), 50)]
-        corpus = write_corpus(documents, tmp_path / name)
-        vocab_size, flags = vocabulary_flags(corpus)
+        written = write_corpus(documents, tmp_path / name)
+        vocab_size, flags = vocabulary_flags(written)
         settings = VocabularySettings(
-            f"{corpus.train}", f"{tmp_path / name}/spm", vocab_size=vocab_size, **flags
+            f"{written.train}", f"{tmp_path / name}/spm", vocab_size=vocab_size, **flags
         )
         train_vocabulary(settings)
         assert flags == ({"character_coverage": 0.9995} if name == "Chinese" else {})
-        assert 2000 < vocab_size < 4000 if name == "Chinese" else vocab_size == corpus.num_bytes // 500
+        assert 2000 < vocab_size < 4000 if name == "Chinese" else vocab_size == written.num_bytes // 500
 
 
 def test_text_without_spaces_has_no_words_to_mask(tmp_path, capsys):
@@ -56,6 +59,23 @@ def test_text_without_spaces_has_no_words_to_mask(tmp_path, capsys):
     assert [*heldout_masks(tmp_path / "heldout.txt")] == []
     fill_masks(Paths(tmp_path), [])
     assert capsys.readouterr().out == "no held-out sentence has 6 to 14 words, so none is shown\n"
+
+
+def test_the_folder_of_an_interrupted_demo_is_a_demos(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    paths, text = Paths(tmp_path / "demo"), tmp_path / "text.txt"
+    text.write_text("Only one.")
+    with pytest.raises(InputError):
+        make_corpus(text, paths)
+    assert not paths.root.exists()
+    text.write_text("\n\n".join(f"This is sentence {i}. It goes on." for i in range(200)))
+    monkeypatch.setattr(corpus, "Counter", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        make_corpus(text, paths)
+    assert [*paths.corpus.iterdir()]
+    paths.check()
 
 
 @pytest.mark.very_slow
