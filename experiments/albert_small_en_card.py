@@ -89,7 +89,7 @@ All examples of the held-out books. "Most frequent piece" is the accuracy of alw
 Rounded to float16. The folder is a Hugging Face directory, which transformers reads, too. SHA-256 of the weights,
 the same in every format: `{sha}`.
 """
-FINETUNED = """By `experiments/downstream.py` with {seeds} seeds for each task, evaluated once, at the end of each
+FINETUNED = """By `experiments/downstream.py`, with one run for each seed, evaluated once, at the end of each
 run, on the development sets. QNLI and SQuAD have only a fifth of theirs to evaluate on; the rest is
 their training data. "Trivial" is the most frequent class; for STS-B, the share of common words; for
 SQuAD, the context's first sentence; for RACE, the longest option. Where a score is near the trivial
@@ -145,8 +145,7 @@ def describe_finetuning(file: Path | None) -> str:
     """The scores in a report of experiments/downstream.py."""
     if file is None:
         return NOT_FINETUNED
-    report = read_json_object(file)
-    return FINETUNED.format(seeds=report["settings"]["seeds"], table=downstream.table(report["tasks"]))
+    return FINETUNED.format(table=downstream.table(downstream.read_rows(file)))
 
 
 def describe_text(text: dict) -> str:

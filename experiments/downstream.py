@@ -9,8 +9,8 @@ Each run is evaluated once, at its end, so the dev set chooses nothing. Tasks wi
 set is split by article (experiments/squad_split.py); QNLI's, if its folder has no training set, by question. The
 same command resumes an interrupted experiment.
 
-`--tasks` also splits an experiment: downstream.json keeps the rows of tasks that were measured with the same
-settings before.
+`--tasks` also splits an experiment: downstream.json keeps the rows of other tasks, each with its conditions. A
+task that was measured under other conditions is measured again.
 
 The baselines are those of experiments/trivial_baselines.py: the most frequent class; for STS-B the share of words
 that both texts have; for SQuAD the context's first sentence; for RACE the longest option. The learning rates and
@@ -22,7 +22,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from albert_cli import program
 from albert_tf.pretrained.card import markdown_table
@@ -91,27 +91,43 @@ def main(settings: DownstreamSettings) -> dict:
     names = settings.tasks.split(",")
     check_among(TASKS, "tasks", names)
     report_file = settings.output / REPORT_FILE
-    rows = earlier_rows(report_file, settings)
+    rows = read_rows(report_file) if report_file.is_file() else {}
     for name in names:
         source = data_of(name, settings)
-        if source is not None and name not in rows:
-            rows[name] = {**baseline(name, source), **finetune(name, source, settings)}
-            print(name, json.dumps(rows[name]), flush=True)
-            rows = {task: rows[task] for task in TASKS if task in rows}
-            write_json(report_file, {"settings": conditions(settings), "tasks": rows})
+        if source is None:
+            continue
+        measured_under = conditions(source, settings)
+        if name in rows and rows[name]["conditions"] == measured_under:
+            continue
+        rows[name] = {
+            "conditions": measured_under,
+            **baseline(name, source),
+            **finetune(name, source, settings),
+        }
+        print(name, json.dumps(rows[name]), flush=True)
+        rows = {task: rows[task] for task in TASKS if task in rows}
+        write_json(report_file, {"tasks": rows})
     print(table(rows))
-    return {"settings": conditions(settings), "tasks": rows}
+    return {"tasks": rows}
 
 
-def conditions(settings: DownstreamSettings) -> dict[str, str]:
-    """The flags on which a score depends."""
-    return {name: str(value) for name, value in vars(settings).items() if name not in ("output", "tasks")}
+def conditions(source: dict[str, str], settings: DownstreamSettings) -> dict[str, Any]:
+    """The flags on which a task's scores depend, among them those for its data."""
+    names = (
+        "init_checkpoint",
+        "max_seq_length",
+        "long_seq_length",
+        "train_batch_size",
+        "mixed_precision",
+        "seeds",
+    )
+    return {**source, **{name: getattr(settings, name) for name in names}}
 
 
-def earlier_rows(report_file: Path, settings: DownstreamSettings) -> dict[str, dict]:
-    """The rows of an earlier report that were measured under the same conditions."""
-    report = read_json_object(report_file) if report_file.is_file() else {}
-    return report["tasks"] if report.get("settings") == conditions(settings) else {}
+def read_rows(report_file: Path) -> dict[str, dict]:
+    """The rows of a report; earlier ones have the same conditions for all."""
+    report = read_json_object(report_file)
+    return {name: {"conditions": report.get("settings"), **row} for name, row in report["tasks"].items()}
 
 
 def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:
@@ -207,19 +223,24 @@ def baseline(name: str, source: dict[str, str]) -> dict:
 
 def table(rows: dict[str, dict]) -> str:
     """All scores as a Markdown table."""
-    header = ("task", "metric", "trivial", "median", "lowest to highest", "minutes")
+    header = ("task", "metric", "trivial", "median", "lowest to highest", "seeds", "minutes")
     return markdown_table(header, [table_row(name, row) for name, row in rows.items()])
 
 
 def table_row(name: str, row: dict) -> tuple:
-    """The scores of a task, over its seeds."""
-    scores = row["results"]["dev"][row["metric"]]
+    """The scores of a task, over its seeds; SQuAD's are percentages."""
+    scores, seeds = row["results"]["dev"][row["metric"]], int(row["conditions"]["seeds"])
+    decimals = 1 if find_task(name).kind == "question_answering" else 3
+    trivial, median, lowest, highest = (
+        f"{score:.{decimals}f}" for score in (row["baseline"], scores["median"], scores["min"], scores["max"])
+    )
     return (
         name,
         row["metric"],
-        f"{row['baseline']:.3f}",
-        f"{scores['median']:.3f}",
-        f"{scores['min']:.3f} to {scores['max']:.3f}",
+        trivial,
+        median,
+        f"{lowest} to {highest}" if seeds > 1 else "",
+        seeds,
         "" if row["minutes"] is None else row["minutes"],
     )
 

@@ -65,7 +65,7 @@ def test_card(tmp_path):
     score = {"metric": "accuracy", "baseline": 0.5, "minutes": 2.0}
     score["results"] = {"dev": {"accuracy": {"median": 0.8, "min": 0.7, "max": 0.9}}}
     report = tmp_path / "downstream.json"
-    report.write_text(json.dumps({"settings": {"seeds": "5"}, "tasks": {"sst-2": score}}))
+    report.write_text(json.dumps({"tasks": {"sst-2": {"conditions": {"seeds": 5}, **score}}}))
     albert_small_en_card.main(CardSettings(records, model, report))
     card = (model / "README.md").read_text()
     assert "The 2 runs took 300 steps (0 million tokens, 3.0 hours of two CPU cores). Each run but" in card
@@ -75,7 +75,7 @@ def test_card(tmp_path):
     assert "1 books (1.0 MB): Jules Verne, A Journey." in card
     assert re.findall(r"^\| (\d+) \| 32 \| 0.250 \| 0.750 \|$", card, re.MULTILINE) == ["50", "100", "300"]
     assert "--init_checkpoint=small_en_1/albert_small_en" in card
-    assert "| sst-2 | accuracy | 0.500 | 0.800 | 0.700 to 0.900 | 2.0 |" in card
+    assert "| sst-2 | accuracy | 0.500 | 0.800 | 0.700 to 0.900 | 5 | 2.0 |" in card
     assert f"`{weights_hash(read(model))}`" in card
     assert "an earlier version" not in card
     continued = record_of(100, [100])

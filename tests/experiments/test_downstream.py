@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from data_prep.files import write_json
 from experiments import downstream
 from experiments.downstream import DownstreamSettings, data_of, table
 
@@ -13,6 +14,17 @@ def rows(path):
         header, *lines = file
     assert header == HEADER
     return lines
+
+
+def measured(metric, baseline, scores, seeds):
+    spread = dict(zip(("median", "min", "max"), scores, strict=True))
+    return {
+        "conditions": {"seeds": seeds},
+        "metric": metric,
+        "baseline": baseline,
+        "results": {"dev": {metric: spread}},
+        "minutes": 1.5,
+    }
 
 
 def test_qnli_without_a_training_set_is_split_by_question(tmp_path):
@@ -39,26 +51,44 @@ def test_a_task_without_data_has_none(tmp_path):
 
 
 def test_the_table_shows_the_spread_over_seeds():
-    scores = {"matthews": {"median": 0.25, "min": 0.125, "max": 0.5}}
-    row = {"metric": "matthews", "baseline": 0.0, "results": {"dev": scores}, "minutes": 1.5}
-    assert (
-        table({"cola": row}).splitlines()[-1] == "| cola | matthews | 0.000 | 0.250 | 0.125 to 0.500 | 1.5 |"
-    )
+    rows = {
+        "cola": measured("matthews", 0.0, [0.25, 0.125, 0.5], seeds=3),
+        "squad1.1": measured("f1", 8.71, [17.26] * 3, seeds=1),
+    }
+    assert table(rows).splitlines()[-2:] == [
+        "| cola | matthews | 0.000 | 0.250 | 0.125 to 0.500 | 3 | 1.5 |",
+        "| squad1.1 | f1 | 8.7 | 17.3 |  | 1 | 1.5 |",
+    ]
 
 
 def test_tasks_that_were_measured_keep_their_rows(tmp_path, monkeypatch):
-    """One task after the other gives the report of both; another number of seeds starts anew."""
-    row = {"metric": "accuracy", "baseline": 0.5, "minutes": 1.5}
-    row["results"] = {"dev": {"accuracy": {"median": 0.8, "min": 0.7, "max": 0.9}}}
-    measured = []
+    """Whatever the conditions of a later command, which measures only its own tasks again."""
+    commands = []
+
+    def finetune(name, source, settings):
+        commands.append((name, settings.seeds))
+        row = measured("accuracy", 0.5, [0.8, 0.7, 0.9], settings.seeds)
+        del row["conditions"]
+        return row
+
     monkeypatch.setattr(downstream, "data_of", lambda name, settings: {})
     monkeypatch.setattr(downstream, "baseline", lambda name, source: {})
-    monkeypatch.setattr(downstream, "finetune", lambda name, source, settings: measured.append(name) or row)
+    monkeypatch.setattr(downstream, "finetune", finetune)
     settings = DownstreamSettings("model", tmp_path, tasks="rte")
     downstream.main(settings)
-    report = downstream.main(dataclasses.replace(settings, tasks="cola,rte"))
-    assert measured == ["rte", "cola"]
-    assert [*report["tasks"]] == ["cola", "rte"]
+    downstream.main(dataclasses.replace(settings, tasks="cola,rte"))
+    assert commands == [("rte", 1), ("cola", 1)]
     report = downstream.main(dataclasses.replace(settings, seeds=5))
-    assert measured == ["rte", "cola", "rte"]
-    assert [*report["tasks"]] == ["rte"]
+    assert commands[2:] == [("rte", 5)]
+    assert {name: row["conditions"]["seeds"] for name, row in report["tasks"].items()} == {
+        "cola": 1,
+        "rte": 5,
+    }
+
+
+def test_a_report_with_the_same_conditions_for_all_rows_is_read(tmp_path):
+    row = measured("accuracy", 0.5, [0.8, 0.7, 0.9], seeds=5)
+    del row["conditions"]
+    write_json(tmp_path / "downstream.json", {"settings": {"seeds": "5"}, "tasks": {"rte": row}})
+    text = table(downstream.read_rows(tmp_path / "downstream.json"))
+    assert text.endswith("| rte | accuracy | 0.500 | 0.800 | 0.700 to 0.900 | 5 | 1.5 |")
