@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
+from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.peer_processes import Peer
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.lab.training_step import StepRequest
@@ -48,7 +49,8 @@ def measure_speeds(
     """The examples per second of each model, relative to the reference in one process; one value per round.
 
     In every round, the processes of one model after the other start, take steps and end, so that only one model
-    is in memory. A file in FOLDER keeps what is measured; an interrupted measurement resumes with what is missing.
+    is in memory. A file in FOLDER keeps what is measured; an interrupted measurement resumes with what is missing,
+    unless the machine or a version is another one.
     A model that several workers cannot train, perhaps for lack of memory, is left out.
 
     Args:
@@ -90,9 +92,12 @@ def _measure_seconds(
 ) -> dict[str, dict[str, list[float]]]:
     """Number of workers -> name -> the seconds per step in each round."""
     file = folder / "speed.json"
+    environment = describe_environment()
+    del environment["date"]
     request = {
         "step": dataclasses.asdict(step),
         "models": {name: config.to_dict() for name, config in configs.items()},
+        "environment": environment,
     }
     kept = read_json_object(file) if file.exists() else {}
     is_same = {name: kept.get(name) for name in request} == request

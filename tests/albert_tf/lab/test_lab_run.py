@@ -9,6 +9,7 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.lab import run as lab_run
+from albert_tf.lab import speed
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
 from albert_tf.lab.peer_processes import Peer
 from albert_tf.lab.pretraining_runs import training_seconds
@@ -238,6 +239,24 @@ def test_a_model_that_cannot_be_built_is_an_input_error(tiny_config, tmp_path, m
         measure_speeds(configs, "bert-large", step, tmp_path, programs)
     kept = json.loads((tmp_path / "speed.json").read_text())
     assert list(kept["seconds"]["1"]) == ["bert-large", "same"], "what is measured stays"
+
+
+def test_another_machine_is_measured_anew(tiny_config, tmp_path, monkeypatch):
+    environment, measured = {"machine": "one", "date": "today"}, []
+    monkeypatch.setattr(speed, "describe_environment", environment.copy)
+    monkeypatch.setattr(speed, "_seconds_per_step", lambda name, *_: measured.append(name) or 1.0)
+    step = StepSettings(batch_size=2, max_seq_length=9, dtype="float32")
+
+    def measure():
+        measure_speeds({"bert-large": tiny_config}, "bert-large", step, tmp_path, programs, rounds=1)
+        return len(measured)
+
+    with ProgramRunner() as programs:
+        assert measure() == 1
+        environment["date"] = "tomorrow"
+        assert measure() == 1
+        environment["machine"] = "other"
+        assert measure() == 2
 
 
 @pytest.mark.very_slow
