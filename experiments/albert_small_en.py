@@ -99,7 +99,7 @@ class SmallModelSettings:
 
 def main(settings: SmallModelSettings) -> None:
     texts = {name: facts_of(expand_files(getattr(settings, name))) for name in ("books", "documents")}
-    check_conditions(settings.output, NAME, texts)
+    check_conditions(settings.output, NAME, {**texts, **flags_of(settings)})
     train, heldout = split_files(expand_files(settings.books))
     books = {
         part: link_files(files, settings.output / "books" / part)
@@ -130,9 +130,8 @@ def main(settings: SmallModelSettings) -> None:
 def record(settings: SmallModelSettings, train: list[Path], heldout: list[Path]) -> dict:
     """What the model's card says about this training: its text, settings, phases, hours and evaluations."""
     run = settings.output / "run"
-    flags = {name: value for name, value in vars(settings).items() if name not in _FOLDERS}
     return {
-        "flags": {name: value if value is None else str(value) for name, value in flags.items()},
+        "flags": flags_of(settings),
         "text": {
             "books": {"files": len(train), "bytes": num_bytes(train)},
             "documents": {"bytes": num_bytes(expand_files(settings.documents))},
@@ -144,6 +143,12 @@ def record(settings: SmallModelSettings, train: list[Path], heldout: list[Path])
         "evaluations": evaluations(run),
         "finished": [evaluation(settings, T, settings.output / NAME) for T in LENGTHS],
     }
+
+
+def flags_of(settings: SmallModelSettings) -> dict[str, str | None]:
+    """The flags that say what is trained."""
+    flags = {name: value for name, value in vars(settings).items() if name not in _FOLDERS}
+    return {name: value if value is None else str(value) for name, value in flags.items()}
 
 
 def num_bytes(files: list[Path]) -> int:

@@ -65,11 +65,12 @@ class CurveSettings:
 
 def main(settings: CurveSettings) -> None:
     paths = expand_files(settings.input_file)
-    check_conditions(settings.output, "learning_curve", {"input_file": facts_of(paths)})
+    flags = {name: value for name, value in vars(settings).items() if name not in ("input_file", "output")}
+    check_conditions(settings.output, "learning_curve", {"input_file": facts_of(paths), **flags})
     books = link_books(paths, settings.output / "books")
     if not (settings.output / "vocabulary.model").is_file():
-        flags = {"input_format": "prose", "vocab_size": settings.vocab_size}
-        albert("vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **flags)
+        prose = {"input_format": "prose", "vocab_size": settings.vocab_size}
+        albert("vocab", input_file=books["train"], output_prefix=settings.output / "vocabulary", **prose)
     first = settings.output / "short"
     T, S = settings.max_seq_length, settings.short_seq_length
     B, devices = settings.batch_size, settings.num_devices
@@ -83,9 +84,7 @@ def main(settings: CurveSettings) -> None:
         print(name, json.dumps(rows[name]), flush=True)
     albert("plot", *(settings.output / name for name in OBJECTIVES), output=settings.output / "curves.png")
     report = {
-        "settings": {
-            name: value for name, value in vars(settings).items() if name not in ("input_file", "output")
-        },
+        "settings": flags,
         "books": {part: len(expand_files(pattern)) for part, pattern in books.items()},
         "runs": rows,
     }

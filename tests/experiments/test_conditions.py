@@ -1,11 +1,15 @@
 """Results under other conditions are not shown as those of the command."""
 
+import dataclasses
+
 import pytest
 
 from data_prep.errors import InputError
-from experiments import small_budgets
+from experiments import albert_small_en, learning_curve, small_budgets
+from experiments.albert_small_en import SmallModelSettings
 from experiments.conditions import check_conditions, facts_of
 from experiments.downstream import split_by_article
+from experiments.learning_curve import CurveSettings
 from experiments.small_budgets import BudgetSettings
 
 
@@ -43,6 +47,29 @@ def test_budgets_do_not_mix_precisions_or_texts(tmp_path):
     text.write_text("One. Two.\n")
     with pytest.raises(InputError, match="--train_file of 1 files, 5 bytes .* Received 1 files, 10 bytes"):
         small_budgets.check_same(settings)
+
+
+def test_results_are_not_shown_as_those_of_other_flags(tmp_path, monkeypatch):
+    class StoppedError(Exception):
+        """In place of the work after the check."""
+
+    def stop(*_):
+        raise StoppedError
+
+    monkeypatch.setattr(learning_curve, "link_books", stop)
+    monkeypatch.setattr(albert_small_en, "link_files", stop)
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text("One. Two.\n")
+    books, output = f"{tmp_path}/*.txt", tmp_path / "output"
+    for main, settings in (
+        (learning_curve.main, CurveSettings(books, output)),
+        (albert_small_en.main, SmallModelSettings(books, books, output)),
+    ):
+        for _ in range(2):
+            with pytest.raises(StoppedError):
+                main(settings)
+        with pytest.raises(InputError, match=r"holds results with --learning_rate of 0\.\d+. Received 0.5"):
+            main(dataclasses.replace(settings, learning_rate=0.5))
 
 
 def test_another_squad_file_is_not_ignored(tmp_path):
