@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -90,6 +91,11 @@ class BenchmarkSettings:
         """The sizes in --memory_megabytes."""
         return list(filter(None, self.memory_megabytes.split(",")))
 
+    def write(self, report: dict[str, Any]) -> None:
+        """Writes the report to `output`."""
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self.output, report)
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -102,48 +108,63 @@ class Measured:
 
 
 def main(settings: BenchmarkSettings) -> None:
-    """Measures the programs in turns, then the steps of `albert prepare`, and writes the report."""
+    """Measures the programs in turns, then the steps of `albert prepare`; writes the report after each part."""
+    report = new_report(settings)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = write_text_of(settings, settings.megabytes, folder / "text.txt")
-        runs: dict[str, Callable[[], dict]] = {
+        programs: dict[str, Callable[[], dict]] = {
             "1 worker": lambda: run_ours(settings, text, folder, workers=1),
             "2 workers": lambda: run_ours(settings, text, folder, workers=2),
         }
         if settings.original_repo:
             small = write_text_of(settings, settings.original_megabytes, folder / "small.txt")
-            runs["original"] = lambda: run_original(settings, small, folder)
-        results: dict[str, list[dict]] = {run: [] for run in runs}
+            programs["original"] = lambda: run_original(settings, small, folder)
         for number in range(settings.rounds):
-            for run, measure in runs.items():
-                results[run].append(measure())
-                print(f"round {number + 1}, {run}: {results[run][-1]}", flush=True)
-        report: dict = {
-            "machine": {
-                "cpu": describe_processor()["cpu"],
-                "cores": os.cpu_count(),
-                "python": platform.python_version(),
-            },
-            "settings": {
-                "megabytes": settings.megabytes,
-                "original_megabytes": settings.original_megabytes if settings.original_repo else None,
-                "max_seq_length": settings.max_seq_length,
-                "dupe_factor": settings.dupe_factor,
-            },
-            "medians": {run: medians(rows) for run, rows in results.items()},
-            "breakdown": breakdown(settings, text, folder),
-            "memory": measure_memory(settings, folder),
-            "runs": results,
-        }
-    if settings.original_repo:
-        theirs = report["medians"]["original"]
-        report["times_the_original"] = {
-            unit: report["medians"]["1 worker"][unit] / theirs[unit]
-            for unit in ("tokens_per_user_s", "examples_per_user_s")
-        }
-    settings.output.parent.mkdir(parents=True, exist_ok=True)
-    write_json(settings.output, report)
+            for run, measure in programs.items():
+                rows = report["runs"].setdefault(run, [])
+                rows.append(measure())
+                print(f"round {number + 1}, {run}: {rows[-1]}", flush=True)
+                report |= summary(report["runs"])
+                settings.write(report)
+        report["breakdown"] = breakdown(settings, text, folder)
+        settings.write(report)
+        for megabytes in settings.memory_sizes:
+            row = report["memory"][f"{megabytes} MB"] = measure_memory(settings, int(megabytes), folder)
+            print(f"memory, {megabytes} MB: {row}", flush=True)
+            settings.write(report)
     print(json.dumps({name: value for name, value in report.items() if name != "runs"}, indent=2))
+
+
+def new_report(settings: BenchmarkSettings) -> dict[str, Any]:
+    """A report that describes the machine and the settings."""
+    return {
+        "machine": {
+            "cpu": describe_processor()["cpu"],
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "settings": {
+            "megabytes": settings.megabytes,
+            "original_megabytes": settings.original_megabytes if settings.original_repo else None,
+            "max_seq_length": settings.max_seq_length,
+            "dupe_factor": settings.dupe_factor,
+        },
+        "memory": {},
+        "runs": {},
+    }
+
+
+def summary(runs: dict[str, list[dict]]) -> dict[str, dict]:
+    """The medians of the runs so far, and how many times the original's rates are ours."""
+    middle = {run: medians(rows) for run, rows in runs.items()}
+    if "original" not in middle:
+        return {"medians": middle}
+    times = {
+        unit: middle["1 worker"][unit] / middle["original"][unit]
+        for unit in ("tokens_per_user_s", "examples_per_user_s")
+    }
+    return {"medians": middle, "times_the_original": times}
 
 
 def write_text_of(settings: BenchmarkSettings, megabytes: int, path: Path) -> Path:
@@ -318,14 +339,10 @@ def breakdown(settings: BenchmarkSettings, text: Path, folder: Path) -> dict:
     }
 
 
-def measure_memory(settings: BenchmarkSettings, folder: Path) -> dict[str, dict]:
-    """Measures preparation with two workers for each of --memory_megabytes."""
-    results = {}
-    for megabytes in map(int, settings.memory_sizes):
-        text = write_text_of(settings, megabytes, folder / "large.txt")
-        results[f"{megabytes} MB"] = run_ours(settings, text, folder, workers=2, dupe_factor=1)
-        print(f"memory, {megabytes} MB: {results[f'{megabytes} MB']}", flush=True)
-    return results
+def measure_memory(settings: BenchmarkSettings, megabytes: int, folder: Path) -> dict:
+    """Measures preparation with two workers at one of --memory_megabytes."""
+    text = write_text_of(settings, megabytes, folder / "large.txt")
+    return run_ours(settings, text, folder, workers=2, dupe_factor=1)
 
 
 def prepare_settings(settings: BenchmarkSettings) -> PrepareSettings:

@@ -20,9 +20,10 @@ import json
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -185,8 +186,8 @@ def write_calibration(folder: Path, vocabulary: str) -> Path:
     return file
 
 
-def measure(dtype: str, rows: list[Cell], files: Path, settings: InferenceSettings) -> dict:
-    """Measures all libraries in turns over all cells."""
+def measure(dtype: str, rows: list[Cell], files: Path, settings: InferenceSettings) -> Iterator[dict]:
+    """Measures all libraries in turns; after each cell, yields what is measured so far."""
     first = rows[0].request(0)
     command = ["-m", "benchmarks.inference_peers"]
     started = [
@@ -203,7 +204,8 @@ def measure(dtype: str, rows: list[Cell], files: Path, settings: InferenceSettin
         peer.name: {"start_seconds": peer.first_step_seconds, "load_seconds": peer.steps[0]["load_seconds"]}
         for peer in peers
     }
-    results = {}
+    filled = {cell.name: round(cell.filled, 3) for cell in rows}
+    run: dict[str, Any] = {"dtype": dtype, "starts": starts, "filled": filled, "cells": {}}
     for cell in rows:
         for turn in range(len(cell.batches)):  # not measured: a library may compile for a new shape
             peers = [peer for peer in peers if peer.step(cell.request(turn))]
@@ -211,11 +213,10 @@ def measure(dtype: str, rows: list[Cell], files: Path, settings: InferenceSettin
             peer.steps.clear()
         for turn in range(settings.turns):
             peers = [peer for peer in peers if peer.step(cell.request(turn))]
-        results[cell.name] = compare(peers, cell.tokens(settings.turns), dtype)
+        run["cells"][cell.name] = compare(peers, cell.tokens(settings.turns), dtype)
+        yield run
     for peer in peers:
         peer.stop()
-    filled = {cell.name: round(cell.filled, 3) for cell in rows}
-    return {"dtype": dtype, "starts": starts, "filled": filled, "cells": results}
 
 
 def compare(peers: list[Peer], tokens: list[int], dtype: str) -> dict[str, dict]:
@@ -278,9 +279,11 @@ def main(settings: InferenceSettings) -> None:
         report |= {"bytes": export_all(Path(folder), settings), "runs": []}
         print("\n".join(f"{name}: {size:,} bytes" for name, size in report["bytes"].items()), flush=True)
         for dtype in settings.dtypes:
-            report["runs"].append(measure(dtype, measured, Path(folder), settings))
+            report["runs"].append({"dtype": dtype})
+            for run in measure(dtype, measured, Path(folder), settings):
+                report["runs"][-1] = run
+                settings.write(report)
             print(latency_table(report["runs"][-1]), flush=True)
-            settings.write(report)
 
 
 if __name__ == "__main__":

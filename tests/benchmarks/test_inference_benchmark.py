@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.lab.peer_processes import Peer
+from benchmarks import inference
 from benchmarks.inference import Cell, InferenceSettings, cells, compare, latency_table
 from benchmarks.inference_peers import batch
 from data_prep.errors import InputError
@@ -66,6 +67,19 @@ def test_data_that_give_no_cell(tmp_path, model_file, task, message):
     settings = InferenceSettings(tasks=(f"{task}={tmp_path}",), task_batch=8, spm_model_file=str(model_file))
     with pytest.raises(InputError, match=message):
         cells(settings)
+
+
+def test_what_is_measured_is_written_after_each_cell(tmp_path, monkeypatch):
+    def measured(*_):
+        yield {"dtype": "float32", "cells": {"1 x 16": {}}}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(inference, "export_all", lambda *_: {})
+    monkeypatch.setattr(inference, "measure", measured)
+    output = tmp_path / "report.json"
+    with pytest.raises(KeyboardInterrupt):
+        inference.main(InferenceSettings(logs=tmp_path, output=output))
+    assert json.loads(output.read_text())["runs"] == [{"dtype": "float32", "cells": {"1 x 16": {}}}]
 
 
 def test_each_library_is_compared_with_ours_turn_by_turn():
