@@ -1,9 +1,9 @@
-"""Measures speed and memory of `albert prepare` and, if given, of the original's script; writes one JSON file.
+"""Measures speed and memory of `albert prepare` and, if given, of the original's script.
 
 For example:
 
     python -m benchmarks.data_prep --input_file='books/*.md' --spm_model_file=30k-clean.model \\
-        --original_repo=google-research-albert --original_python=py37/bin/python
+        --original_repo=google-research-albert --original_python=py37/bin/python --output=data_prep.json
 
 The original's create_pretraining_data.py needs Python 3.7 with tensorflow==1.15.2 and sentencepiece. The programs
 run in turns, so that other load on the machine affects all of them. Rates are reported per second of wall time and
@@ -67,7 +67,7 @@ class BenchmarkSettings:
 
     input_file: str
     spm_model_file: str
-    output: Path = Path("benchmarks/results/data_prep.json")
+    output: Path | None = None
     megabytes: int = 20
     rounds: int = 3
     max_seq_length: int = 512
@@ -92,9 +92,10 @@ class BenchmarkSettings:
         return list(filter(None, self.memory_megabytes.split(",")))
 
     def write(self, report: dict[str, Any]) -> None:
-        """Writes the report to `output`."""
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.output, report)
+        """Writes the report to `output`, if given."""
+        if self.output:
+            self.output.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.output, report)
 
 
 @dataclass(frozen=True)
