@@ -30,7 +30,7 @@ import psutil
 
 from albert_cli import program
 from albert_tf.lab.environment import describe_processor
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 from data_prep.examples.document_examples import document_generator, serialize_batch
 from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example
 from data_prep.examples.segments import segment_pairs
@@ -81,9 +81,10 @@ class BenchmarkSettings:
         if (self.original_repo is None) != (self.original_python is None):
             given = "--original_repo" if self.original_repo else "--original_python"
             raise InputError(f"--original_repo and --original_python need each other. Received only {given}.")
-        if not all(size.isdecimal() for size in self.memory_sizes):
+        check_at_least(1, self, "megabytes", "rounds", "dupe_factor", "original_megabytes")
+        if not all(size.isdecimal() and int(size) for size in self.memory_sizes):
             raise InputError(
-                f"--memory_megabytes must be whole numbers, such as 20,200. Received {self.memory_megabytes}."
+                f"--memory_megabytes must be positive whole numbers, such as 20,200. Received {self.memory_megabytes}."
             )
 
     @property
@@ -172,7 +173,8 @@ def write_text_of(settings: BenchmarkSettings, megabytes: int, path: Path) -> Pa
     """Writes `megabytes` of the text, repeated as needed, one sentence per line; returns `path`."""
     left = megabytes * 1_000_000
     with path.open("wb") as file:
-        while left > 0:
+        while True:
+            before = left
             for document in read_documents(expand_files(settings.input_file), "prose"):
                 # Books are cut into documents of 200 sentences.
                 for begin in range(0, len(document.sentences), 200):
@@ -180,7 +182,10 @@ def write_text_of(settings: BenchmarkSettings, megabytes: int, path: Path) -> Pa
                     left -= file.write(("\n".join(sentences) + "\n\n").encode())
                     if left <= 0:
                         return path
-    return path
+            if left == before:
+                raise InputError(
+                    f"--input_file must have sentences. Received {settings.input_file} without any."
+                )
 
 
 def run_ours(settings: BenchmarkSettings, text: Path, folder: Path, workers: int, **changes) -> dict:

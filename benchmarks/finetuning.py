@@ -30,7 +30,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.finetuning_peers import PEERS, Examples
 from benchmarks.peer_settings import OURS, PeerSettings, find_peer
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 
 _POOL = 64  # the number of batches that `bucketed_batches` sorts together
 _POOLS = 4  # pools of examples to read, from which each turn draws its own
@@ -77,6 +77,9 @@ class FinetuningBenchmarkSettings(PeerSettings):
 
     def __post_init__(self):
         self.check_peers(PEERS)
+        check_at_least(
+            1, self, "batch_size", "turns", "dynamic_batches", "fixed_batches", "padded_batch_size"
+        )
         if not 1 <= self.bucketed_batches <= _POOL:
             raise InputError(
                 f"--bucketed_batches must be from 1 to {_POOL}. Received {self.bucketed_batches}."

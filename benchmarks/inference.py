@@ -30,9 +30,9 @@ import numpy as np
 from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.inference_peers import CALIBRATION_FILE, CALIBRATION_ROWS, PEERS, SAME_WEIGHTS
-from benchmarks.peer_settings import PeerSettings, find_peer
+from benchmarks.peer_settings import PeerSettings, find_peer, parse_shapes
 from benchmarks.task_data import make_features
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_at_least
 from data_prep.tasks.examples import Problems
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
@@ -75,6 +75,12 @@ class InferenceSettings(PeerSettings):
 
     def __post_init__(self):
         self.check_peers(PEERS)
+        check_at_least(1, self, "task_batch", "turns")
+        parse_shapes(self.shapes, "BT", "8,128")
+        if not self.shapes and not self.tasks:
+            raise InputError("--shapes without values needs --tasks to measure.")
+        if wrong := [task for task in self.tasks if "=" not in task]:
+            raise InputError(f"--tasks must be TASK=DATA, such as sst-2=SST-2. Received {wrong[0]}.")
         if self.tasks and not self.spm_model_file:
             raise InputError("--tasks needs --spm_model_file, the vocabulary that gives the lengths of rows.")
         if "int8" in self.dtypes and not self.spm_model_file:
@@ -112,7 +118,7 @@ class Cell:
 
 def cells(settings: InferenceSettings) -> list[Cell]:
     """The cells of --shapes, then those of --tasks."""
-    shapes = [tuple(map(int, shape.split(","))) for shape in settings.shapes]
+    shapes = parse_shapes(settings.shapes, "BT", "8,128")
     full = [Cell(f"{B} x {T}", ((T,) * B,)) for B, T in shapes]
     return full + [task_cell(task, settings) for task in settings.tasks]
 

@@ -34,6 +34,30 @@ def find_peer(peers: Iterable[Peer], name: str = OURS) -> Peer:
     return found
 
 
+def parse_shapes(shapes: Iterable[str], names: str, example: str) -> list[tuple[int, ...]]:
+    """The numbers in --shapes.
+
+    >>> parse_shapes(["8,128,20"], "BTP", "8,128,20")
+    [(8, 128, 20)]
+
+    Raises:
+      InputError: a shape is not of positive numbers, or does not fit the models, which have 512 positions.
+    """
+    parsed = []
+    for shape in shapes:
+        words = shape.split(",")
+        sizes = tuple(int(word) for word in words if word.isdecimal())
+        if len(words) != len(names) or len(sizes) != len(words) or min(sizes) < 1:
+            raise InputError(
+                f"--shapes must be positive numbers {','.join(names)}, such as {example}. Received {shape}."
+            )
+        _, T, *P = sizes
+        if T > 512 or any(predictions > T for predictions in P):
+            raise InputError(f"--shapes must have T of at most 512, and P of at most T. Received {shape}.")
+        parsed.append(sizes)
+    return parsed
+
+
 @dataclass(frozen=True, kw_only=True)
 class PeerSettings:
     """What is measured, and where.

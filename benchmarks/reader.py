@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_cli import program
+from data_prep.errors import check_at_least
 from data_prep.examples.document_examples import ChunkExample, serialize_batch
 from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
 from data_prep.examples.masking import MaskingSettings, MaskingVocabulary, masked_example, unmasked_example
@@ -55,6 +56,10 @@ class ReaderSettings:
     batch_size: int = 256
     runs: int = 3
     output: Path | None = None
+
+    def __post_init__(self):
+        check_at_least(1, self, "batch_size", "runs")
+        check_at_least(self.batch_size, self, "examples")
 
 
 def main(settings: ReaderSettings) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import sentencepiece
 
 from albert_cli import program
+from data_prep.errors import check_at_least
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import normalize
@@ -43,6 +44,9 @@ class TokenizationSettings:
     megabytes: float = 4.0
     batch_size: int = 256
     runs: int = 7
+
+    def __post_init__(self):
+        check_at_least(1, self, "batch_size", "runs")
 
 
 def main(settings: TokenizationSettings) -> None:

@@ -10,13 +10,15 @@ Each library runs in its own process, which is stopped (SIGSTOP) except during i
 
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
-from benchmarks.peer_settings import PeerSettings, find_peer
+from benchmarks.peer_settings import PeerSettings, find_peer, parse_shapes
 from benchmarks.train_step_peers import PEERS, E, F, H, L, V
+from data_prep.errors import check_at_least
 
 DEFAULT = ("albert_tf", "albert_tf_remat", "keras_hub", "hugging_face", "hugging_face_compiled")
 
@@ -41,6 +43,8 @@ class TrainStepSettings(PeerSettings):
 
     def __post_init__(self):
         self.check_peers(PEERS, ours_required=False)
+        check_at_least(1, self, "steps")
+        parse_shapes(self.shapes, "BTP", "8,128,20")
 
 
 def model_flops(B: int, T: int, P: int) -> float:
@@ -50,16 +54,16 @@ def model_flops(B: int, T: int, P: int) -> float:
     return 3 * B * (L * layer + 2 * T * E * H + heads)
 
 
-def start(name: str, dtype: str, shape: str, settings: TrainStepSettings) -> Peer | None:
+def start(name: str, dtype: str, shape: tuple[int, ...], settings: TrainStepSettings) -> Peer | None:
     """Starts a library's process, which takes its first step."""
     command = [settings.interpreter(name), "-m", "benchmarks.train_step_peers", name]
-    command += ["--dtype", dtype, "--shape", *shape.split(","), f"--dropout={settings.dropout}"]
+    command += ["--dtype", dtype, "--shape", *map(str, shape), f"--dropout={settings.dropout}"]
     if name == "original":
         command.append(f"--original_repo={settings.original_repo}")
     return Peer.start(name, command, settings.logs)
 
 
-def measure(dtype: str, shape: str, settings: TrainStepSettings) -> dict:
+def measure(dtype: str, shape: tuple[int, ...], settings: TrainStepSettings) -> dict:
     """Measures all libraries in turns at one dtype and one shape."""
     names = [*settings.peers, *(["original"] if settings.original_repo else []), "matrix_product"]
     peers = [peer for name in names if (peer := start(name, dtype, shape, settings))]
@@ -72,12 +76,12 @@ def measure(dtype: str, shape: str, settings: TrainStepSettings) -> dict:
         peer.stop()
     return {
         "dtype": dtype,
-        "shape": dict(zip("BTP", map(int, shape.split(",")), strict=True)),
-        "peers": compare_with_best(peers, [int(number) for number in shape.split(",")]),
+        "shape": dict(zip("BTP", shape, strict=True)),
+        "peers": compare_with_best(peers, shape),
     }
 
 
-def compare_with_best(peers: list[Peer], shape: list[int]) -> dict[str, dict]:
+def compare_with_best(peers: list[Peer], shape: Sequence[int]) -> dict[str, dict]:
     """Medians by the clock, and by user CPU time, which other work on the machine affects less."""
     product = find_peer(peers, "matrix_product")
     libraries = [peer for peer in peers if peer is not product]
@@ -132,7 +136,7 @@ def step_table(run: dict) -> str:
 def main(settings: TrainStepSettings) -> None:
     """Measures all libraries and prints a table for each shape and dtype."""
     report = {**settings.new_report(), "runs": []}
-    for shape in settings.shapes:
+    for shape in parse_shapes(settings.shapes, "BTP", "8,128,20"):
         for dtype in settings.dtypes:
             report["runs"].append(measure(dtype, shape, settings))
             print(step_table(report["runs"][-1]), flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from albert_cli import program
-from benchmarks import data_prep, inference, reader, step_profile, train_step
+from benchmarks import data_prep, finetuning, inference, reader, step_profile, tokenization, train_step
 from benchmarks.peer_settings import find_peer
 from data_prep.errors import InputError
 from tests.benchmarks.finished_peers import finished_peer
@@ -66,6 +66,24 @@ def test_a_list_takes_the_words_up_to_the_next_flag():
         (inference, ["--dtypes", "int8"], "--dtypes=int8 needs --spm_model_file"),
         (step_profile, ["--dtype=float16"], "float16"),
         (
+            inference,
+            ["--shapes", "1x16"],
+            "--shapes must be positive numbers B,T, such as 8,128. Received 1x16.",
+        ),
+        (inference, ["--shapes", "0,16"], "Received 0,16."),
+        (inference, ["--shapes", "1,513"], "--shapes must have T of at most 512"),
+        (inference, ["--shapes"], "--shapes without values needs --tasks to measure."),
+        (inference, ["--tasks", "sst-2"], "--tasks must be TASK=DATA, such as sst-2=SST-2. Received sst-2."),
+        (inference, ["--turns=0"], "--turns must be at least 1. Received 0."),
+        (train_step, ["--shapes", "16,128"], "--shapes must be positive numbers B,T,P"),
+        (train_step, ["--shapes", "16,128,129"], "and P of at most T. Received 16,128,129."),
+        (train_step, ["--steps=0"], "--steps must be at least 1. Received 0."),
+        (reader, ["--runs=0"], "--runs must be at least 1. Received 0."),
+        (reader, ["--examples=64"], "--examples must be at least 256. Received 64."),
+        (finetuning, ["--data_dir=a", "--spm_model_file=b", "--turns=0"], "--turns must be at least 1."),
+        (tokenization, ["--input_file=a", "--spm_model_file=b", "--runs=0"], "--runs must be at least 1."),
+        (data_prep, ["--input_file=a", "--spm_model_file=b", "--rounds=0"], "--rounds must be at least 1."),
+        (
             data_prep,
             ["--input_file=a", "--spm_model_file=b", "--original_repo=albert"],
             "--original_repo and --original_python need each other. Received only --original_repo.",
@@ -73,7 +91,7 @@ def test_a_list_takes_the_words_up_to_the_next_flag():
         (
             data_prep,
             ["--input_file=a", "--spm_model_file=b", "--memory_megabytes=20,x"],
-            "--memory_megabytes must be whole numbers, such as 20,200. Received 20,x.",
+            "--memory_megabytes must be positive whole numbers, such as 20,200. Received 20,x.",
         ),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import data_prep
 from benchmarks.data_prep import BenchmarkSettings
+from data_prep.errors import InputError
 
 
 def row(rate: float) -> dict:
@@ -34,3 +35,9 @@ def test_what_is_measured_is_written_at_once(settings, monkeypatch):
     report = json.loads(settings.output.read_text())
     assert [*report["runs"]] == [*report["medians"]] == ["1 worker", "2 workers", "original"]
     assert report["times_the_original"]["tokens_per_user_s"] == 3.0
+
+
+def test_text_without_a_sentence_is_a_mistake(settings, tmp_path):
+    (tmp_path / "book.txt").write_text("\n \n")
+    with pytest.raises(InputError, match="--input_file must have sentences. Received .*book.txt"):
+        data_prep.write_text_of(settings, 1, tmp_path / "text.txt")
