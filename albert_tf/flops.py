@@ -22,22 +22,24 @@ GPU_TFLOPS = {
 _CORES_PER_CHIP = {"v2": 2, "v3": 2, "v4": 2, "v5p": 2}  # the number in the type of these TPUs counts cores
 
 
-def training_flops(config: AlbertConfig, T: int, P: int) -> int:
+def training_flops(config: AlbertConfig, T: int, P: int, *, whole_last_layer: bool = False) -> int:
     """Operations in the matrix products of one pretraining example, forward and backward.
 
     A product (m, k) x (k, n) counts as 2 m k n, and the backward pass as two such products for each. Elementwise
     operations and recomputation (--remat) are not counted. The last layer counts only for the positions that are
-    read: the first token and the P predictions.
+    read, the first token and the P predictions, unless it is to be counted for all.
 
     Args:
       config: the model.
       T: tokens in an example.
       P: predictions in an example.
+      whole_last_layer: whether to count the last layer for all positions, as most libraries compute it.
     """
     E, H, F, V = config.embedding_size, config.hidden_size, config.intermediate_size, config.vocab_size
     blocks = config.num_hidden_layers * config.inner_group_num
     embeddings = T * E * H if E != H else 0
-    layers = (blocks - 1) * _block(H, F, T, T) + _block(H, F, T, P + 1)
+    layers = (blocks - 1) * _block(H, F, T, T)
+    layers += _block(H, F, T, T if whole_last_layer else P + 1)
     heads = H * H + 2 * H + P * (H * E + E * V)
     return 3 * 2 * (embeddings + layers + heads)
 

@@ -84,7 +84,8 @@ class BenchmarkSettings:
         check_at_least(1, self, "megabytes", "rounds", "dupe_factor", "original_megabytes")
         if not all(size.isdecimal() and int(size) for size in self.memory_sizes):
             raise InputError(
-                f"--memory_megabytes must be positive whole numbers, such as 20,200. Received {self.memory_megabytes}."
+                "--memory_megabytes must be positive whole numbers, such as 20,200. "
+                f"Received {self.memory_megabytes}."
             )
 
     @property

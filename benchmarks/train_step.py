@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert_cli import program
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import training_flops
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.peer_settings import PeerSettings, find_peer, parse_shapes
-from benchmarks.train_step_peers import PEERS, E, F, H, L, V
+from benchmarks.train_step_peers import PEERS
 from data_prep.errors import check_at_least
 
 DEFAULT = ("albert_tf", "albert_tf_remat", "keras_hub", "hugging_face", "hugging_face_compiled")
@@ -45,13 +47,6 @@ class TrainStepSettings(PeerSettings):
         self.check_peers(PEERS, ours_required=False)
         check_at_least(1, self, "steps")
         parse_shapes(self.shapes, "BTP", "8,128,20")
-
-
-def model_flops(B: int, T: int, P: int) -> float:
-    """FLOPs of the matrix products in one step of the published model; backward counts twice forward."""
-    layer = 2 * T * (4 * H * H + 2 * H * F) + 4 * T * T * H
-    heads = 2 * P * (H * E + E * V) + 2 * H * (H + 2)
-    return 3 * B * (L * layer + 2 * T * E * H + heads)
 
 
 def start(name: str, dtype: str, shape: tuple[int, ...], settings: TrainStepSettings) -> Peer | None:
@@ -86,7 +81,8 @@ def compare_with_best(peers: list[Peer], shape: Sequence[int]) -> dict[str, dict
     product = find_peer(peers, "matrix_product")
     libraries = [peer for peer in peers if peer is not product]
     peak, cpu_peak = (product.median("loss") / product.median(name) for name in ("seconds", "user_seconds"))
-    tokens, flops = shape[0] * shape[1], model_flops(*shape)
+    B, T, P = shape
+    tokens, flops = B * T, B * training_flops(AlbertConfig(), T, P, whole_last_layer=True)
     others = [peer for peer in libraries if not peer.name.startswith("albert_tf")]
     rows = {"matrix_product": {"gflops": peak / 1e9, "gflops_per_core": cpu_peak / 1e9}}
     for peer in libraries:

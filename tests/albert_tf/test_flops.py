@@ -22,6 +22,14 @@ CONFIG = AlbertConfig(
 )
 
 
+def test_training_takes_six_operations_per_weight_and_token_plus_attention():
+    layer, base = 4 * 768 * 768 + 2 * 768 * 3072, AlbertConfig()
+    products = 12 * (6 * layer * 128 + 3 * 4 * 128 * 128 * 768) + 6 * 128 * 768 * 128
+    none, some = (training_flops(base, 128, P, whole_last_layer=True) for P in (0, 20))
+    assert none == products + 6 * 768 * 770
+    assert some - none == 6 * 20 * (768 * 128 + 128 * 30_000)
+
+
 def counted_flops(config: AlbertConfig, dtype: str = "float32") -> int:
     """What TensorFlow's profiler counts in the matrix products of a forward and backward pass of one example."""
     model = AlbertPretrainer(config, seed=1, dtype=dtype)
