@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.lab.results import Results
+from albert_tf.lab.results import Results, compare_rows
 from albert_tf.lab.tables import comparison_sentence, results_table
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -31,6 +31,18 @@ def test_tables_and_comparisons_are_those_of_the_results(file):
     page = section(results)
     for text in (*generated(results), f"    {results.command}\n"):
         assert text in page
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_comparisons_follow_from_the_rows(file):
+    results = Results.read(file)
+    for stored in results.comparisons:
+        found = compare_rows(results.rows, stored.row, stored.than, stored.column)
+        assert (found.verdict, found.difference, found.spread) == (
+            stored.verdict,
+            pytest.approx(stored.difference),
+            stored.spread and pytest.approx(stored.spread),
+        )
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -14,6 +14,7 @@ import msgspec
 from data_prep.files import Number, as_record, read_json_object, write_text
 
 LAB_RESULTS_FILE = "results.json"
+_SIGNIFICANCE = 0.05
 Verdict = Literal["higher", "lower", "can't tell"]
 
 
@@ -166,8 +167,8 @@ def compare_rows(
 ) -> RowComparison | None:
     """Compares the means of two rows; returns None if one of them has no value of ours in the column.
 
-    A row is called higher or lower only if the difference exceeds twice its standard error (Welch's, for rows
-    with different spreads), and never from a single seed.
+    A row is called higher or lower only if Welch's t-test, for rows with different spreads, finds the difference
+    significant at 5%, and never from a single seed.
 
     Args:
       rows: of the table.
@@ -183,14 +184,35 @@ def compare_rows(
         return None
     difference = statistics.fmean(ours) - statistics.fmean(others)
     error = None
-    if len(ours) > 1 and len(others) > 1:
-        error = math.sqrt(statistics.variance(ours) / len(ours) + statistics.variance(others) / len(others))
     verdict: Verdict = "can't tell"
-    if error is not None and abs(difference) > 2 * error:
-        verdict = "higher" if difference > 0 else "lower"
+    if len(ours) > 1 and len(others) > 1:
+        squares = [statistics.variance(values) / len(values) for values in (ours, others)]
+        error = math.sqrt(sum(squares))
+        degrees = (len(ours) - 1, len(others) - 1)
+        if difference and (not error or _welch_p(difference, squares, degrees) < _SIGNIFICANCE):
+            verdict = "higher" if difference > 0 else "lower"
     return RowComparison(
         row, than, column, difference, error, verdict, _paper_verdict(one, other, paper_column or column)
     )
+
+
+def _welch_p(difference: float, squares: Sequence[float], degrees: Sequence[int]) -> float:
+    """The probability of such a difference, or a larger one, between equal means.
+
+    Args:
+      difference: of the two means.
+      squares: the square of each mean's standard error; one is above 0.
+      degrees: the degrees of freedom of each, at least 1.
+    """
+    # Welch-Satterthwaite.
+    total = sum(squares)
+    freedom = total**2 / sum(square**2 / of_one for square, of_one in zip(squares, degrees, strict=True))
+    # With t = sqrt(freedom) * tan(angle), the density of Student's t is cos(angle) ** (freedom - 1).
+    steps = 1000
+    width = math.atan(abs(difference) / math.sqrt(total * freedom)) / steps
+    within = width * sum(math.cos((i + 0.5) * width) ** (freedom - 1) for i in range(steps))
+    half = math.sqrt(math.pi) / 2 * math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2))
+    return 1 - within / half
 
 
 def _paper_verdict(one: ResultRow, other: ResultRow, column: str) -> Verdict | None:

@@ -10,6 +10,7 @@ from albert_tf.lab.results import (
     ResultRow,
     Results,
     RowComparison,
+    _welch_p,
     compare_rows,
     mean_and_spread,
 )
@@ -84,14 +85,20 @@ def test_mean_and_spread():
     assert mean_and_spread([2.5]) == (2.5, None)
 
 
-def test_the_standard_error_is_welchs():
+@pytest.mark.parametrize(
+    ("n", "m", "shift"), [(2, 2, 30.0), (3, 3, 2.0), (3, 3, 8.0), (5, 4, 1.0), (40, 2, 4.0)]
+)
+def test_the_verdict_is_that_of_welchs_test(n, m, shift):
     draws = np.random.default_rng(1)
-    ours, others = list(draws.normal(0, 1, 5)), list(draws.normal(1, 3, 4))
+    ours, others = list(draws.normal(0, 1, n)), list(draws.normal(shift, 3, m))
     found = compare_rows(
         [ResultRow("a", "A", {}, {"x": ours}), ResultRow("b", "B", {}, {"x": others})], "a", "b", "x"
     )
-    t = stats.ttest_ind(ours, others, equal_var=False).statistic
+    t, p = stats.ttest_ind(ours, others, equal_var=False)
     assert found.difference / found.spread == pytest.approx(t)
+    squares, degrees = [np.var(x, ddof=1) / len(x) for x in (ours, others)], (n - 1, m - 1)
+    assert _welch_p(found.difference, squares, degrees) == pytest.approx(p, rel=1e-4)
+    assert (found.verdict == "can't tell") == (p >= 0.05)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +107,7 @@ def test_the_standard_error_is_welchs():
         ([0.61, 0.62, 0.60], [0.50, 0.52, 0.51], "higher"),
         ([0.50, 0.52, 0.51], [0.61, 0.62, 0.60], "lower"),
         ([0.5, 0.6, 0.7], [0.5, 0.55, 0.65], "can't tell"),
+        ([0.57, 0.60, 0.63], [0.56, 0.53, 0.53], "can't tell"),  # 3 standard errors, p = 0.053
         ([0.9], [0.1], "can't tell"),
         ([0.9, 0.9], [0.1], "can't tell"),
         ([0.9, 0.9], [0.1, 0.1], "higher"),
