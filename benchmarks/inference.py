@@ -17,6 +17,7 @@ bfloat16.
 """
 
 import json
+import operator
 import statistics
 import sys
 import tempfile
@@ -29,7 +30,7 @@ import numpy as np
 
 from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
-from benchmarks.inference_peers import CALIBRATION_FILE, CALIBRATION_ROWS, PEERS, SAME_WEIGHTS
+from benchmarks.inference_peers import CALIBRATION_FILE, CALIBRATION_ROWS, OURS, PEERS, SAME_WEIGHTS
 from benchmarks.peer_settings import PeerSettings, find_peer, parse_shapes
 from benchmarks.task_data import make_features
 from data_prep.errors import InputError, check_at_least
@@ -226,22 +227,32 @@ def measure(dtype: str, rows: list[Cell], files: Path, settings: InferenceSettin
 
 
 def compare(peers: list[Peer], tokens: list[int], dtype: str) -> dict[str, dict]:
-    """Each library's latency, tokens/s by the clock and by user CPU time, and ratios to albert_tf, in one cell.
+    """Each library's latency, tokens/s by the clock and by user CPU time, and ratios, in one cell.
 
-    The ratio is the median over turns, within which the libraries run seconds apart; above 1, albert_tf is faster.
+    Ratios are medians over turns, within which the libraries run seconds apart. `seconds_of_albert_tf` is a
+    library's time relative to albert_tf's; `times_best_peer` is how many times faster it is than the fastest of
+    the libraries that do not run what `albert export` wrote.
     """
     ours = find_peer(peers)
+    seconds = {peer.name: [step["seconds"] for step in peer.steps] for peer in peers}
+    others = [name for name in seconds if name not in OURS and name != "tensorflow_products"]
+    best = min(others, key=lambda name: statistics.median(seconds[name]), default=None)
     rows = {}
     for peer in peers:
-        seconds = [step["seconds"] for step in peer.steps]
         rows[peer.name] = {
-            "median_milliseconds": 1000 * statistics.median(seconds),
-            "tokens_per_second": sum(tokens) / sum(seconds),
+            "median_milliseconds": 1000 * statistics.median(seconds[peer.name]),
+            "tokens_per_second": statistics.median(map(operator.truediv, tokens, seconds[peer.name])),
+            # Over all turns, because a short batch takes too few of the ticks that count CPU time.
             "tokens_per_user_second": sum(tokens)
             / max(1e-9, sum(step["user_seconds"] for step in peer.steps)),
             "peak_megabytes": max(step["peak_megabytes"] for step in peer.steps),
             "agrees": agrees(peer, ours, dtype),
+            "seconds": [round(each, 6) for each in seconds[peer.name]],
+            "user_seconds": [round(step["user_seconds"], 6) for step in peer.steps],
         }
+        if best:
+            ratios = map(operator.truediv, seconds[best], seconds[peer.name])
+            rows[peer.name]["times_best_peer"] = statistics.median(ratios)
         for name in ("seconds", "user_seconds"):
             ratios = [
                 theirs[name] / max(1e-9, mine[name])
@@ -260,11 +271,17 @@ def agrees(peer: Peer, ours: Peer, dtype: str) -> bool | None:
 
 
 def latency_table(run: dict) -> str:
-    """A run as a Markdown table: tokens/s, and in brackets the time as a multiple of albert_tf's."""
+    """A run as a Markdown table: tokens/s, and in brackets the time as a multiple of albert_tf's.
+
+    The last column is how many times as fast as the fastest peer the fastest of our routes is.
+    """
     names = list(run["starts"])
-    lines = [f"{run['dtype']}", "", "| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    head = " | ".join([*names, "times best peer"])
+    lines = [f"{run['dtype']}", "", f"| | {head} |", "|---" * (len(names) + 2) + "|"]
     for title, key in (("start to first batch, s", "start_seconds"), ("load, s", "load_seconds")):
-        lines.append(f"| {title} | " + " | ".join(f"{run['starts'][name][key]:.1f}" for name in names) + " |")
+        lines.append(
+            f"| {title} | " + " | ".join(f"{run['starts'][name][key]:.1f}" for name in names) + " | |"
+        )
     for cell, rows in run["cells"].items():
         shown = [
             f"{row['tokens_per_second']:.0f} ({row['seconds_of_albert_tf']:.2f})"
@@ -273,6 +290,10 @@ def latency_table(run: dict) -> str:
             else "died"
             for name in names
         ]
+        times = [
+            row["times_best_peer"] for name, row in rows.items() if name in OURS and "times_best_peer" in row
+        ]
+        shown.append(f"{max(times):.2f}" if times else "")
         lines.append(f"| {cell}, {run['filled'][cell]:.0%} tokens | " + " | ".join(shown) + " |")
     return "\n".join(lines) + "\n"
 

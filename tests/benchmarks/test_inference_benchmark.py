@@ -87,7 +87,11 @@ def test_each_library_is_compared_with_ours_turn_by_turn():
     wrong, other = finished("onnx_runtime", [1.0] * 3, 1.1), finished("keras_hub", [1.0] * 3, 7.0)
     cell = Cell("2 x 16", ((16, 16),))
     rows = compare([ours, slow, wrong, other], cell.tokens(3), "float32")
-    assert rows["albert_tf"]["tokens_per_second"] == 32 * 3 / 4
+    assert rows["albert_tf"]["tokens_per_second"] == 32
+    assert rows["albert_tf"]["seconds"] == [1.0, 2.0, 1.0]
+    assert rows["openvino"]["user_seconds"] == [4.0, 8.0, 4.0]
+    times = {name: row["times_best_peer"] for name, row in rows.items()}
+    assert times == {"albert_tf": 1.0, "openvino": 0.5, "onnx_runtime": 1.0, "keras_hub": 1.0}
     assert rows["openvino"]["seconds_of_albert_tf"] == rows["openvino"]["user_seconds_of_albert_tf"] == 2.0
     assert rows["openvino"]["median_milliseconds"] == pytest.approx(2000)
     agreed = {name: row["agrees"] for name, row in rows.items()}
@@ -95,4 +99,12 @@ def test_each_library_is_compared_with_ours_turn_by_turn():
     start = {"start_seconds": 3.0, "load_seconds": 1.0}
     run = {"starts": dict.fromkeys(rows, start), "filled": {cell.name: 0.75}, "cells": {cell.name: rows}}
     shown = latency_table({"dtype": "float32", **run})
-    assert "| 2 x 16, 75% tokens | 24 (1.00) | 12 (2.00) | 32 (1.00) differs | 32 (1.00) |" in shown
+    assert "| 2 x 16, 75% tokens | 32 (1.00) | 16 (2.00) | 32 (1.00) differs | 32 (1.00) | 1.00 |" in shown
+
+
+def test_without_another_library_there_is_no_best_one():
+    rows = compare([finished("albert_tf", [1.0])], [32], "float32")
+    assert "times_best_peer" not in rows["albert_tf"]
+    start = {"start_seconds": 3.0, "load_seconds": 1.0}
+    run = {"starts": {"albert_tf": start}, "filled": {"2 x 16": 1.0}, "cells": {"2 x 16": rows}}
+    assert "| 2 x 16, 100% tokens | 32 (1.00) |  |" in latency_table({"dtype": "float32", **run})
