@@ -49,9 +49,8 @@ class FinetuningBenchmarkSettings(PeerSettings):
         the last layer, which is a larger share of a shallow model.
       batch_size: number of examples per batch.
       turns: number of measured turns of each library; one more turn before them compiles and allocates.
-      bucketed_batches: number of `albert_tf`'s batches in a turn; the other libraries get the same examples.
-      dynamic_batches: number of Hugging Face's batches in a turn.
-      fixed_batches: number of batches of a fixed length in a turn.
+      bucketed_batches: number of batches in a turn; Hugging Face trains on the same examples as `albert_tf`.
+      fixed_batches: number of batches of a fixed length in a turn, from the same examples.
       padded_batch_size: number of examples per batch of `albert_tf_padded`, if --batch_size sequences of its
         length do not fit into memory.
       padded_length: length of `albert_tf_padded`'s batches in tokens.
@@ -68,7 +67,6 @@ class FinetuningBenchmarkSettings(PeerSettings):
     batch_size: int = 32
     turns: int = 5
     bucketed_batches: int = 16
-    dynamic_batches: int = 8
     fixed_batches: int = 1
     padded_batch_size: int | None = None
     padded_length: int = 512
@@ -77,9 +75,7 @@ class FinetuningBenchmarkSettings(PeerSettings):
 
     def __post_init__(self):
         self.check_peers(PEERS)
-        check_at_least(
-            1, self, "batch_size", "turns", "dynamic_batches", "fixed_batches", "padded_batch_size"
-        )
+        check_at_least(1, self, "batch_size", "turns", "fixed_batches", "padded_batch_size")
         if not 1 <= self.bucketed_batches <= _POOL:
             raise InputError(
                 f"--bucketed_batches must be from 1 to {_POOL}. Received {self.bucketed_batches}."
@@ -87,10 +83,8 @@ class FinetuningBenchmarkSettings(PeerSettings):
 
     def batches_of(self, peer: str) -> int:
         """The number of a library's batches in a turn, at most what the turn's examples allow."""
-        kinds = dict.fromkeys((OURS, "albert_tf_fit"), self.bucketed_batches)
-        kinds["albert_tf_padded"] = self.fixed_batches
-        wanted = kinds.get(peer, self.fixed_batches if peer == "keras_hub" else self.dynamic_batches)
-        return min(wanted, self.bucketed_batches)
+        fixed = peer in ("albert_tf_padded", "keras_hub")
+        return min(self.fixed_batches, self.bucketed_batches) if fixed else self.bucketed_batches
 
     def shape_of(self, peer: str) -> tuple[int, int]:
         """B, and the longest T."""

@@ -6,7 +6,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.peer_processes import Peer
 from benchmarks.finetuning import FinetuningBenchmarkSettings, compare_with_ours, main, sample, turn_table
-from benchmarks.finetuning_peers import Examples, Setup, shuffled
+from benchmarks.finetuning_peers import Examples, Setup, _batches, shapes_of, shuffled
 from data_prep.errors import InputError
 from tests.benchmarks.finished_peers import finished_peer
 from tests.data_prep.conftest import model_file, story
@@ -93,6 +93,17 @@ def test_batches_for_other_libraries_have_the_same_examples(length, grouped):
     if grouped:
         short, long = sorted(batches, key=lambda batch: batch["attention_mask"].sum())
         assert short["attention_mask"].sum(axis=1).max() <= long["attention_mask"].sum(axis=1).min()
+
+
+@pytest.mark.slow
+def test_grouped_batches_have_the_lengths_of_ours():
+    """All of a turn, so that both libraries train on the same examples with the same padding."""
+    setup = Setup(some_examples(per_turn=40), AlbertConfig(vocab_size=200), 5, 24, "float32")
+    settings = FinetuningBenchmarkSettings("SST-2", "30k.model", bucketed_batches=8)
+    theirs, ours = (settings.batches_of(peer) for peer in ("hugging_face_grouped", "albert_tf"))
+    grouped = shapes_of([*shuffled(setup, 1, theirs, grouped=True)])
+    assert sorted(grouped) == sorted(_batches(setup, 1, ours)[1])
+    assert settings.batches_of("keras_hub") == settings.batches_of("albert_tf_padded") == 1
 
 
 @pytest.mark.parametrize(
