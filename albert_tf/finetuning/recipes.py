@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.settings import FinetuningSettings
 from data_prep.errors import InputError
+from data_prep.reading.task_batches import batches_per_epoch
 from data_prep.tasks.task import Task, find_task
 
 # Defaults: the number of evaluations (or logged steps) in a run, and the most steps between two of them.
@@ -42,7 +43,9 @@ class Recipe:
         """How many steps to train: `epochs` if given, otherwise the recipe's length."""
         if epochs is None and self.num_train_steps is not None:
             return self.num_train_steps
-        return max(1, round(examples * (epochs or self.num_train_epochs) / batch_size))
+        # The last batch of an epoch may have fewer examples; it is a step, too.
+        per_epoch = batches_per_epoch(examples, batch_size)
+        return max(1, round(per_epoch * (epochs or self.num_train_epochs)))
 
     def warmup(self, steps: int) -> int:
         """Steps of warm-up: the same share of `steps` as in the recipe."""

@@ -90,7 +90,12 @@ def test_epochs():
     assert resolved("rte", examples=1000, num_train_epochs=2, train_batch_size=10).num_train_steps == 200
     mine = resolved("classification", examples=320)
     assert (mine.num_train_steps, mine.num_warmup_steps) == (30, 3)  # 3 epochs of batches of 32
-    assert resolved("classification", examples=1).num_train_steps == 1
+    assert resolved("classification", examples=1).num_train_steps == 3
+    assert resolved("classification", examples=1, num_train_epochs=0.1).num_train_steps == 1
+
+
+def test_an_epoch_includes_its_last_smaller_batch():
+    assert resolved("classification", examples=33, num_train_epochs=3).num_train_steps == 6
 
 
 def test_steps_between_evaluations_and_logged_steps():
