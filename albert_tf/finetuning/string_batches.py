@@ -115,16 +115,10 @@ def map_strings(
       classes: names of the labels.
 
     Raises:
-      InputError: the dataset yields single examples, or labels that are strings for a task without classes.
+      InputError: the dataset yields single examples, columns by name, or labels that are strings for a task without
+        classes.
     """
-    if any(leaf.shape.rank == 0 for leaf in tf.nest.flatten(dataset.element_spec)):
-        raise InputError(
-            "A dataset of strings must yield batches. This one yields single examples; use `batch`."
-        )
-    if has_labels(dataset) and not classes and getattr(dataset.element_spec[1], "dtype", None) == tf.string:
-        raise InputError(
-            "The labels of this task must be numbers. Received a dataset with strings as labels."
-        )
+    _check_dataset(dataset, classes)
     names = ("input_ids", "input_mask", "token_type_ids")
 
     def arrays(x):
@@ -156,6 +150,24 @@ def map_strings(
             num_parallel_calls=tf.data.AUTOTUNE,
         )
     return dataset.map(arrays, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _check_dataset(dataset: tf.data.Dataset, classes: Sequence[str]) -> None:
+    """Raises InputError if `map_strings` cannot take a dataset."""
+    spec = dataset.element_spec[0] if isinstance(dataset.element_spec, tuple) else dataset.element_spec
+    if isinstance(spec, dict):  # whose order is that of the alphabet, not the user's
+        raise InputError(
+            "A dataset must yield strings, or a tuple of several columns of strings. Received a dict of "
+            f"{', '.join(map(str, spec))}; use `map` to make for instance ((text_a, text_b), label) of it."
+        )
+    if any(leaf.shape.rank == 0 for leaf in tf.nest.flatten(dataset.element_spec)):
+        raise InputError(
+            "A dataset of strings must yield batches. This one yields single examples; use `batch`."
+        )
+    if has_labels(dataset) and not classes and getattr(dataset.element_spec[1], "dtype", None) == tf.string:
+        raise InputError(
+            "The labels of this task must be numbers. Received a dataset with strings as labels."
+        )
 
 
 def _for_keras(batches: tf.data.Dataset, sample_weight) -> tf.data.Dataset:
