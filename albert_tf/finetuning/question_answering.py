@@ -146,10 +146,9 @@ class QuestionAnswering(TaskModel):
 
     def labels_of(self, x, y, sample_weight):
         """A dict of labels, `y` or the inputs themselves, and weights."""
-        if y is None:
-            y = x
-            sample_weight = x.get("sample_weight") if sample_weight is None else sample_weight
-        return y, sample_weight
+        if sample_weight is None and isinstance(x, dict):
+            sample_weight = x.get("sample_weight")
+        return x if y is None else y, sample_weight
 
     def task_losses(self, y, outputs):
         start = cross_entropy(y["start_positions"], outputs["start_logits"])

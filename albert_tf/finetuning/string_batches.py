@@ -1,6 +1,6 @@
 """Strings for `fit`, `evaluate` and `predict`, as batches of similar lengths."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,26 @@ def is_dataset_of_strings(x) -> bool:
 def has_labels(dataset: tf.data.Dataset) -> bool:
     """Whether a dataset yields more than x."""
     return isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 1
+
+
+def for_class_weight(x, y, sample_weight) -> tuple:
+    """x, y and sample_weight as Keras' `class_weight` needs them: labels and weights beside a dict of ids, not in it.
+
+    Raises:
+      InputError: a dataset has them in its dicts.
+    """
+    if isinstance(x, Mapping):
+        y = x.get("label") if y is None else y
+        sample_weight = x.get("sample_weight") if sample_weight is None else sample_weight
+        x = {name: array for name, array in x.items() if name not in ("label", "sample_weight")}
+    if isinstance(x, tf.data.Dataset):
+        spec = x.element_spec
+        if not has_labels(x) or (isinstance(spec[0], dict) and "sample_weight" in spec[0]):
+            raise InputError(
+                "`class_weight` needs a dataset of (x, y) without other weights. Received one that yields "
+                f"{spec}; use `map` to take labels out of a dict, or to give each example its `sample_weight`."
+            )
+    return x, y, sample_weight
 
 
 def fit_batches(

@@ -10,6 +10,7 @@ from albert_tf.finetuning.string_batches import (
     are_strings,
     evaluate_batches,
     fit_batches,
+    for_class_weight,
     has_labels,
     is_dataset_of_strings,
     map_strings,
@@ -61,8 +62,7 @@ class StringModel(AlbertModel):
         kwargs["sample_weight"] = without_column(kwargs.get("sample_weight"))
         if kwargs.get("class_weight"):
             kwargs["class_weight"] = self._weight_of_each_class(kwargs["class_weight"])
-            if y is None and isinstance(x, Mapping):  # Keras weights the rows of `y`
-                y, x = x.get("label"), {name: array for name, array in x.items() if name != "label"}
+            x, y, kwargs["sample_weight"] = for_class_weight(x, y, kwargs["sample_weight"])
         if are_strings(x):
             return self._fit_strings(x, y, batch_size or 32, **kwargs)
         return super().fit(self._mapped(x), y, batch_size, **kwargs)
@@ -144,6 +144,7 @@ class StringModel(AlbertModel):
         """Keras' `train_on_batch`, which also takes strings."""
         if class_weight:
             class_weight = self._weight_of_each_class(class_weight)
+            x, y, sample_weight = for_class_weight(x, y, sample_weight)
         return super().train_on_batch(*self._one_batch(x, y, sample_weight), class_weight, return_dict)
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):

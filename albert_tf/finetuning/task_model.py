@@ -273,9 +273,9 @@ class TaskModel(StringModel):
         raise NotImplementedError
 
     def labels_of(self, x, y, sample_weight):
-        """Labels and weights; from the dict if `y` is None."""
-        if y is None and isinstance(x, dict):
-            y = x.get(self.label_key)
+        """Labels and weights; each of them from the dict if it is None."""
+        if isinstance(x, dict):
+            y = x.get(self.label_key) if y is None else y
             sample_weight = x.get("sample_weight") if sample_weight is None else sample_weight
         return y, sample_weight
 

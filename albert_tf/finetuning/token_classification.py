@@ -90,5 +90,6 @@ class TokenClassifier(LinearTaskModel):
         weights = ops.cast(ops.cast(y, "int32") >= 0, "float32")
         for given in (label_weights, sample_weight):
             if given is not None:
+                given = ops.cast(given, "float32")
                 weights = weights * (given if ops.ndim(given) == 2 else ops.expand_dims(given, 1))
         return ops.maximum(ops.cast(y, "int32"), 0), weights

@@ -231,6 +231,18 @@ def test_class_weights_of_keras(model_file):
         CASES["words"].build(None).fit(batch_of_ids(4, 12), np.zeros((4, 12)), class_weight={0: 2.0})
 
 
+@pytest.mark.parametrize("name", ["text", "words", "span"])
+def test_weights_in_the_dict_count_beside_labels_too(name):
+    model, weights = CASES[name].build(None), np.array([1.0, 0.0])
+    positions = {"start_positions": np.zeros(2, int), "end_positions": np.zeros(2, int)}
+    y = positions if name == "span" else np.zeros((2, 4) if name == "words" else 2, int)
+    _, expected = model.labels_of({}, y, weights)
+    _, found = model.labels_of({"sample_weight": weights}, y, None)
+    np.testing.assert_array_equal(found, expected)
+    _, given = model.labels_of({"sample_weight": np.ones(2)}, y, weights)
+    np.testing.assert_array_equal(given, expected)
+
+
 def test_a_frozen_encoder_has_no_dropout():
     batch = batch_of_ids(4, 12)
     for frozen in (True, False):
