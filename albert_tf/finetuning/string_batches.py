@@ -38,6 +38,21 @@ def without_column(sample_weight):
     return np.asarray(sample_weight).reshape(-1) if is_column else sample_weight
 
 
+def check_no_steps(name: str, steps: int | None, what: str) -> None:
+    """Raises InputError if only some batches of strings, which begin with the longest, are asked for.
+
+    Args:
+      name: the argument.
+      steps: its value.
+      what: takes the strings.
+    """
+    if steps is not None:
+        raise InputError(
+            f"`{name}` is for datasets; of strings, {what} takes all. Received {steps}: leave it out, or pass "
+            "fewer strings."
+        )
+
+
 def is_empty(x) -> bool:
     """Whether `x` is a list or an array, or a tuple of them, without examples."""
     column = x[0] if isinstance(x, tuple) and x else x

@@ -8,6 +8,7 @@ import numpy as np
 
 from albert_tf.finetuning.string_batches import (
     are_strings,
+    check_no_steps,
     evaluate_batches,
     fit_batches,
     for_class_weight,
@@ -48,7 +49,8 @@ class StringModel(AlbertModel):
         also after `initial_epoch`; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
 
         Raises:
-          InputError: strings, labels or weights do not have the task's form.
+          InputError: strings, labels or weights do not have the task's form, or `validation_steps` is given with
+            strings, which are sorted by length before they form batches.
         """
         if isinstance(validation_data, tuple | list) and are_strings(validation_data[0]):
             if isinstance(validation_data[0], str) or not 2 <= len(validation_data) <= 3:
@@ -56,6 +58,7 @@ class StringModel(AlbertModel):
                     "`validation_data` must be (texts, labels) or (texts, labels, weights). Received a "
                     f"{type(validation_data).__name__} of {len(validation_data)} items."
                 )
+            check_no_steps("validation_steps", kwargs.get("validation_steps"), "validation")
             size = kwargs.get("validation_batch_size") or batch_size
             validation_data = self._evaluation_batches(*validation_data, batch_size=size)
         kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
@@ -100,6 +103,7 @@ class StringModel(AlbertModel):
         if kwargs["validation_data"] is not None:
             validation_split = 0.0  # as in Keras
         if validation_split:
+            check_no_steps("validation_steps", kwargs.get("validation_steps"), "validation")
             self._check_one_sequence()
         features = self._features(x, y, sample_weight)
         held_out = len(features) - math.floor(len(features) * (1 - validation_split))
@@ -117,9 +121,15 @@ class StringModel(AlbertModel):
         return super().fit(batches, shuffle=False, **kwargs)  # the batches are shuffled
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
-        """Keras' `evaluate`, which also takes strings."""
+        """Keras' `evaluate`, which also takes strings.
+
+        Raises:
+          InputError: `steps` is given with strings, as for `predict`; strings, labels or weights do not have the
+            task's form.
+        """
         sample_weight = without_column(sample_weight)
         if are_strings(x):
+            check_no_steps("steps", kwargs.get("steps"), "`evaluate`")
             x = self._evaluation_batches(x, y, sample_weight, batch_size=batch_size)
             y = batch_size = sample_weight = None
         return super().evaluate(self._mapped(x), y, batch_size, verbose, sample_weight, **kwargs)
@@ -131,11 +141,7 @@ class StringModel(AlbertModel):
           InputError: `steps` is given with strings, which are sorted by length before they form batches.
         """
         if are_strings(x):
-            if kwargs.get("steps") is not None:
-                raise InputError(
-                    "`steps` is for datasets; of strings, `predict` takes all. Received "
-                    f"{kwargs['steps']}: leave it out, or pass fewer strings."
-                )
+            check_no_steps("steps", kwargs.get("steps"), "`predict`")
             features = self._needed_preprocessor().features(x)
             return self._predict_features(features, batch_size or 32, verbose, **kwargs)
         return super().predict(self._mapped(x), batch_size, verbose, **kwargs)

@@ -673,6 +673,19 @@ def test_validation_batches_have_their_own_size(model_file, options):
     assert len(sizes) == (3 if "validation_split" in options else 7)
 
 
+def test_of_strings_no_batches_are_left_out():
+    """The longest texts come first: a part of the batches is no sample."""
+    model, validation = CASES["text"].build(None), {"validation_data": (TEXTS, ["big"] * N)}
+    for call, name, options in (
+        (model.predict, "steps", {}),
+        (model.evaluate, "steps", {}),
+        (model.fit, "validation_steps", validation),
+        (model.fit, "validation_steps", {"validation_split": 0.5}),
+    ):
+        with pytest.raises(InputError, match=f"`{name}` is for datasets; of strings, .* Received 1: leave it"):
+            call(TEXTS, **options, **{name: 1})
+
+
 @pytest.mark.slow
 def test_bad_input(model_file):
     with pytest.raises(InputError, match="needs a vocabulary to take strings"):
@@ -718,8 +731,6 @@ def test_bad_input(model_file):
         model(TEXTS)
     assert model.predict_labels([]) == model.predict_labels(([], [])) == []
     assert CASES["words"].build(model_file).predict_labels(np.array([], object)) == []
-    with pytest.raises(InputError, match="of strings, `predict` takes all. Received 1: leave it out"):
-        model.predict(TEXTS, steps=1)
     with pytest.raises(InputError, match="`max_position_embeddings`. Received 128 and 48"):
         preprocessor = type(model.preprocessor)(model.preprocessor.vocabulary)
         TextClassifier(AlbertEncoder(CONFIG), ("a", "b"), preprocessor=preprocessor)
