@@ -23,8 +23,10 @@ class FinetuningSettings(DeviceSettings):
         checkpoint.
       data_dir: folder of the task as downloaded, or tfds:NAME for a TensorFlow dataset.
       train_file: file with your own training data, or the task's training file if it has another name.
-      dev_file: file with your own data to evaluate on, or the task's dev file if it has another name.
-      test_file: file with your own data to predict, or the task's test file if it has another name.
+      dev_file: file with your own data to evaluate on, or the task's dev file if it has another name; for
+        --do_eval.
+      test_file: file with your own data to predict, or the task's test file if it has another name; for
+        --do_predict.
       high_only: use only RACE's high-school passages.
       middle_only: use only RACE's middle-school passages.
       column_names: names of your columns if they differ from the known ones, for example
@@ -214,6 +216,12 @@ class FinetuningSettings(DeviceSettings):
             if getattr(self, flag) and not getattr(self, f"{role}_file") and not self.data_dir:
                 raise InputError(
                     f"--{flag} needs data: --data_dir, the task's folder, or --{role}_file. Received neither."
+                )
+        for role, flag in (("dev", "do_eval"), ("test", "do_predict")):
+            if getattr(self, f"{role}_file") and not getattr(self, flag):
+                raise InputError(
+                    f"--{role}_file needs --{flag}. Received {getattr(self, f'{role}_file')} without it; add "
+                    f"--{flag}, or leave the file out."
                 )
 
     def _check_numbers(self):

@@ -74,7 +74,7 @@ def has_labels(dataset: tf.data.Dataset) -> bool:
 
 
 def for_class_weight(x, y, sample_weight) -> tuple:
-    """x, y and sample_weight as Keras' `class_weight` needs them: labels and weights beside a dict of ids, not in it.
+    """x, y and sample_weight as Keras' `class_weight` needs them: beside a dict of ids, not in it.
 
     Raises:
       InputError: a dataset has them in its dicts.
@@ -150,8 +150,8 @@ def map_strings(
       classes: names of the labels.
 
     Raises:
-      InputError: the dataset yields single examples, columns by name, or labels that are strings for a task without
-        classes.
+      InputError: the dataset yields single examples, columns by name, or labels that are strings for a task
+        without classes.
     """
     _check_dataset(dataset, classes)
     names = ("input_ids", "input_mask", "token_type_ids")

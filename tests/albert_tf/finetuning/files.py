@@ -130,6 +130,7 @@ class FinetuningFiles:
 
     def flags(self, output_dir: Path, kind: str = "classification", **changes) -> list[str]:
         """The command line of a run of 12 short steps."""
+        evaluates, predicts = changes.get("do_eval", True), changes.get("do_predict")
         suffix = {
             "classification": "csv",
             "ordinal-classification": "csv",
@@ -143,8 +144,8 @@ class FinetuningFiles:
         flags = {
             "task": kind,
             "train_file": self.folder / f"{kind}-train.{suffix}",
-            "dev_file": self.folder / f"{kind}-dev.{suffix}",
-            "test_file": self.folder / f"{kind}-test.{suffix}",
+            "dev_file": self.folder / f"{kind}-dev.{suffix}" if evaluates else None,
+            "test_file": self.folder / f"{kind}-test.{suffix}" if predicts else None,
             "init_checkpoint": self.checkpoint,
             "output_dir": output_dir,
             "do_train": True,

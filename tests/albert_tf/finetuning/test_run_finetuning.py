@@ -339,7 +339,7 @@ def test_longer_texts_than_the_position_table(finetuning_files, tmp_path):
 
 @pytest.mark.slow
 def test_without_evaluation_the_last_weights_are_kept(finetuning_files, tmp_path):
-    arguments = finetuning_files.flags(tmp_path / "run", do_eval=None, dev_file=None)
+    arguments = finetuning_files.flags(tmp_path / "run", do_eval=None)
     assert cli.main(arguments) == 0
     run = tmp_path / "run" / "seed_0"
     assert {path.name for path in run.iterdir()} == SEED_FILES

@@ -682,7 +682,9 @@ def test_of_strings_no_batches_are_left_out():
         (model.fit, "validation_steps", validation),
         (model.fit, "validation_steps", {"validation_split": 0.5}),
     ):
-        with pytest.raises(InputError, match=f"`{name}` is for datasets; of strings, .* Received 1: leave it"):
+        with pytest.raises(
+            InputError, match=f"`{name}` is for datasets; of strings, .* Received 1: leave it"
+        ):
             call(TEXTS, **options, **{name: 1})
 
 
