@@ -28,7 +28,14 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 for _preprocessor in dict.fromkeys(PREPROCESSORS.values()):
     keras.saving.register_keras_serializable(package="albert_tf")(_preprocessor)  # .keras files hold them
 
-_CROSS_ENTROPIES = ("sparsecategoricalcrossentropy", "categoricalcrossentropy", "binarycrossentropy")
+_CROSS_ENTROPIES = (
+    "sparsecategoricalcrossentropy",
+    "categoricalcrossentropy",
+    "categoricalfocalcrossentropy",
+    "binarycrossentropy",
+    "binaryfocalcrossentropy",
+    "bce",
+)
 
 
 class TaskModel(StringModel):

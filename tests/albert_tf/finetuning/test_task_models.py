@@ -269,6 +269,9 @@ def test_labels_of_texts_as_names_or_numbers(model_file):
         "sparse_categorical_crossentropy",
         keras.losses.SparseCategoricalCrossentropy(),
         keras.losses.binary_crossentropy,
+        "binary_focal_crossentropy",
+        keras.losses.CategoricalFocalCrossentropy(),
+        "bce",
     ],
 )
 def test_a_loss_of_probabilities_is_refused(loss):
