@@ -27,6 +27,7 @@ from albert_tf.evaluation.squad_metrics import (
     may_lack_answers,
 )
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
+from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import check_is_folder
 from data_prep.tasks.columns import Columns
@@ -79,11 +80,12 @@ def report_runs(
       {"members": {folder: metrics}, "ensemble": metrics}; metrics are empty if the labels are unknown.
 
     Raises:
-      InputError: there is no run, one lacks predictions, their examples differ, or `output_dir` is a file; nothing
-        is written then.
+      InputError: there is no run, one lacks predictions, their examples differ, or `output_dir` is a file or a
+        run; nothing is written then.
     """
     if output_dir is not None:
         check_is_folder("output_dir", output_dir)
+        _check_is_no_run(output_dir)
     splits = task.splits[role]
     if not splits:
         raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
@@ -99,6 +101,15 @@ def report_runs(
         answers = accepted_answers(task, gold, problems or Problems(), columns) if gold else None
         return _question_report(task, first, splits[0], answers, threshold, output_dir)
     return _report(task, members, splits, output_dir)
+
+
+def _check_is_no_run(output_dir: Path) -> None:
+    """Raises InputError if a folder holds seeds, or is one: the ensemble's predictions would replace theirs."""
+    if any(output_dir.glob("seed_*")) or (output_dir / SETTINGS_FILE).exists():
+        raise InputError(
+            "--output_dir must not be the folder of a run, whose predictions the ensemble's would replace. "
+            f"Received {output_dir}; name another one."
+        )
 
 
 def _members(

@@ -336,6 +336,15 @@ def test_predictions_need_a_folder(capfd, seeds):
     assert f"--output_dir must be a folder. Received {__file__}, which is a file." in error
 
 
+def test_predictions_do_not_replace_those_of_a_run(capfd, seeds):
+    before = ensemble(capfd, seeds, "--task=rte")[1]
+    (seeds / "seed_0" / "settings.json").write_text('{"task": "rte"}')
+    for folder in (seeds, seeds / "seed_0"):
+        status, _, error = ensemble(capfd, seeds, "--task=rte", f"--output_dir={folder}")
+        assert (status, "--output_dir must not be the folder of a run" in error) == (2, True)
+    assert ensemble(capfd, seeds, "--task=rte")[1] == before
+
+
 def test_a_task_without_that_set(capfd, seeds):
     assert "ax has no dev set" in ensemble(capfd, seeds, "--task=ax")[2]
 
