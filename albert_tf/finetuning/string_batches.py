@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.prediction.preprocessor import Preprocessor, class_name
+from albert_tf.prediction.splits import padded_batch
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches, by_falling_length
 from data_prep.tasks.features import LABEL_SET, Features
@@ -132,10 +133,17 @@ def predict_batches(
 
 
 def one_batch(features: list[Features], sample_weight=None) -> tuple:
-    """All examples, in their order, as one batch of arrays: x, y and sample_weight, or None."""
-    batches = bucketed_batches(features, len(features), BatchOrder(None))
-    (batch,) = _for_keras(batches, sample_weight).as_numpy_iterator()
-    return (*(batch if isinstance(batch, tuple) else (batch,)), None, None)[:3]
+    """All examples, in their order, as one batch of arrays: x, y and sample_weight, or None.
+
+    Raises:
+      InputError: there are no examples.
+    """
+    if not features:
+        raise InputError("A batch needs at least one example. Received none.")
+    batch = padded_batch(features)
+    x = {name: values for name, values in batch.items() if name not in _NO_INPUTS}
+    y = batch.get("label", batch.get(LABEL_SET))
+    return x, y, None if sample_weight is None else np.asarray(sample_weight, np.float32)
 
 
 def map_strings(
@@ -158,8 +166,7 @@ def map_strings(
 
     def arrays(x):
         def padded(*columns):
-            features = preprocessor.features(columns[0] if len(columns) == 1 else columns)
-            (batch,) = bucketed_batches(features, len(features), BatchOrder(None)).as_numpy_iterator()
+            batch = padded_batch(preprocessor.features(columns[0] if len(columns) == 1 else columns))
             return [batch[name] for name in names]
 
         values = tf.numpy_function(padded, tf.nest.flatten(x), [tf.int32] * len(names))

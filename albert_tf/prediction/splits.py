@@ -20,6 +20,7 @@ from data_prep.tasks.feature_cache import (
     tokenizer_hash,
 )
 from data_prep.tasks.features import (
+    PADDING,
     Features,
     choice_features,
     is_per_token,
@@ -147,11 +148,11 @@ def numpy_batches(split: EncodedSplit, size: BatchSize = USUAL_SIZE) -> Iterator
     for _, group in itertools.groupby(order, key=lambda row: shapes[row][:-1]):
         rows = list(group)
         for part in size.cut([math.prod(shapes[row]) for row in rows]):
-            batch = _padded([split.features[row] for row in rows[part]])
+            batch = padded_batch([split.features[row] for row in rows[part]])
             yield {**batch, "index": np.array(rows[part], np.int32)}
 
 
-def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
+def padded_batch(features: Sequence[Features]) -> dict[str, np.ndarray]:
     """The arrays of a batch, padded to its longest example, and `input_mask`."""
     T = max(example["input_ids"].shape[-1] for example in features)
     batch = {}
@@ -161,7 +162,10 @@ def _padded(features: Sequence[Features]) -> dict[str, np.ndarray]:
             batch[name] = np.array(values)
             continue
         around = [(0, 0)] * (values[0].ndim - 1)
-        batch[name] = np.stack([np.pad(value, [*around, (0, T - value.shape[-1])]) for value in values])
+        fill = PADDING.get(name, 0)
+        batch[name] = np.stack(
+            [np.pad(value, [*around, (0, T - value.shape[-1])], constant_values=fill) for value in values]
+        )
     if "input_mask" not in batch:
         sizes = np.array([len(example["input_ids"]) for example in features])
         batch["input_mask"] = (np.arange(T) < sizes[:, np.newaxis]).astype(np.int32)

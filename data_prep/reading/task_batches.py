@@ -10,10 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from data_prep.errors import InputError
-from data_prep.tasks.features import Features, is_per_token
+from data_prep.tasks.features import PADDING, Features, is_per_token
 
 _POOL = 64  # batches sorted together
-_PADDING = {"p_mask": 1, "word_index": -1}  # everything else is padded with 0
 _ORDER_OF_BATCHES = 1  # separates the two permutations of an epoch
 
 
@@ -172,7 +171,7 @@ def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
         batch = {"input_mask": tf.cast(is_token, tf.int32)}
         for name, flat in per_token.items():
             values = tf.gather(flat, places)
-            filler = tf.constant(_PADDING.get(name, 0), flat.dtype)
+            filler = tf.constant(PADDING.get(name, 0), flat.dtype)
             if flat.shape.rank == 1:
                 batch[name] = tf.where(is_token, values, filler)
             else:  # (B, T, C)

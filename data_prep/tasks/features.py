@@ -14,6 +14,7 @@ from data_prep.tokenizers.vocabulary import Tokenizer
 Features = dict[str, np.ndarray]
 SURROUNDING_SYMBOLS = 2  # [CLS] and [SEP] around a text
 LABEL_SET = "label_set"  # the feature that has a number for each class, not for each token
+PADDING = {"p_mask": 1, "word_index": -1}  # what batches pad these features with; all others with 0
 
 
 def text_features(
