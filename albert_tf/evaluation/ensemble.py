@@ -27,7 +27,6 @@ from albert_tf.evaluation.squad_metrics import (
     may_lack_answers,
 )
 from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
-from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import check_is_folder
 from data_prep.tasks.columns import Columns
@@ -85,7 +84,7 @@ def report_runs(
     """
     if output_dir is not None:
         check_is_folder("output_dir", output_dir)
-        _check_is_no_run(output_dir)
+        _check_is_no_run(output_dir, runs)
     splits = task.splits[role]
     if not splits:
         raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
@@ -103,9 +102,10 @@ def report_runs(
     return _report(task, members, splits, output_dir)
 
 
-def _check_is_no_run(output_dir: Path) -> None:
-    """Raises InputError if a folder holds seeds, or is one: the ensemble's predictions would replace theirs."""
-    if any(output_dir.glob("seed_*")) or (output_dir / SETTINGS_FILE).exists():
+def _check_is_no_run(output_dir: Path, runs: Sequence[str | Path]) -> None:
+    """Raises InputError if a folder holds seeds, or is a run: the ensemble's predictions would replace theirs."""
+    is_run = output_dir.resolve() in [Path(run).resolve() for run in runs]
+    if is_run or any(output_dir.glob("seed_*")):
         raise InputError(
             "--output_dir must not be the folder of a run, whose predictions the ensemble's would replace. "
             f"Received {output_dir}; name another one."

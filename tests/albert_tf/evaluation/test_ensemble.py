@@ -338,9 +338,8 @@ def test_predictions_need_a_folder(capfd, seeds):
 
 def test_predictions_do_not_replace_those_of_a_run(capfd, seeds):
     before = ensemble(capfd, seeds, "--task=rte")[1]
-    (seeds / "seed_0" / "settings.json").write_text('{"task": "rte"}')
-    for folder in (seeds, seeds / "seed_0"):
-        status, _, error = ensemble(capfd, seeds, "--task=rte", f"--output_dir={folder}")
+    for run, folder in ((seeds, seeds), (seeds / "seed_0", seeds / "seed_0")):
+        status, _, error = ensemble(capfd, run, "--task=rte", f"--output_dir={folder}")
         assert (status, "--output_dir must not be the folder of a run" in error) == (2, True)
     assert ensemble(capfd, seeds, "--task=rte")[1] == before
 
