@@ -10,12 +10,13 @@ import contextlib
 import json
 import os
 import resource
+import select
 import signal
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -111,6 +112,19 @@ class Peer:
     def median(self, name: str) -> float:
         """The median over all steps of a number in the replies."""
         return statistics.median(step[name] for step in self.steps)
+
+
+def await_replies(peers: Iterable[Peer]) -> bool:
+    """Waits until all have taken the requested step; returns False as soon as one has died.
+
+    The others may wait for the dead one and never reply.
+    """
+    waiting = {peer.process.stdout: peer for peer in peers}
+    while waiting:
+        ready, _, _ = select.select(list(waiting), [], [])
+        if not all(waiting.pop(pipe).reply() for pipe in ready):
+            return False
+    return True
 
 
 def open_replies() -> TextIO:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.environment import describe_environment
-from albert_tf.lab.peer_processes import Peer
+from albert_tf.lab.peer_processes import Peer, await_replies
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.lab.training_step import StepRequest
 from albert_tf.training.cluster import loopback_clusters
@@ -182,4 +182,4 @@ class StepProcesses:
 
     def _step(self) -> bool:
         """Takes a step in all processes; returns False if one has died."""
-        return all(peer.request() for peer in self.peers) and all(peer.reply() for peer in self.peers)
+        return all(peer.request() for peer in self.peers) and await_replies(self.peers)
