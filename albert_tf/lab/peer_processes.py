@@ -119,7 +119,7 @@ def await_replies(peers: Iterable[Peer]) -> bool:
 
     The others may wait for the dead one and never reply.
     """
-    waiting = {peer.process.stdout: peer for peer in peers}
+    waiting = {peer.process.stdout: peer for peer in peers if peer.process.stdout}
     while waiting:
         ready, _, _ = select.select(list(waiting), [], [])
         if not all(waiting.pop(pipe).reply() for pipe in ready):
