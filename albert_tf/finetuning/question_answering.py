@@ -128,9 +128,8 @@ class QuestionAnswering(TaskModel):
         if not examples:
             return SquadPredictions({})
         windows = preprocessor.windows(examples)
-        outputs = self._predict_features(preprocessor.inputs(windows), batch_size, verbose=0)
-        scores = [{name: array[i] for name, array in outputs.items()} for i in range(len(windows))]
-        return predict_answers(examples, windows, scores, n_best=n_best, max_answer_length=max_answer_length)
+        rows = self._rows_of(preprocessor.inputs(windows), batch_size, verbose=0)
+        return predict_answers(examples, windows, rows, n_best=n_best, max_answer_length=max_answer_length)
 
     def call(self, inputs, training=False):
         tokens = self.encode(inputs, training)["sequence_output"]

@@ -21,6 +21,7 @@ from albert_tf.finetuning.string_batches import (
 )
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.prediction.preprocessor import class_name
+from albert_tf.prediction.splits import BatchSize, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import batches_per_epoch
 from data_prep.tasks.features import Features
@@ -189,6 +190,23 @@ class StringModel(AlbertModel):
         batches, rows = predict_batches(features, batch_size, self.has_token_outputs)
         outputs = super().predict(batches, None, verbose, **kwargs)
         return keras.tree.map_structure(lambda array: array[rows], outputs)
+
+    def _rows_of(self, features, batch_size, verbose) -> list[dict[str, np.ndarray]]:
+        """The outputs of each example, as long as its batch; a single array is named "output".
+
+        `predict` pads all examples to the longest, because Keras joins the outputs of all batches. One long text
+        would make many short ones slow.
+        """
+        verbose = 1 if verbose == "auto" else verbose
+        progress = keras.utils.Progbar(len(features), verbose=verbose, unit_name="example")
+
+        def outputs():
+            for batch in numpy_batches(EncodedSplit("call", (), features), BatchSize(batch_size)):
+                found = self.predict_on_batch({name: batch[name] for name in self.input_names})
+                progress.add(len(batch["index"]))
+                yield {**(found if isinstance(found, dict) else {"output": found}), "index": batch["index"]}
+
+        return by_row(outputs(), len(features))
 
     def _needed_preprocessor(self):
         if self.preprocessor is None:

@@ -75,10 +75,12 @@ class TokenClassifier(LinearTaskModel):
                 "`predict` takes it."
             )
         features = self._needed_preprocessor().features(x)
-        outputs = self._predict_features(features, batch_size or 32, verbose)
+        rows = self._rows_of(features, batch_size or 32, verbose)
         return [
-            self.labels_of_outputs(word_probabilities(len(words), example["word_index"], logits, self.labels))
-            for words, example, logits in zip(as_rows(x), features, outputs, strict=True)
+            self.labels_of_outputs(
+                word_probabilities(len(words), example["word_index"], row["output"], self.labels)
+            )
+            for words, example, row in zip(as_rows(x), features, rows, strict=True)
         ]
 
     def labels_of(self, x, y, sample_weight):

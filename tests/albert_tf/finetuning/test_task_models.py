@@ -603,6 +603,24 @@ def test_labels_of_words_beyond_the_longest_sequence(model_file):
     assert labels[0][-1] == "O"
 
 
+@pytest.mark.parametrize("name", ["words", "span"])
+def test_one_long_text_does_not_lengthen_the_short_ones(name, model_file, monkeypatch):
+    model, shapes = CASES[name].build(model_file), []
+
+    def outputs(inputs):
+        shapes.append(shape := inputs["input_ids"].shape)
+        scores = np.zeros(shape)
+        return np.zeros((*shape, 2)) if name == "words" else {"start_logits": scores, "end_logits": scores}
+
+    monkeypatch.setattr(model, "predict_on_batch", outputs)
+    if name == "words":
+        model.predict_labels([["sailed"]] * 3 + [WORDS[0] * 20], batch_size=3, verbose=0)
+    else:
+        model.best_answers(["who?"] * 4, ["the captain"] * 3 + [TEXTS[0]], batch_size=3)
+    assert [shape[0] for shape in shapes] == [3, 1]
+    assert shapes[0][1] < shapes[1][1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_single_batches_of_strings(name, model_file):
