@@ -296,8 +296,11 @@ class TaskModel(StringModel):
         loss = ops.divide_no_nan(total, sum_over_replicas(weight))
         rows = ops.shape(keras.tree.flatten(y_pred)[0])[0]
         loss = loss if number_of_replicas() == 1 else _with_value_by_rows(loss, rows)
-        added = [ops.cast(ops.sum(each), "float32") for each in self.losses]  # regularizers and `add_loss`
-        return loss + sum(added) / number_of_replicas() if added else loss
+        return loss + self._added_losses() / number_of_replicas()
+
+    def _added_losses(self):
+        """The sum of regularizers and of what `add_loss` added, a float32 scalar."""
+        return sum(ops.cast(ops.sum(each), "float32") for each in self.losses)
 
     def loss_sums(self, x, y, y_pred, sample_weight) -> tuple:
         """The weighted sum of the task's losses, and the sum of their weights, float32 scalars.
@@ -333,6 +336,20 @@ class TaskModel(StringModel):
             return accumulated_step(self, *args)
         with masks_of_replica(self):
             return super().train_step(*args)
+
+    def test_step(self, *args):
+        """Keras' step, in which a batch counts for its rows; with the task's loss it counts for its weights.
+
+        So the loss of `evaluate` is the weighted mean over all examples, whatever the batch size.
+        """
+        if self.loss is not None or keras.backend.backend() != "tensorflow":
+            return super().test_step(*args)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
+        y_pred = self(x, training=False)
+        total, weight = self.loss_sums(x, y, y_pred, sample_weight)
+        loss = ops.divide_no_nan(total, weight) + self._added_losses()
+        self.metrics[0].update_state(loss, sample_weight=weight)
+        return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def __call__(self, *args, **kwargs):
         with replica_states():

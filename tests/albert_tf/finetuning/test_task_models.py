@@ -243,6 +243,17 @@ def test_weights_in_the_dict_count_beside_labels_too(name):
     np.testing.assert_array_equal(given, expected)
 
 
+def test_a_batch_counts_for_its_weights_in_the_loss_of_evaluate():
+    model, batch = CASES["text"].build(None, dropout=0.0), batch_of_ids(3, 6)
+    model.compile("sgd")
+    y, weights = np.array([0, 1, 1]), np.array([0.0, 5.0, 1.0])
+    losses = np.asarray(model.task_losses(y, model(batch)))
+    for rows in (slice(0, 1), slice(1, 3)):
+        part = {name: array[rows] for name, array in batch.items()}
+        found = model.test_step((part, y[rows], weights[rows]))["loss"]
+    np.testing.assert_allclose(found, np.average(losses, weights=weights), rtol=1e-5)
+
+
 def test_a_frozen_encoder_has_no_dropout():
     batch = batch_of_ids(4, 12)
     for frozen in (True, False):
@@ -603,6 +614,7 @@ def test_labels_of_words_beyond_the_longest_sequence(model_file):
     assert labels[0][-1] == "O"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["words", "span"])
 def test_one_long_text_does_not_lengthen_the_short_ones(name, model_file, monkeypatch):
     model, shapes = CASES[name].build(model_file), []
