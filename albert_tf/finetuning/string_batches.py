@@ -1,8 +1,9 @@
 """Strings for `fit`, `evaluate` and `predict`, as batches of similar lengths."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -69,6 +70,38 @@ def is_dataset_of_strings(x) -> bool:
     return bool(leaves) and all(getattr(leaf, "dtype", None) == tf.string for leaf in leaves)
 
 
+def without_strings(x):
+    """A generator or a `PyDataset` of arrays; anything else unchanged.
+
+    Raises:
+      InputError: it yields strings; of a generator only when it does.
+    """
+    if isinstance(x, keras.utils.PyDataset):
+        _check_arrays(x[0])
+    return _arrays_of(x) if isinstance(x, Generator) else x
+
+
+def _arrays_of(batches: Generator) -> Generator:
+    for batch in batches:
+        _check_arrays(batch)
+        yield batch
+
+
+def _check_arrays(batch) -> None:
+    """Raises InputError if x of a batch, which is (x, y) or x alone, holds strings."""
+    x = batch[0] if isinstance(batch, tuple | list) else batch
+    if any(np.asarray(leaf).dtype.kind in "USO" for leaf in keras.tree.flatten(x)):
+        raise InputError(
+            "Generators and `PyDataset`s must yield dicts of integer arrays. Received strings: pass lists of "
+            "strings, or a `tf.data.Dataset` of them."
+        )
+
+
+def numbers_of(y, classes: Sequence[str]) -> np.ndarray:
+    """The numbers of classes, int32 (N,), which are given by name or number."""
+    return np.array([classes.index(class_name(name, classes)) for name in np.ravel(y)], np.int32)
+
+
 def has_labels(dataset: tf.data.Dataset) -> bool:
     """Whether a dataset yields more than x."""
     return isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 1
@@ -127,7 +160,7 @@ def predict_batches(
       equal_lengths: pad all batches to the longest example, for outputs that are as long as the sequences.
     """
     lengths = np.array([example["input_ids"].shape[-1] for example in features])
-    pad_to = int(lengths.max()) if equal_lengths else None
+    pad_to = int(lengths.max(initial=0)) if equal_lengths else None
     batches = bucketed_batches(features, batch_size, BatchOrder(None, by_length=True), pad_to=pad_to)
     return _for_keras(batches, None), np.argsort(by_falling_length(lengths))
 
@@ -181,10 +214,8 @@ def map_strings(
         if dtype != tf.string and not (classes and are_numbers):
             return y
 
-        def numbers(names):
-            return np.array([classes.index(class_name(name, classes)) for name in names.flat], np.int32)
-
-        return tf.ensure_shape(tf.numpy_function(numbers, [y], tf.int32), [None])
+        numbers = tf.numpy_function(lambda names: numbers_of(names, classes), [y], tf.int32)
+        return tf.ensure_shape(numbers, [None])
 
     if isinstance(dataset.element_spec, tuple):
         return dataset.map(

@@ -15,9 +15,11 @@ from albert_tf.finetuning.string_batches import (
     has_labels,
     is_dataset_of_strings,
     map_strings,
+    numbers_of,
     one_batch,
     predict_batches,
     without_column,
+    without_strings,
 )
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.prediction.preprocessor import class_name
@@ -62,6 +64,9 @@ class StringModel(AlbertModel):
             check_no_steps("validation_steps", kwargs.get("validation_steps"), "validation")
             size = kwargs.get("validation_batch_size") or batch_size
             validation_data = self._evaluation_batches(*validation_data, batch_size=size)
+        elif isinstance(validation_data, tuple | list) and len(validation_data) > 1:
+            ids, labels, *rest = validation_data
+            validation_data = (ids, self._numbered(ids, labels), *rest)
         kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
         kwargs["sample_weight"] = without_column(kwargs.get("sample_weight"))
         if kwargs.get("class_weight"):
@@ -69,7 +74,7 @@ class StringModel(AlbertModel):
             x, y, kwargs["sample_weight"] = for_class_weight(x, y, kwargs["sample_weight"])
         if are_strings(x):
             return self._fit_strings(x, y, batch_size or 32, **kwargs)
-        return super().fit(self._mapped(x), y, batch_size, **kwargs)
+        return super().fit(self._mapped(x), self._numbered(x, y), batch_size, **kwargs)
 
     def _weight_of_each_class(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         """`class_weight` as Keras needs it: by number, and for all classes.
@@ -133,6 +138,7 @@ class StringModel(AlbertModel):
             check_no_steps("steps", kwargs.get("steps"), "`evaluate`")
             x = self._evaluation_batches(x, y, sample_weight, batch_size=batch_size)
             y = batch_size = sample_weight = None
+        y = self._numbered(x, y)
         return super().evaluate(self._mapped(x), y, batch_size, verbose, sample_weight, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", **kwargs):
@@ -166,7 +172,7 @@ class StringModel(AlbertModel):
         """x, y and sample_weight as arrays."""
         sample_weight = without_column(sample_weight)
         if not are_strings(x):
-            return x, y, sample_weight
+            return x, self._numbered(x, y), sample_weight
         return one_batch(self._features(x, y, sample_weight), sample_weight)
 
     def _features(self, x, y, sample_weight) -> list[Features]:
@@ -228,10 +234,22 @@ class StringModel(AlbertModel):
         sample_weight = without_column(sample_weight)
         return evaluate_batches(self._features(x, y, sample_weight), sample_weight, batch_size or 32)
 
+    def _numbered(self, x, y):
+        """The labels of texts beside a dict of ids, as numbers if they are names; anything else unchanged."""
+        has_classes = self.kind in ("classification", "ordinal_classification")
+        are_names = (
+            isinstance(x, Mapping) and y is not None and has_classes and np.asarray(y).dtype.kind in "USO"
+        )
+        return numbers_of(y, self.labels) if are_names else y
+
     def _mapped(self, x):
-        """A dataset of strings as a dataset of arrays; anything else unchanged."""
+        """A dataset of strings as a dataset of arrays; anything else unchanged.
+
+        Raises:
+          InputError: a generator or a `PyDataset` yields strings.
+        """
         if not is_dataset_of_strings(x):
-            return x
+            return without_strings(x)
         self._check_one_sequence()
         if self.kind == "token_classification" and has_labels(x):
             raise InputError(

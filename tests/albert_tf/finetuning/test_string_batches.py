@@ -1,10 +1,17 @@
 """Strings as batches of arrays."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.string_batches import for_class_weight, map_strings, one_batch
+from albert_tf.finetuning.string_batches import (
+    for_class_weight,
+    map_strings,
+    one_batch,
+    predict_batches,
+    without_strings,
+)
 from albert_tf.prediction.preprocessor import PREPROCESSORS
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
@@ -70,3 +77,43 @@ def test_a_dataset_of_strings_makes_no_pipelines_of_its_own(preprocessor, monkey
     dataset = map_strings(tf.data.Dataset.from_tensor_slices(["a b", "c", "d"]).batch(2), preprocessor, 2, ())
     monkeypatch.setattr(tf.data.Dataset, "map", pytest.fail)
     assert [len(batch["input_ids"]) for batch in dataset.as_numpy_iterator()] == [2, 1]
+
+
+class Batches(keras.utils.PyDataset):
+    """One batch."""
+
+    def __init__(self, batch):
+        super().__init__()
+        self.batch = batch
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return self.batch
+
+
+def test_generators_of_strings_are_refused():
+    numbers = ({"input_ids": np.ones((1, 2), int)}, np.zeros(1))
+    assert list(without_strings(batch for batch in [numbers])) == [numbers]
+    assert isinstance(without_strings(Batches(numbers)), Batches)
+    for strings in ((np.array(["a"]), np.zeros(1)), (["a"], [0]), np.array(["a"], object)):
+        for make in (lambda strings: list(without_strings(batch for batch in [strings])), Batches):
+            with pytest.raises(InputError, match="must yield dicts of integer arrays. Received strings"):
+                without_strings(make(strings))
+
+
+def test_no_examples():
+    with pytest.raises(InputError, match="at least one example. Received none"):
+        predict_batches([], 8, equal_lengths=True)
+
+
+def test_names_of_classes_beside_ids():
+    model = CASES["text"].build(None)
+    ids = {"input_ids": np.ones((2, 3), int)}
+    assert model._one_batch(ids, ["big", "small"])[1].tolist() == [1, 0]
+    assert model._one_batch(ids, [1, 0])[1] == [1, 0]
+    with pytest.raises(InputError, match="must be one of small, big"):
+        model.fit(ids, ["huge", "big"])
+    with pytest.raises(InputError, match="must be one of small, big"):
+        model.fit(ids, [0, 1], validation_data=(ids, ["huge", "big"]))
