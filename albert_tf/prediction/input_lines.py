@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -41,6 +42,7 @@ _NEEDED = {
     "token_classification": ("words",),
 }
 _TEXT = ("text_a",)
+_ARRAY = re.compile(r"""\s*\[\s*(\{\s*(".*)?)?""")  # the first line of a JSON array of objects
 
 
 class InputLines:
@@ -90,16 +92,25 @@ class InputLines:
             self._table.finish()
 
     def _recognize(self, line: str) -> None:
-        """Sets the format."""
+        """Sets the format.
+
+        Raises:
+          InputError: the line begins a JSON array.
+        """
         if _is_object(line):
             self._format = "jsonl"
             return
+        if _ARRAY.fullmatch(line):
+            raise InputError(
+                "JSON must have one object per line. Received an array, which begins in line 1; write its objects "
+                "as lines, for instance with `jq -c '.[]'`. --input_format=text reads lines as texts."
+            )
         if self._plain is None:
             self._table = _Table("\t" if "\t" in line else csv_delimiter(line))
             return
         self._format = self._plain
         for delimiter in ",;\t":
-            names = _header(line, delimiter)
+            names = _header(line, delimiter, self._columns)
             columns = self._columns.present_in(names)
             if all(columns.find(what, names, "") for what in _NEEDED.get(self._task.kind, _TEXT)):
                 self._table = _Table(delimiter)
@@ -195,13 +206,17 @@ def _records(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[s
     return csv_records((f"{line}\n" for line in lines), delimiter)
 
 
-def _header(line: str, delimiter: str) -> list[str]:
-    """The names in the first line of a table; [] if it is text, which has a space after a comma."""
+def _header(line: str, delimiter: str, columns: Columns) -> list[str]:
+    """The names in the first line of a table; [] if it is text, which has a space after a comma.
+
+    Names of columns that are known may have one, too.
+    """
     try:
         names = next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:
         return []
-    return names if all(name == name.strip() for name in names) else []
+    stripped = [name.strip() for name in names]
+    return stripped if names == stripped or all(map(columns.knows, stripped)) else []
 
 
 def _is_object(line: str) -> bool:

@@ -112,6 +112,11 @@ class Columns:
         lacking: dict[str, Any] = dict.fromkeys(filter(lacks, which))
         return replace(self, **lacking)
 
+    def knows(self, name: str) -> bool:
+        """Whether a column has this name, its own or a usual one."""
+        named = {getattr(self, what) for what in _USUAL}
+        return name in named or any(name in names for names in _USUAL.values())
+
     def find(self, what: str, names: Iterable[str], source: str) -> str | None:
         """The column for the attribute `what` among `names`; None if none is named and no usual name is there.
 

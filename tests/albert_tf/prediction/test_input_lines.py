@@ -39,6 +39,10 @@ def test_formats_are_recognized():
     assert texts("text\na, b\n".replace("a, b", '"a, b"')) == [("2", "a, b")]
     assert texts("sentence1,sentence2\na,b\n") == [("2", "a", "b")]
     assert texts("text, a review of stars\n") == [("1", "text, a review of stars")]
+    assert texts("review, stars\na, 5\n") == texts("review , stars\na,5\n") == [("2", "a")]
+    assert texts("text, label\na, b\n") == [("2", "a")]
+    assert texts("[{name}] said\n[5]\n") == [("1", "[{name}] said"), ("2", "[5]")]
+    assert texts("[\n", line_format="text") == [("1", "[")]
     assert texts("review\n", line_format="text") == [("1", "review")]
     assert texts("a\tb\n", line_format="text") == [("1", "a\tb")]
     assert texts("review,stars\n", line_format="csv") == []
@@ -89,6 +93,9 @@ def test_a_note_about_a_table(caplog):
         ('review,stars\na,1\n"b"c,2\n', "Every row must be CSV. Received line 3: ',' expected after"),
         ("review,stars,stars\n", "must have different names. Line 1 has more than one 'stars'"),
         ("a\tb\tc\n", "A line must have text_a and text_b, with a tab between them, or be a JSON object"),
+        (json.dumps([{"review": "a"}]), "JSON must have one object per line. Received an array"),
+        (json.dumps([{"review": "a"}], indent=1), "JSON must have one object per line. Received an array"),
+        ("[{\n", "JSON must have one object per line. Received an array"),
         (json.dumps({"texts": "a"}), "A column for `text_a` is needed"),
         (json.dumps({"text": None}), "`text` must be a text. Received None in line 1."),
         (json.dumps({"review": ["a", "b"]}), "`review` must be a text. Received ['a', 'b'] in line 1."),
