@@ -231,7 +231,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def one_process_in(folder: Path) -> Iterator[None]:
     """Only one process at a time is in such a block for the same folder; the lock of a killed one is released."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -16,7 +16,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
-from data_prep.files import as_record, encodable, file_sha256, locked_folder, read_json_object, write_text
+from data_prep.files import as_record, encodable, file_sha256, one_process_in, read_json_object, write_text
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -217,7 +217,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Writes FOLDER/manifest.json; one that describes other files there is kept as manifest.NAME.json."""
         path = folder / MANIFEST
-        with locked_folder(folder):  # two runs may end at the same moment
+        with one_process_in(folder):  # two runs may end at the same moment
             earlier = Manifest.read(path) if path.is_file() else None
             if earlier and earlier.shards and not earlier.files & self.files:
                 path.replace(folder / earlier.name_when_earlier)
@@ -339,7 +339,7 @@ def _counts_none(file: Path, manifests: Mapping[Path, Manifest]) -> bool:
 def remove_manifests(folder: Path, outputs: Iterable[str]) -> None:
     """Removes the manifests that list files which are about to be replaced."""
     replaced = set(outputs)
-    with locked_folder(folder):
+    with one_process_in(folder):
         for manifest in manifests_in(folder):
             if manifest.path and manifest.files & replaced:
                 manifest.path.unlink()

@@ -203,8 +203,8 @@ class ExampleFiles:
                 _check_range("token_type_ids", (1,), type_vocab_size, "type_vocab_size", paths[0])
         layout = ExampleLayout(layout.names, T, P if layout.is_masked else 0)
         flags = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
+        by_flags = {name for name, value in flags.items() if value}
         for path in paths:
-            by_flags = {name for name, value in flags.items() if value}
             _check_first_records(path, layout, vocab_size, type_vocab_size, by_flags)
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
 
