@@ -265,6 +265,8 @@ def ensemble(
     """
     from albert_tf.evaluation.ensemble import report_runs
 
+    if not runs:
+        raise InputError("Name the folder of at least one run. Received none.")
     folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
     found_task = find_task(task or _task_of(folders))
     if found_task.kind != "question_answering" and (gold is not None or threshold is not None):

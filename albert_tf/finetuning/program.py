@@ -27,6 +27,7 @@ from albert_tf.finetuning.task_data import (
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.prediction.task_outputs import main_metric_of
+from albert_tf.pretrained.own import is_run
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_files import RESULTS_FILE
@@ -62,6 +63,7 @@ def finetune(settings: FinetuningSettings) -> dict[str, Any]:
     """
     task = find_trainable_task(settings.task)
     settings = dataclasses.replace(settings, task=task.name)
+    _check_no_pretraining_run(Path(settings.output_dir))
     strategy = make_strategy(settings)
     alone = locked_folder(Path(settings.output_dir)) if is_chief(strategy) else contextlib.nullcontext()
     with Preemption(strategy) as preemption, alone:
@@ -75,6 +77,15 @@ def finetune(settings: FinetuningSettings) -> dict[str, Any]:
     if table := results_table(results):
         run.console.print(table)
     return results
+
+
+def _check_no_pretraining_run(output_dir: Path) -> None:
+    """Raises InputError if a folder holds a pretraining run, which readers of the folder would no longer find."""
+    if is_run(output_dir):
+        raise InputError(
+            f"--output_dir must be a new folder or a run of `albert finetune`. Received {output_dir}, a run of "
+            "`albert pretrain`; name another one."
+        )
 
 
 def find_trainable_task(name: str) -> Task:

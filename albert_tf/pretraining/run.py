@@ -108,10 +108,7 @@ class PretrainingRun:
         """
         settings, is_new = self.settings, not steps_in(self.folder / CHECKPOINTS)
         if is_new and not settings.do_train and not settings.init_checkpoint:
-            raise InputError(
-                "--do_eval without --do_train needs a model: --init_checkpoint, or a run with checkpoints in "
-                f"--output_dir. {self.folder} has none."
-            )
+            raise _no_model_to_evaluate(settings)
         missing = self._load_initial_weights() if is_new else ()
         self.checkpoints = RunCheckpoints(
             self.folder, self.model, self.optimizer, settings.keep_checkpoint_max
@@ -370,10 +367,19 @@ def model_config(settings: PretrainingSettings) -> AlbertConfig:
         return AlbertConfig.from_json_file(of_run)
     if settings.init_checkpoint:
         return read_config(settings.init_checkpoint)
+    if not settings.do_train:
+        raise _no_model_to_evaluate(settings)
     raise InputError(
         "A new model needs its sizes. Received neither --albert_config_file nor --init_checkpoint; name a model "
         "to train further, or a configuration. `AlbertConfig.from_preset('albert_base_v2', vocab_size=30000)"
         ".to_json_file('albert_config.json')` writes one."
+    )
+
+
+def _no_model_to_evaluate(settings: PretrainingSettings) -> InputError:
+    return InputError(
+        "--do_eval without --do_train needs a model: --init_checkpoint, or a run with checkpoints in --output_dir. "
+        f"{settings.output_dir} has none."
     )
 
 

@@ -55,6 +55,11 @@ def write_run_folder(
       InputError: the folder holds a run with another configuration, vocabulary or other fixed settings.
     """
     run = Path(settings.output_dir)
+    if any(run.glob("seed_*")):
+        raise InputError(
+            f"--output_dir must be a new folder or a run of `albert pretrain`. Received {run}, a run of `albert "
+            "finetune`; name another one."
+        )
     if (run / CONFIG_FILE).exists():
         _check_same_config(run, config)
         _check_same_vocabulary(run, manifest)

@@ -1,5 +1,6 @@
 """Jobs on several processes: results in order, few jobs in memory, and an error if a process is killed."""
 
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -35,10 +36,15 @@ class Workers:
     def __enter__(self) -> "Workers":
         return self
 
-    def __exit__(self, *exception) -> None:
-        # Running jobs finish: the next run uses what they write.
-        if self._pool:
-            self._pool.shutdown(cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, *exception) -> None:
+        if not self._pool:
+            return
+        if kind and not issubclass(kind, Exception):
+            # Ctrl-C and SIGTERM do not wait for running jobs. (Python 3.14 has `kill_workers` for this.)
+            for process in list(self._pool._processes.values()):
+                process.kill()
+        # Otherwise running jobs finish: the next run uses what they write.
+        self._pool.shutdown(cancel_futures=True)
 
     def run(self, function: Callable[[_Job], _Result], jobs: Iterable[_Job]) -> Iterator[_Result]:
         """Runs the jobs; takes no more than two per worker from the iterable at a time.
@@ -64,7 +70,8 @@ class Workers:
         try:
             under_way: deque[Future[_Result]] = deque()
             for job in jobs:
-                under_way.append(self._pool.submit(function, job))
+                with _interrupt_waits():
+                    under_way.append(self._pool.submit(function, job))
                 if len(under_way) == 2 * self._number:
                     yield under_way.popleft().result()
             while under_way:
@@ -81,6 +88,16 @@ def _start_pool(number: int) -> ProcessPoolExecutor:
     # Forked processes would inherit locks held by threads of TensorFlow or of the progress bar.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(number, mp_context=context, initializer=_end_with_parent)
+
+
+@contextlib.contextmanager
+def _interrupt_waits() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block, and never reaches processes that start in it: they inherit the mask."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with_parent() -> None:

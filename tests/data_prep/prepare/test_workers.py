@@ -1,11 +1,16 @@
+import multiprocessing
 import os
 import signal
+import threading
 import time
 
 import pytest
 
 from data_prep.errors import InputError
 from data_prep.prepare.workers import Workers
+from data_prep.signals import signal_handler
+
+_LONG = 120  # seconds
 
 
 def square(number):
@@ -20,6 +25,11 @@ def die(number):
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def wait_long(started):
+    started.touch()
+    time.sleep(_LONG)
 
 
 def fail(number):
@@ -63,6 +73,24 @@ def test_a_killed_worker_is_an_error():
     ):
         list(workers.run(die, range(20)))
     assert time.monotonic() - begin < 60
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_running_jobs(tmp_path):
+    """They would otherwise run to their end, and a second Ctrl-C would leave processes that wait for each other."""
+    begin, started = time.monotonic(), tmp_path / "started"
+
+    def interrupt_when_started():
+        while not started.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with signal_handler(signal.default_int_handler, signal.SIGINT):
+        threading.Thread(target=interrupt_when_started).start()
+        with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
+            list(workers.run(wait_long, [started] * 4))
+    assert not multiprocessing.active_children()
+    assert time.monotonic() - begin < _LONG
 
 
 def test_errors_of_jobs_are_raised():
