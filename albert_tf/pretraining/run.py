@@ -378,8 +378,8 @@ def model_config(settings: PretrainingSettings) -> AlbertConfig:
 
 def _no_model_to_evaluate(settings: PretrainingSettings) -> InputError:
     return InputError(
-        "--do_eval without --do_train needs a model: --init_checkpoint, or a run with checkpoints in --output_dir. "
-        f"{settings.output_dir} has none."
+        "--do_eval without --do_train needs a model: --init_checkpoint, or a run with checkpoints in "
+        f"--output_dir. {settings.output_dir} has none."
     )
 
 

@@ -77,7 +77,7 @@ def test_a_killed_worker_is_an_error():
 
 @pytest.mark.slow
 def test_ctrl_c_ends_running_jobs(tmp_path):
-    """They would otherwise run to their end, and a second Ctrl-C would leave processes that wait for each other."""
+    """They would otherwise run to their end; a second Ctrl-C would leave processes that wait for each other."""
     begin, started = time.monotonic(), tmp_path / "started"
 
     def interrupt_when_started():
