@@ -8,9 +8,7 @@ from data_prep.signals import signal_handler
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the `albert` command and returns its exit status."""
-    os.environ["KERAS_BACKEND"] = (
-        "tensorflow"  # also for those whose Keras runs on JAX: commands use TensorFlow
-    )
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # in place of a user's JAX or PyTorch
     with signal_handler(signal.SIG_DFL, signal.SIGINT):
         from albert_cli import cli
     return cli.main(arguments)
