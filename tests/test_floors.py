@@ -44,6 +44,8 @@ FOLDERS = {
     "examples/demo": set(),
     "examples/serve": set(),
 }
+# They start the processes that need a device, and hold none of its memory.
+WITHOUT_TENSORFLOW = ["albert_tf.lab.run", "albert_tf.lab.leaderboards", "albert_tf.lab.report"]
 HEIGHT = {folder: height for height, folder in enumerate(FOLDERS)}
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
 MODULES = {
@@ -55,9 +57,11 @@ def folder_of(module: str) -> str:
     return MODULES[module].parent.relative_to(ROOT).as_posix()
 
 
-def imported_names(path: Path) -> set[str]:
+def imported_names(path: Path, at_once: bool = False) -> set[str]:
+    """What a file imports, or what it imports at once: outside functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -66,10 +70,10 @@ def imported_names(path: Path) -> set[str]:
     return names
 
 
-def imported_modules(module: str) -> set[str]:
+def imported_modules(module: str, at_once: bool = False) -> set[str]:
     """The modules of this repository that a module imports."""
     found = set()
-    for name in imported_names(MODULES[module]):
+    for name in imported_names(MODULES[module], at_once):
         while name and name not in MODULES:
             name = name.rpartition(".")[0]
         found |= {name} - {"", module}
@@ -89,6 +93,17 @@ def test_imports_go_down(module):
         assert HEIGHT[folder_of(name)] <= HEIGHT[folder], f"{module} imports {name}, which is above it"
     foreign = {name.split(".")[0] for name in imported_names(MODULES[module])}
     assert not foreign & FOLDERS[folder], f"{module} is to run without {sorted(foreign & FOLDERS[folder])}"
+
+
+@pytest.mark.parametrize("module", WITHOUT_TENSORFLOW)
+def test_is_imported_without_tensorflow(module):
+    reached, waiting = set(), {module}
+    while waiting:
+        reached |= waiting
+        waiting = set().union(*(imported_modules(name, at_once=True) for name in waiting)) - reached
+    for name in reached:
+        foreign = {found.split(".")[0] for found in imported_names(MODULES[name], at_once=True)}
+        assert not foreign & (KERAS | TENSORFLOW), f"{module} imports {name}, which imports {sorted(foreign)}"
 
 
 @pytest.mark.slow

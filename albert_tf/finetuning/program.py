@@ -28,8 +28,8 @@ from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.prediction.task_outputs import main_metric_of
 from albert_tf.pretrained.own import is_run
+from albert_tf.training.device_settings import check_batch_divides
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.micro_batches import check_batch_divides
 from albert_tf.training.run_files import RESULTS_FILE
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy

@@ -9,7 +9,7 @@ from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import Variant
 from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.training.micro_batches import check_batch_divides
+from albert_tf.training.device_settings import check_batch_divides
 from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, read_metrics
 from data_prep.errors import check_at_least
 from data_prep.files import read_json_object

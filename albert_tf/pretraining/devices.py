@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.execution import xla_is_faster
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.training.cluster import read_cluster
-from albert_tf.training.micro_batches import check_batch_divides
+from albert_tf.training.device_settings import check_batch_divides
 from data_prep.cores import available_cores
 
 # Smallest part of a batch for one core, in tokens times H. In smaller parts the matrix products do not

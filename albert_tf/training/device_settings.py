@@ -61,3 +61,14 @@ def num_devices_conflict(num_devices: int, other: str) -> InputError:
     return InputError(
         f"--num_devices is for several devices of one machine. Received {num_devices} with {other}; omit one."
     )
+
+
+def check_batch_divides(batch_size: int, replicas: int, parts: int) -> None:
+    """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
+    shares = replicas * parts
+    if batch_size % shares:
+        raise InputError(
+            "--train_batch_size must be divisible by the number of devices times --gradient_accumulation_steps. "
+            f"Received {batch_size}, which is not divisible by {replicas} x {parts}; use for instance "
+            f"{batch_size // shares * shares or shares}."
+        )

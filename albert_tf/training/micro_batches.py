@@ -4,19 +4,6 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from data_prep.errors import InputError
-
-
-def check_batch_divides(batch_size: int, replicas: int, parts: int) -> None:
-    """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
-    shares = replicas * parts
-    if batch_size % shares:
-        raise InputError(
-            "--train_batch_size must be divisible by the number of devices times --gradient_accumulation_steps. "
-            f"Received {batch_size}, which is not divisible by {replicas} x {parts}; use for instance "
-            f"{batch_size // shares * shares or shares}."
-        )
-
 
 def sum_over_micro_batches(function: Callable, batch, number_of_parts: int, zeros):
     """Adds what a function returns for each micro-batch, one after the other.
