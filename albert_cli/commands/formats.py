@@ -9,7 +9,7 @@ from albert_cli.commands.terminal import import_tensorflow, print_message, print
 from albert_tf.pretrained.names import FileDtype, Writable
 from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.console import open_console, working
-from data_prep.tasks.task import TaskKind
+from data_prep.tasks.task import find_task
 from export.settings import ExportSettings
 
 
@@ -53,7 +53,7 @@ def convert(
     *,
     to: Writable,
     dtype: FileDtype = "float32",
-    task: TaskKind | None = None,
+    task: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     verify: bool = True,
 ) -> None:
@@ -79,8 +79,9 @@ def convert(
       to: format to write: tf1 for google-research/albert, huggingface, keras for a .keras file of this library,
         or kerashub.
       dtype: precision of the weights in a Hugging Face file; float16 and bfloat16 round them and halve the file.
-      task: kind of a fine-tuned TF1 checkpoint with one output, which its files do not name: regression or
-        multiple_choice.
+      task: what a fine-tuned model is for, where its files leave it open, as --task of `albert finetune`:
+        regression or multiple-choice for a TF1 checkpoint with one output, ordinal-classification for classes
+        that are ordered.
       flags: what the source's files leave open.
       verify: compare the outputs of both models on random input.
     """
@@ -88,7 +89,8 @@ def convert(
     from albert_tf.conversion.convert import convert as convert_model
 
     with working(f"converting to {destination}"):
-        result = convert_model(source, destination, to, dtype=dtype, task=task, flags=flags, verify=verify)
+        kind = find_task(task).kind if task else None
+        result = convert_model(source, destination, to, dtype=dtype, task=kind, flags=flags, verify=verify)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())

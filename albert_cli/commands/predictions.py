@@ -17,7 +17,7 @@ from data_prep.console import working
 from data_prep.errors import InputError, check_given_once
 from data_prep.files import read_json_object
 from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
-from data_prep.tasks.task import Task, TaskKind, find_task
+from data_prep.tasks.task import Task, TaskKind, find_task, wrong_kind
 
 if TYPE_CHECKING:
     from albert_tf.prediction.trained_model import TrainedModel
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def predict(
     *,
     model_dir: str,
-    task: TaskKind | None = None,
+    task: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     input_format: Literal["auto", "text", "tsv", "csv", "jsonl"] = "auto",
     batch_size: int = 64,
@@ -55,8 +55,9 @@ def predict(
         result on the dev set); the output of `albert export --format=onnx`, which runs without TensorFlow; or
         any other source that `albert convert` reads, such as a .keras file, a Hugging Face directory or an
         address.
-      task: kind of a fine-tuned TF1 checkpoint with one output, which its files do not name: regression or
-        multiple_choice.
+      task: what a fine-tuned model is for, where its files leave it open, as --task of `albert finetune`:
+        regression or multiple-choice for a TF1 checkpoint with one output, ordinal-classification for classes
+        that are ordered.
       flags: what the model's files leave open.
       input_format: layout of standard input. "text" has one text per line; "tsv", texts separated by tabs (two
         texts; a question and its context; a passage, a question and options); "jsonl", a JSON object with the
@@ -74,7 +75,7 @@ def predict(
             "--batch_size, --batch_tokens and --max_answer_length must be at least 1. "
             f"Received {batch_size}, {batch_tokens} and {max_answer_length}."
         )
-    model = _read_model(model_dir, flags, task, portable)
+    model = _read_model(model_dir, flags, find_task(task).kind if task else None, portable)
     from albert_tf.prediction.predictor import Predictor, predict_stream
     from albert_tf.prediction.splits import BatchSize
 
@@ -210,7 +211,7 @@ def _read_model(
 
         model = PortableTaskModel(model_dir, settings)
         if isinstance(task, str) and task != model.kind:
-            raise InputError(f"--task={task} must match the model. {model_dir} holds one for {model.kind}.")
+            raise wrong_kind(task, model_dir, model.kind)
         return model
     import_tensorflow()
     from albert_tf.finetuning.finetuned import read_finetuned

@@ -24,7 +24,7 @@ from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
-from data_prep.tasks.task import Task, TaskKind
+from data_prep.tasks.task import Task, TaskKind, wrong_kind
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
@@ -127,9 +127,7 @@ def read_finetuned(
         if Path(source).is_file() and path != Path(source):
             _ = found.stored  # of an archive, whose files exist only here
     if kind not in (None, found.kind):
-        raise InputError(
-            f"--task={kind} must match the model. {source} holds one for {found.kind.replace('_', ' ')}."
-        )
+        raise wrong_kind(kind, source, found.kind)
     _name_classes(found.model, flags, names)
     return found
 

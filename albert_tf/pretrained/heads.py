@@ -20,6 +20,7 @@ from albert_tf.pretrained.names import (
 )
 from albert_tf.pretrained.weights import rename, to_ours
 from data_prep.errors import InputError
+from data_prep.tasks.task import find_task
 
 _ORDINAL = "ordinal_classification"  # other formats hold it as a classifier
 # In a task model, the layer on [token, start] is two: the token's half, with the bias, and the start's.
@@ -157,19 +158,19 @@ def choose_task(head: Head, task: str | None) -> Head:
 
     Args:
       head: as the files describe it.
-      task: the kind; None if the files leave only one open.
+      task: the kind, or the name of a task of this kind; None if the files leave only one open.
 
     Raises:
       InputError: the head is not for this kind, or for several and `task` is None.
     """
     kinds = head.kinds
-    if "classification" in kinds and task == _ORDINAL:
+    wanted = find_task(task).kind if task else None
+    if "classification" in kinds and wanted == _ORDINAL:
         kinds = (_ORDINAL,)
-    chosen = tuple(kind for kind in kinds if task in (None, kind))
+    chosen = tuple(kind for kind in kinds if wanted in (None, kind))
     if len(chosen) != 1:
-        raise InputError(
-            f"--task must name what the head is for, {' or '.join(head.kinds)}. Received {task or 'no --task'}."
-        )
+        names = " or ".join(find_task(kind).name for kind in head.kinds)
+        raise InputError(f"--task must name what the head is for, {names}. Received {task or 'no --task'}.")
     return dataclasses.replace(head, kinds=chosen)
 
 

@@ -129,14 +129,15 @@ TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _ALL})
 
 
 def find_task(name: str) -> Task:
-    """The task of a name, in upper or lower case.
+    """The task of a name, in upper or lower case, with hyphens or underscores.
 
     Raises:
       InputError: there is no such task; the message suggests the nearest name.
     """
-    task = TASKS.get(name.lower())
+    wanted = name.lower().replace("_", "-")
+    task = TASKS.get(wanted)
     if task is None:
-        near = difflib.get_close_matches(name.lower(), TASKS, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(wanted, TASKS, n=1, cutoff=0.5)
         advice = f" Did you mean {near[0]}?" if near else ""
         raise InputError(f"A task must be one of {', '.join(TASKS)}. Received {name!r}.{advice}")
     return task
@@ -146,4 +147,11 @@ def own_data_task(kind: str, answerable: bool = False) -> Task:
     """The task for own data of a kind; in question answering SQuAD's, 2.0 if there may be no answer."""
     if answerable:
         return TASKS["squad2.0"]
-    return TASKS[kind.replace("_", "-")]
+    return find_task(kind)
+
+
+def wrong_kind(wanted: str, source: object, found: str) -> InputError:
+    """The error for a model of another kind than `--task` says."""
+    return InputError(
+        f"--task={find_task(wanted).name} must match the model. {source} holds one for {find_task(found).name}."
+    )

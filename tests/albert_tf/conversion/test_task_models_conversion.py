@@ -143,13 +143,14 @@ def test_a_head_that_does_not_fit_is_new_or_refused(classifier, caplog):
 def test_what_the_files_leave_open_is_asked_for(tmp_path):
     write_google(tmp_path / "race", HeadSize("sequence_head", 1))
     with pytest.raises(
-        InputError, match="--task must name .*regression or multiple_choice. Received no --task"
+        InputError, match="--task must name .*regression or multiple-choice. Received no --task"
     ):
         convert(tmp_path / "race", tmp_path / "hf", "huggingface")
     with pytest.raises(InputError, match="Received classification"):
         convert(tmp_path / "race", tmp_path / "hf", "huggingface", task="classification")
     assert not (tmp_path / "hf").exists()
-    convert(tmp_path / "race", tmp_path / "hf", "huggingface", task="multiple_choice", verify=False)
+    command = ["convert", str(tmp_path / "race"), str(tmp_path / "hf"), "--to=huggingface", "--noverify"]
+    assert cli.main([*command, "--task=multiple-choice"]) == 0
     values = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert values["architectures"] == ["AlbertForMultipleChoice"]
     for model in (TextRegressor, MultipleChoice):

@@ -320,7 +320,7 @@ def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
     predict = ["predict", f"--model_dir={folder}"]
     assert "needs its configuration" in refused(capfd, *predict)
     predict += [f"--albert_config_file={elsewhere}"]
-    assert "--task must name what the head is for, regression or multiple_choice" in refused(capfd, *predict)
+    assert "--task must name what the head is for, regression or multiple-choice" in refused(capfd, *predict)
     predict += ["--task=regression"]
     assert "Name the SentencePiece model or the WordPiece vocab.txt with --vocab_file" in refused(
         capfd, *predict
@@ -380,7 +380,7 @@ def test_other_models(sources, tmp_path, capfd):
     assert "squad2.0 needs the head of SQuAD 2.0" in refused(capfd, *evaluate, "--task=squad2.0")
     ax = ("evaluate", "--gold=dev.json", f"--model_dir={sources('text')}", "--task=ax")
     assert "ax has no dev set. It only has a test set." in refused(capfd, *ax)
-    assert "must name what the head is for, question_answering" in refused(
+    assert "must name what the head is for, question-answering" in refused(
         capfd, *evaluate, "--task=regression"
     )
     run = f"--model_dir={sources('span')}"

@@ -9,6 +9,7 @@ from data_prep.tasks.task import TASKS, find_task
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_is_found_by_its_name(name):
     assert find_task(name.upper()).name == name
+    assert find_task(name.replace("-", "_")).name == name
 
 
 @pytest.mark.parametrize(
