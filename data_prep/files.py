@@ -1,5 +1,6 @@
 """Reading small files with errors that name them; writing files that are either complete or absent."""
 
+import codecs
 import contextlib
 import errno
 import fcntl
@@ -56,6 +57,19 @@ def check_file(path: str | os.PathLike, most: int | None = None) -> None:
         raise InputError(f"{path} must be a regular file. Received a pipe or a device.")
     if most is not None and status.st_size > most:
         raise InputError(f"{path} must have at most {most:,} bytes. It has {status.st_size:,}.")
+
+
+def utf8_command(begin: bytes) -> str:
+    """The command that converts a text to UTF-8, for a message.
+
+    Args:
+      begin: the first bytes of the text, which are a mark in the UTF-16 of Windows programs.
+
+    >>> utf8_command("ö".encode("utf-16"))
+    '`iconv -f UTF-16 -t UTF-8`'
+    """
+    encoding = "UTF-16" if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
+    return f"`iconv -f {encoding} -t UTF-8`"
 
 
 def read_text(path: str | os.PathLike) -> str:

@@ -269,7 +269,7 @@ def ensemble(
     if not runs:
         raise InputError("Name the folder of at least one run. Received none.")
     folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
-    found_task = find_task(task or _task_of(folders))
+    found_task = find_task(task or _task_of(runs, folders))
     if found_task.kind != "question_answering" and (gold is not None or threshold is not None):
         raise InputError(
             "--gold and --threshold are for questions, such as --task=squad2.0. Received them with "
@@ -356,7 +356,7 @@ def _check_task(folder: Path, task: str) -> None:
         )
 
 
-def _task_of(folders: Iterable[Path]) -> str:
+def _task_of(runs: Iterable[str], folders: Iterable[Path]) -> str:
     """The task of the first folder that is a run's.
 
     Raises:
@@ -364,6 +364,9 @@ def _task_of(folders: Iterable[Path]) -> str:
     """
     task = _settings_of(folders).get("task")
     if task is None:
+        for run in runs:
+            if not ("://" in run or Path(run).exists() or Path(f"{run}.index").exists()):
+                raise InputError(f"There is no folder {run}. Name the --output_dir of `albert finetune`.")
         raise InputError(
             "--task must name the task of models that are not runs of `albert finetune`. Received none."
         )

@@ -125,6 +125,8 @@ def _read(runs: list[Path]) -> list[list[dict]]:
         raise InputError("Name at least one run's folder (its --output_dir). Received none.")
     lines = []
     for run in runs:
+        if not run.exists():
+            raise InputError(f"There is no folder {run}. Name the --output_dir of a run.")
         lines.append([_without_absent_pairs(line) for line in read_metrics(run)])
         if not lines[-1]:
             raise InputError(

@@ -32,12 +32,13 @@ from data_prep.tasks.text_rows import (
 )
 
 
-def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
+def examples_of_rows(rows: Iterable[TableRow], split: Split, table: str | None = None) -> list[Example]:
     """The examples of the rows of any table.
 
     Args:
       rows: from a file or a dataset; a column that some rows lack is empty there.
       split: the task, the name of the split, and the columns and labels.
+      table: the file or dataset, for messages about its columns. Default: the first row.
 
     Raises:
       InputError: a needed column is missing, or there are no rows.
@@ -46,7 +47,7 @@ def examples_of_rows(rows: Iterable[TableRow], split: Split) -> list[Example]:
     if not rows:
         raise InputError(f"A {split.name} file must have rows. Received none that is readable.")
     # Objects of JSON may leave out what is optional.
-    first = TableRow(dict.fromkeys(name for row in rows for name in row.values), rows[0].source)
+    first = TableRow(dict.fromkeys(name for row in rows for name in row.values), table or rows[0].source)
     if split.is_test:
         split = replace(split, columns=split.columns.present_in(first.values, ANSWERS))
     if split.task.download == "glue":

@@ -110,7 +110,7 @@ def _read_files(path: Path, split: Split) -> list[Example]:
         raise InputError(
             f"Own data must be a .csv, .tsv, .json, .jsonl or .parquet file{others}. Received {file}."
         )
-    return examples_of_rows(read_table(file, split.problems, quoted=True), split)
+    return examples_of_rows(read_table(file, split.problems, quoted=True), split, str(file))
 
 
 def _own_file(folder: Path, split: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
-from data_prep.files import ESCAPED_SURROGATE, encodable
+from data_prep.files import ESCAPED_SURROGATE, encodable, utf8_command
 from data_prep.tasks.examples import Problems, shown
 from data_prep.text.parquet import open_parquet, rows_of
 from data_prep.text.sources import InputFile, compression_of
@@ -86,7 +86,7 @@ def read_unpacked(path: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"Texts must be UTF-8. {path}:{line} has the byte 0x{data[error.start]:02x}; "
-            "convert the file, for example with iconv."
+            f"convert the file, for example with {utf8_command(data)}."
         ) from None
 
 

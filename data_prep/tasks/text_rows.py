@@ -95,7 +95,8 @@ def _label(value: Any, source: str, split: Split) -> Label | None:
     if split.task.kind == "regression":
         number = as_number(value)
         if number is None:
-            detail = f"received {shown(value)}"
+            has_comma = isinstance(value, str) and as_number(value.replace(",", ".")) is not None
+            detail = f"received {shown(value)}{'; write a point for the comma' if has_comma else ''}"
             split.problems.add("label that is not a number", source, detail, outcome=split.label_outcome)
         return number
     label = known_label(as_label(value), split.labels)

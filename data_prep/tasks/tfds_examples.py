@@ -104,7 +104,7 @@ def _plain(value: Any) -> Any:
 def _examples(dataset: str, rows: Iterator[TableRow], split: Split) -> list[Example]:
     task = split.task
     if task.is_own_data:
-        return examples_of_rows(rows, split)
+        return examples_of_rows(rows, split, f"tfds:{dataset}")
     if task.kind == "question_answering":
         return [example for row in rows for example in _question(row, split)]
     if task.kind == "multiple_choice":

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import get_args
 
 from data_prep.errors import InputError
+from data_prep.files import utf8_command
 from data_prep.text.rows import rows_reader
 from data_prep.text.sources import InputFile, InputFormat, compression_of
 
@@ -336,8 +337,9 @@ def _decode(raw: bytes, file: InputFile) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
+        command = utf8_command(b"" if offset else raw)
         raise InputError(
             f"Input files must be UTF-8. {file.name} has the byte 0x{raw[error.start]:02x} at offset "
-            f"{offset + error.start}; convert it, for example with `iconv -f LATIN1 -t UTF-8`."
+            f"{offset + error.start}; convert it, for example with {command}."
         ) from None
     return text.removeprefix("\ufeff") if offset == 0 else text

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from data_prep.errors import InputError
+from data_prep.files import utf8_command
 
 _READ_BYTES = 1 << 20
 
@@ -49,8 +50,10 @@ def _decode(lines: list[bytes], done: int) -> tuple[list[str], InputError | None
         try:
             texts.append(line.decode("utf-8"))
         except UnicodeDecodeError as error:
+            number = done + len(texts) + 1
+            command = utf8_command(line if number == 1 else b"")
             return texts, InputError(
-                f"Text must be UTF-8. Line {done + len(texts) + 1} has the byte 0x{line[error.start]:02x} at "
-                f"its position {error.start}; convert the text, for instance with iconv."
+                f"Text must be UTF-8. Line {number} has the byte 0x{line[error.start]:02x} at its position "
+                f"{error.start}; convert the text, for example with {command}."
             )
     return texts, None

@@ -27,7 +27,8 @@ class VocabularySettings:
       keep_accents: keep accents and other marks, for languages in which ö and o, or が and か, are different
         letters. A vocabulary that is cased or keeps accents comes with PREFIX.normalization.json, which the
         other commands read.
-      character_coverage: share of the text's characters that get a piece; use 0.9995 for Chinese and Japanese.
+      character_coverage: share of the text's characters that get a piece; use 0.9995 for Chinese, Japanese and
+        Korean.
       max_sentences: number of randomly sampled sentences to train on; they are held in memory.
       eval_file: text to measure the vocabulary on. Default: one in a hundred sentences of --input_file, which
         are held out.

@@ -196,7 +196,8 @@ def _explained(message: str, settings: VocabularySettings) -> str | None:
     if "required_chars" in message:
         return (
             f"`vocab_size` must have room for the text's characters. Received {settings.vocab_size}; raise "
-            f"it, or lower `character_coverage` from {settings.character_coverage} (Chinese and Japanese: 0.9995)."
+            f"it, or lower `character_coverage` from {settings.character_coverage} (Chinese, Japanese and Korean: "
+            "0.9995)."
         )
     return None
 

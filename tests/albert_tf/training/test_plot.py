@@ -107,7 +107,8 @@ def test_without_tensorflow(tmp_path):
     ("runs", "output", "message"),
     [
         ([], "a.png", "Name at least one run's folder"),
-        (["nothing"], "a.png", "Received nothing, which does not"),
+        (["nothing"], "a.png", "There is no folder nothing. Name the --output_dir of a run."),
+        (["empty"], "a.png", "Received empty, which does not"),
         (["run"], "no/folder/a.png", "Received no/folder/a.png: No such file or directory"),
         (["nothing"], "a.jpg", "--output must end in .png, .pdf or .svg. Received a.jpg"),
         (["run"], "a", "--output must end in .png, .pdf or .svg. Received a;"),
@@ -115,10 +116,11 @@ def test_without_tensorflow(tmp_path):
 )
 def test_errors(tmp_path, monkeypatch, capfd, runs, output, message):
     make_run(tmp_path / "run", 3)
+    (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     assert cli.main(["plot", *runs, f"--output={output}"]) == 2
     assert message in capfd.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"run"}
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "empty"}
 
 
 def make_finetuning_run(folder, metric: str) -> None:

@@ -53,7 +53,8 @@ def test_named_columns(tmp_path):
     with pytest.raises(InputError, match="COLUMN is one of text_a, text_b, label"):
         Columns.named("labels=stars")  # of texts or of words
     with pytest.raises(
-        InputError, match="`label` must be in the file. .* has no 'star', only: review, text, stars"
+        InputError,
+        match="`label` must be in the file. [^ ]*train.csv has no 'star', only: review, text, stars",
     ):
         read("regression", path, columns=Columns(label="star"))
     with pytest.raises(
@@ -83,6 +84,13 @@ def test_labels_that_are_huge_numbers(tmp_path, task, row):
     path = write(tmp_path / "train.jsonl", [{**row, "label": "1"}, row])
     examples, problems = read(task, path)
     assert (len(examples), problems.counts.total()) == (1, 1)
+
+
+def test_decimal_commas(tmp_path):
+    (tmp_path / "train.csv").write_text("text;label\na;1,5\nb;2.5\n")
+    examples, problems = read("regression", tmp_path / "train.csv")
+    assert [example.label for example in examples] == [2.5]
+    assert "train.csv:2: received '1,5'; write a point for the comma" in problems.lines()[0]
 
 
 @pytest.mark.parametrize(

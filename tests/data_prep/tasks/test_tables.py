@@ -156,7 +156,11 @@ def test_compressed_files(tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"text\n\xff\n", "must be UTF-8. .*a.tsv:2 has the byte 0xff"), (b"", "a.tsv is empty")],
+    [
+        (b"text\n\xff\n", "must be UTF-8. .*a.tsv:2 has the byte 0xff; .* `iconv -f LATIN1 -t UTF-8`"),
+        ("text\nx\n".encode("utf-16"), "a.tsv:1 has the byte 0xff; .* `iconv -f UTF-16 -t UTF-8`"),
+        (b"", "a.tsv is empty"),
+    ],
 )
 def test_files_that_cannot_be_read(tmp_path, data, message):
     with pytest.raises(InputError, match=message):

@@ -145,7 +145,8 @@ def check_nothing_is_lost(text):
     [
         (b"", "is empty"),
         (b"One.\nTw\xff.\n", "must be UTF-8.*text.txt has the byte 0xff at offset 7"),
-        (b"One.\nTwo.\xc3", "0xc3 at offset 9"),
+        (b"One.\nTwo.\xc3", "0xc3 at offset 9.*`iconv -f LATIN1 -t UTF-8`"),
+        ("One.\n".encode("utf-16"), "0xff at offset 0.*`iconv -f UTF-16 -t UTF-8`"),
     ],
 )
 @pytest.mark.parametrize("input_format", ["lines", "prose"])

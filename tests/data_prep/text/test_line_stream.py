@@ -35,5 +35,7 @@ def test_a_line_is_yielded_before_the_next_has_arrived():
 def test_lines_before_one_that_is_not_utf8():
     arrived = arriving_lines(io.BytesIO(b"one\ntwo\nth\xffee\nfour\n"), most=2)
     assert next(arrived) == ["one", "two"]
-    with pytest.raises(InputError, match="Line 3 has the byte 0xff at its position 2"):
+    with pytest.raises(InputError, match="Line 3 has the byte 0xff at its position 2.* -f LATIN1"):
         next(arrived)
+    with pytest.raises(InputError, match="Line 1 has the byte 0xff at its position 0.* -f UTF-16"):
+        next(arriving_lines(io.BytesIO("one\n".encode("utf-16"))))
