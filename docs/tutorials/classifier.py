@@ -153,8 +153,9 @@ for text, logits in zip(questions, loaded.predict(questions, verbose=0), strict=
 # %% [markdown]
 # ## The same without Python
 #
-# `albert finetune` reads the file itself, keeps the weights of the best evaluation, and resumes if it is
-# interrupted:
+# `albert finetune` reads such files itself, keeps the weights of the best evaluation, and resumes if it is
+# interrupted. Here `train.csv` and `dev.csv` are two parts of your own file, with its first line in both, and
+# `texts.txt` has a text in each line:
 #
 #     albert finetune --task=classification --train_file=train.csv --dev_file=dev.csv \
 #         --init_checkpoint=albert_small_en --output_dir=runs/mine --do_train --do_eval --learning_rate=2e-4
@@ -163,5 +164,7 @@ for text, logits in zip(questions, loaded.predict(questions, verbose=0), strict=
 #
 # ## Where to go next
 #
-# [Fine-tune](../finetune.md) has the other tasks: several labels per text, numbers, ordered and rare classes.
-# [Serve a model](serving.ipynb) answers requests with `model.keras`, with and without TensorFlow.
+# [Fine-tune](../finetune.md) has the other tasks: several labels per text, numbers, ordered and rare classes. For
+# an application, `albert export --model_dir=model.keras --output=saved_model` writes the classifier with text in
+# and classes out ([export](../export.md#text-in-answers-out)). [Serve a model](serving.ipynb) shows the steps, with
+# and without TensorFlow, for a model that fills in words.

@@ -153,7 +153,7 @@ print(f"masked words: {last['eval_masked_lm_accuracy']:.3f}; always the most fre
 print(f"sentence order: {last['eval_sentence_order_accuracy']:.3f}; chance: 0.5")
 
 # %% [markdown]
-# The order of sentences takes a larger model and more text than a few minutes allow ([Pretrain](../pretrain.md)).
+# The order of sentences takes more text, and more time, than this ([recipes](../recipes.md)).
 #
 # ## Fill in words
 
@@ -190,6 +190,7 @@ plt.show()
 # %% [markdown]
 # ## Where to go next
 #
-# [Pretrain](../pretrain.md) has the recipe for models of the paper's sizes, for GPUs and TPUs; [other
-# languages](../languages.md), when to keep accents. `runs/mine` is a pretrained model for every other tutorial:
-# [classify texts](classifier.ipynb) with `MODEL = "runs/mine"`.
+# [Recipes](../recipes.md) say what to set for hours and days of training, [pretrain](../pretrain.md) has the paper's
+# run, [devices](../devices.md) GPUs, TPUs and clusters, and [other languages](../languages.md) when to keep accents.
+# `runs/mine` is a pretrained model. To [classify texts](classifier.ipynb) of this language, set
+# `MODEL = "runs/mine"` there, and start in the same folder with a CSV file of your own.

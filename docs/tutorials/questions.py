@@ -171,4 +171,6 @@ plt.show()
 # ## Where to go next
 #
 # [Fine-tune](../finetune.md#answer-questions-about-your-documents): questions as JSON lines, questions without an
-# answer, and SQuAD itself. [Serve a model](serving.ipynb) shows how an application asks such a model.
+# answer, and SQuAD itself. For an application, `albert export --model_dir=runs/questions --output=answers` writes
+# the model with questions and contexts in and answers out ([export](../export.md#text-in-answers-out)).
+# [Serve a model](serving.ipynb) shows the steps for a model that fills in words.

@@ -53,7 +53,11 @@ TINY = {
     ),
     "formats": (
         {},
-        ["models/tf1/spm.model", "models/huggingface/model.safetensors", "models/kerashub/config.json"],
+        [
+            "converted/tf1/spm.model",
+            "converted/huggingface/model.safetensors",
+            "converted/kerashub/config.json",
+        ],
     ),
     "serving": ({"REQUESTS": 2}, ["models/albert/1/saved_model.pb", "portable/model.onnx"]),
 }
