@@ -190,7 +190,7 @@ plt.show()
 # %% [markdown]
 # ## Where to go next
 #
-# [Recipes](../recipes.md) say what to set for hours and days of training, [pretrain](../pretrain.md) has the paper's
-# run, [devices](../devices.md) GPUs, TPUs and clusters, and [other languages](../languages.md) when to keep accents.
-# `runs/mine` is a pretrained model. To [classify texts](classifier.ipynb) of this language, set
+# [Recipes](../recipes.md) say what to set for hours and days of training, [pretrain](../pretrain.md) has the
+# paper's run, [devices](../devices.md) GPUs, TPUs and clusters, [other languages](../languages.md) when to keep
+# accents. `runs/mine` is a pretrained model. To [classify texts](classifier.ipynb) of this language, set
 # `MODEL = "runs/mine"` there, and start in the same folder with a CSV file of your own.
