@@ -166,5 +166,5 @@ for text, logits in zip(questions, loaded.predict(questions, verbose=0), strict=
 #
 # [Fine-tune](../finetune.md) has the other tasks: several labels per text, numbers, ordered and rare classes. For
 # an application, `albert export --model_dir=model.keras --output=saved_model` writes the classifier with text in
-# and classes out ([export](../export.md#text-in-answers-out)). [Serve a model](serving.ipynb) shows the steps for a
-# model that fills in words, with and without TensorFlow.
+# and classes out ([export](../export.md#text-in-answers-out)). [Serve a model](serving.ipynb) shows the steps for
+# a model that fills in words, with and without TensorFlow.
