@@ -163,6 +163,13 @@ def test_the_search_answers_newcomers(page, address, question):
     assert QUESTIONS[question] in found[:6]
 
 
+def test_the_reference_has_what_task_models_inherit_from_ours(site):
+    ids = set(re.findall(r'id="([\w.]+)"', (site / "api.html").read_text(encoding="utf-8")))
+    methods = {id_.rpartition(".")[2] for id_ in ids if ".TextClassifier." in id_}
+    assert {"from_pretrained", "compile", "fit", "evaluate", "predict", "predict_labels"} <= methods
+    assert not {"summary", "add_loss", "from_stored"} & methods
+
+
 def test_plots_do_not_glare_in_the_dark(page, address):
     page.goto(address + "results.html")
     picture = page.locator(".md-content img").first
