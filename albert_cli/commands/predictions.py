@@ -35,7 +35,7 @@ def predict(
     max_answer_length: int | None = None,
     portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
-    """Predict each line of standard input with a fine-tuned model, and print a JSON object per line.
+    """Apply a fine-tuned model to each line of standard input, and print its predictions as JSON lines.
 
     For example:
 
