@@ -231,6 +231,18 @@ def test_help_is_quick_because_nothing_heavy_is_imported(command):
     assert not modules & {"tensorflow", "keras", "numpy", "sentencepiece", "h5py", "huggingface_hub", "scipy"}
 
 
+@pytest.mark.slow
+def test_commands_run_on_tensorflow_whatever_the_backend_of_keras():
+    code = (
+        "from albert_cli import entry; entry.main(['models']); import keras; print(keras.backend.backend())"
+    )
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
+    )
+    assert told.stdout.split()[-1] == "tensorflow"
+
+
 def test_long_help_has_groups(capfd):
     status, out, _ = run(capfd, "finetune", "--help")
     titles = [line.split()[1] for line in out.splitlines() if line.startswith("╭")]

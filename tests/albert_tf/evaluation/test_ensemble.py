@@ -181,6 +181,7 @@ def test_the_task_is_that_of_the_runs(capfd, seeds):
         2,
         "albert: --task must name the task of models that are not runs of `albert finetune`. Received none.\n",
     )
+    assert ensemble(capfd)[2] == "albert: Name the folder of at least one run. Received none.\n"
     assert "There is no folder runs/nope." in ensemble(capfd, seeds, "runs/nope")[2]
     (seeds / "seed_1" / "settings.json").write_text('{"task": "rte"}')
     assert ensemble(capfd, seeds)[1] == ensemble(capfd, seeds, "--task=rte")[1]

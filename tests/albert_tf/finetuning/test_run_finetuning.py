@@ -633,6 +633,14 @@ def test_bad_flags(finetuning_files, tmp_path, capfd, changes, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_pretraining_run_in_the_folder(finetuning_files, tmp_path, capfd):
+    """Readers of the folder would find the seeds' folders, and no longer the pretrained model."""
+    (tmp_path / "checkpoints").mkdir()
+    error = refused(capfd, finetuning_files.flags(tmp_path))
+    assert f"Received {tmp_path}, a run of `albert pretrain`; name another one." in error
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
+
+
 @pytest.mark.slow
 def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", None)

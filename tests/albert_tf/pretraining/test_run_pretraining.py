@@ -438,6 +438,10 @@ def refused(capfd, arguments) -> str:
         ({"learning_rate": -1}, "--learning_rate must be a number above 0"),
         ({"do_train": None, "eval_file": None}, "--do_eval needs --eval_file"),
         ({"do_train": None}, "--do_eval without --do_train needs a model: --init_checkpoint, or a run"),
+        (
+            {"do_train": None, "input_file": None, "albert_config_file": None},
+            "--do_eval without --do_train needs a model: --init_checkpoint, or a run",
+        ),
         ({"do_train": None, "do_eval": None}, "At least one of --do_train and --do_eval"),
         ({"spm_model_file": "nothing.model"}, "--spm_model_file must name a SentencePiece model"),
         ({"init_checkpoint": "nothing"}, "There is no checkpoint at nothing"),
@@ -462,6 +466,14 @@ def refused(capfd, arguments) -> str:
 def test_bad_flags(pretraining_files, tmp_path, capfd, changes, message):
     assert message in refused(capfd, pretraining_files.flags(tmp_path / "run", **changes))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_finetuning_run_in_the_folder(pretraining_files, tmp_path, capfd):
+    (tmp_path / "seed_0").mkdir()
+    error = refused(capfd, pretraining_files.flags(tmp_path))
+    assert f"Received {tmp_path}, a run of `albert finetune`; name another one." in error
+    assert [path.name for path in tmp_path.iterdir()] == ["seed_0"]
 
 
 @pytest.mark.parametrize(
