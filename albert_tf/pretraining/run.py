@@ -19,7 +19,7 @@ from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, pha
 from albert_tf.pretraining.held_out import HeldOut, notes_on_earlier_evaluations
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.phases import ResolvedPhase
-from albert_tf.pretraining.run_folder import with_optimizer_of_run, write_run_folder
+from albert_tf.pretraining.run_folder import check_no_finetuning_run, with_optimizer_of_run, write_run_folder
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
 from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
@@ -81,6 +81,7 @@ class PretrainingRun:
     held_out: HeldOut
 
     def __init__(self, given: PretrainingSettings):
+        check_no_finetuning_run(Path(given.output_dir))
         self.given = given = with_optimizer_of_run(given)
         self.config = model_config(given)
         self.inputs = read_inputs(given, self.config)

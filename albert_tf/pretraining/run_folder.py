@@ -55,11 +55,6 @@ def write_run_folder(
       InputError: the folder holds a run with another configuration, vocabulary or other fixed settings.
     """
     run = Path(settings.output_dir)
-    if any(run.glob("seed_*")):
-        raise InputError(
-            f"--output_dir must be a new folder or a run of `albert pretrain`. Received {run}, a run of `albert "
-            "finetune`; name another one."
-        )
     if (run / CONFIG_FILE).exists():
         _check_same_config(run, config)
         _check_same_vocabulary(run, manifest)
@@ -79,6 +74,15 @@ def write_run_folder(
         with written_aside(run / MANIFEST_FILE) as aside:
             shutil.copyfile(manifest.path, aside)
     return run
+
+
+def check_no_finetuning_run(output_dir: Path) -> None:
+    """Raises InputError if a folder holds a fine-tuning run, whose files have names that a pretraining run's have."""
+    if any(output_dir.glob("seed_*")):
+        raise InputError(
+            f"--output_dir must be a new folder or a run of `albert pretrain`. Received {output_dir}, a run of "
+            "`albert finetune`; name another one."
+        )
 
 
 def with_optimizer_of_run(settings: PretrainingSettings) -> PretrainingSettings:

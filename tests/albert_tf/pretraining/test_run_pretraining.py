@@ -468,7 +468,6 @@ def test_bad_flags(pretraining_files, tmp_path, capfd, changes, message):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
 def test_a_finetuning_run_in_the_folder(pretraining_files, tmp_path, capfd):
     (tmp_path / "seed_0").mkdir()
     error = refused(capfd, pretraining_files.flags(tmp_path))
