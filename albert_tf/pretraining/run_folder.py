@@ -77,7 +77,7 @@ def write_run_folder(
 
 
 def check_no_finetuning_run(output_dir: Path) -> None:
-    """Raises InputError if a folder holds a fine-tuning run, whose files have names that a pretraining run's have."""
+    """Raises InputError if a folder holds a fine-tuning run, whose files have the same names."""
     if any(output_dir.glob("seed_*")):
         raise InputError(
             f"--output_dir must be a new folder or a run of `albert pretrain`. Received {output_dir}, a run of "
