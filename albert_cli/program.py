@@ -53,7 +53,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         return 130
     except (Preempted, _Terminated) as stop:
         report(str(stop), "bold")
-        return 143
+        return 128 + stop.number
     except Exception as error:
         fault = system_fault(error)
         if fault is None:
@@ -66,6 +66,8 @@ def run(program: App, arguments: list[str] | None = None) -> int:
 
 class _Terminated(BaseException):
     """The process received SIGTERM in a command that saves no state, which removes what it has not finished."""
+
+    number = signal.SIGTERM
 
 
 _STOPS = {signal.SIGTERM: _Terminated, signal.SIGINT: KeyboardInterrupt}

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import signal
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -27,7 +28,11 @@ class InputError(ValueError):
 
 
 class Preempted(Exception):  # noqa: N818 - not an error
-    """The process received SIGTERM and has saved its state; programs exit with status 143."""
+    """The process received a signal and has saved its state; programs exit with status 128 + `number`."""
+
+    def __init__(self, message: str, number: signal.Signals = signal.SIGTERM):
+        super().__init__(message)
+        self.number = number
 
 
 @contextlib.contextmanager

@@ -91,7 +91,7 @@ def test_sigterm_during_the_last_steps(pretraining_files, tmp_path, monkeypatch)
 
     def interrupted(loop, start, target):
         if target == 12:
-            loop._session.preemption.requested = True
+            loop._session.preemption.received = signal.SIGTERM
         return take_steps(loop, start, target)
 
     with monkeypatch.context() as patched:

@@ -59,7 +59,7 @@ def finetune(settings: FinetuningSettings) -> dict[str, Any]:
 
     Raises:
       InputError: flags, files and checkpoint do not fit each other; then nothing has been written.
-      Preempted: after a SIGTERM; the state is saved.
+      Preempted: after SIGTERM or Ctrl-C; the state is saved.
     """
     task = find_trainable_task(settings.task)
     settings = dataclasses.replace(settings, task=task.name)
@@ -175,7 +175,10 @@ class TrainingRun(FinetuningRun):
         )
         (split,) = self.splits["train"]
         options = {"seed": seed, "num_epochs": None, "skip_batches": trainer.step}
-        facts = trainer.train(lambda: split_batches(split, settings.train_batch_size, self.pad_to, **options))
+        with self.preemption.or_ctrl_c():
+            facts = trainer.train(
+                lambda: split_batches(split, settings.train_batch_size, self.pad_to, **options)
+            )
         if self.writes:
             folder.finish_training({"seed": seed, **facts})
         check_agreement(self.strategy, facts["steps"], NOT_SHARED.format(folder.path))  # waits for the chief

@@ -42,7 +42,7 @@ class FinetuningRun:
       settings: the flags.
       strategy: the devices.
       writes: whether this process writes the run's folder.
-      preemption: whether a SIGTERM has arrived.
+      preemption: whether a signal to stop has arrived.
       preprocessor: from strings to the model's arrays.
       labels: the classes in the model's order.
       splits: the splits to use, by role: "train", "dev", "test".
@@ -202,11 +202,11 @@ class FinetuningRun:
         Args:
           role: "dev" or "test".
           inference: runs the model.
-          step: the last step that is saved, for the message after a SIGTERM.
+          step: the last step that is saved, for the message after a signal.
           choose_thresholds: set the model's thresholds to the best for these splits.
 
         Raises:
-          Preempted: after a SIGTERM.
+          Preempted: after a signal to stop.
         """
         settings, rows = self.settings, list[dict[str, np.ndarray]]()
         replicas = self.strategy.num_replicas_in_sync

@@ -92,7 +92,7 @@ class Trainer:
           "steps", and "best_step", whose weights are kept.
 
         Raises:
-          Preempted: after a SIGTERM; the state is saved.
+          Preempted: after SIGTERM or Ctrl-C; the state is saved.
           InputError: training diverged.
         """
         progress = FinetuningProgress(self._settings.num_train_steps, self.step)

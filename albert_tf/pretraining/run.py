@@ -44,14 +44,15 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
     Raises:
       InputError: files, flags and configuration do not fit together, training diverges, the disk is full, or
         another worker stops.
-      Preempted: the process received SIGTERM and has saved a checkpoint.
+      Preempted: the process received SIGTERM or Ctrl-C and has saved a checkpoint.
     """
     run = PretrainingRun(settings)
     with locked_folder(run.folder) if is_chief(run.strategy) else contextlib.nullcontext():
         run.restore()
         with run.opened():
             if settings.do_train and not run.is_over(run.start_step):
-                run.train()
+                with run.session.preemption.or_ctrl_c():
+                    run.train()
             elif settings.do_train:
                 run.judge_checkpoint(run.start_step)
             else:
@@ -195,7 +196,7 @@ class PretrainingRun:
         """Takes the steps from `start_step` to the end; logs, saves, evaluates and rolls back on the way.
 
         Raises:
-          Preempted: the process received SIGTERM and has saved a checkpoint.
+          Preempted: the process received SIGTERM or Ctrl-C and has saved a checkpoint.
         """
         self._advise()
         self._catch_up()

@@ -1,6 +1,7 @@
-"""What interrupts a run from outside: SIGTERM, a full disk, a lost worker."""
+"""What interrupts a run from outside: SIGTERM, Ctrl-C, a full disk, a lost worker."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,19 +14,21 @@ from albert_tf.training.strategy import WORKER_LOST, has_workers
 from data_prep.errors import InputError, Preempted, disk_full, first_line
 from data_prep.signals import signal_handler
 
+_STOPPING = b"\nStopping, and saving the state. Ctrl-C again ends at once, without saving.\n"
+
 
 class Preemption:
     """Inside this context SIGTERM, by which schedulers reclaim a machine, is recorded and ends nothing.
 
     Args:
-      strategy: with several workers, all stop when one receives SIGTERM; otherwise the others would wait for it.
+      strategy: with several workers, all stop when one receives a signal; otherwise the others would wait for it.
 
     Attributes:
-      requested: whether this process received SIGTERM.
+      received: the signal that this process received; None if there was none.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
-        self.requested = False
+        self.received: signal.Signals | None = None
         self._count = _counter(strategy)
 
     def __enter__(self):
@@ -36,26 +39,46 @@ class Preemption:
     def __exit__(self, *exception):
         self._handled.__exit__(*exception)
 
+    @contextlib.contextmanager
+    def or_ctrl_c(self) -> Iterator[None]:
+        """Inside this context a first Ctrl-C, too, is recorded and ends nothing; a second one acts as usual."""
+        usual = signal.getsignal(signal.SIGINT)
+
+        def remember(number: int, _) -> None:
+            signal.signal(signal.SIGINT, usual)
+            self._remember(number)
+            with contextlib.suppress(OSError):  # standard error is closed
+                os.write(2, _STOPPING)  # print may be what the signal interrupted
+
+        if usual is signal.SIG_IGN:  # in the background processes of a shell
+            yield
+            return
+        with signal_handler(remember, signal.SIGINT):
+            yield
+
     def agreed(self) -> bool:
-        """Whether any worker received SIGTERM. All workers must call this together."""
-        return self.requested if self._count is None else self._count(self.requested) > 0
+        """Whether any worker received a signal. All workers must call this together."""
+        requested = self.received is not None
+        return requested if self._count is None else self._count(requested) > 0
 
     def stop(self, step: int) -> Preempted:
         """The exception to raise once the checkpoint of `step` is saved. All workers must call this together."""
         self.agreed()  # waits for the chief: the others must not exit while it saves
+        cause = f"received {self.received.name}" if self.received else "another worker was interrupted"
         return Preempted(
-            f"received SIGTERM: step {step} is saved, and the same command resumes the run from there"
+            f"{cause}: step {step} is saved, and the same command resumes the run from there",
+            self.received or signal.SIGTERM,
         )
 
     def watched(self, batches: Iterable, step: int) -> Iterator:
-        """Evaluation batches. With one worker SIGTERM ends them, since the checkpoint of `step` is saved."""
+        """Evaluation batches. With one worker a signal ends them, since the checkpoint of `step` is saved."""
         for batch in batches:
-            if self.requested and self._count is None:
+            if self.received and self._count is None:
                 raise self.stop(step)
             yield batch
 
-    def _remember(self, *_) -> None:
-        self.requested = True
+    def _remember(self, number: int, *_) -> None:
+        self.received = signal.Signals(number)
 
 
 def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:

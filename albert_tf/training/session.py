@@ -125,7 +125,7 @@ class RunSession:
       folder: the run's folder.
       log: metrics.jsonl and TensorBoard.
       progress: the progress bar.
-      preemption: whether the process received SIGTERM.
+      preemption: whether the process received a signal to stop.
     """
 
     folder: Path

@@ -51,10 +51,10 @@ class StepLoop:
         step(batches, tf.constant(0), step.zero_sums())
 
     def run(self, start: int, target: int) -> tuple[int, dict[str, float], bool]:
-        """Takes the steps from `start` to `target`, fewer if there is a SIGTERM, and records their means.
+        """Takes the steps from `start` to `target`, fewer if there is a signal to stop, and records their means.
 
         Returns:
-          The step that was reached, the logged values, and whether to stop because of a SIGTERM.
+          The step that was reached, the logged values, and whether to stop because of a signal.
         """
         began, step, stop, sums = time.monotonic(), start, False, self._step.zero_sums()
         while step < target and not stop:

@@ -20,6 +20,7 @@ from albert_tf.finetuning.trainer import best_evaluation
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.finetuning.files import CONFIG, sentences, write_checkpoint
+from tests.interrupted import run_until_ctrl_c
 from tests.processes import ROOT, Program, run_python
 
 SEED_FILES = {
@@ -183,6 +184,15 @@ def test_interrupted_after_a_checkpoint_equals_uninterrupted(finetuning_files, t
         load_adapters(model, run / "adapters.safetensors")
         texts = sentences(5, 1)
         np.testing.assert_allclose(model.predict(texts), merged.predict(texts), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_the_same_command_resumes(finetuning_files, tmp_path, monkeypatch, capfd):
+    arguments = finetuning_files.flags(tmp_path, iterations_per_loop=1)
+    assert run_until_ctrl_c(monkeypatch, arguments) == 130
+    assert "albert: received SIGINT: step 1 is saved" in capfd.readouterr().err.splitlines()[-1]
+    assert cli.main(arguments) == 0
+    assert f"resuming at step 1 of {tmp_path / 'seed_0'}" in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -13,11 +13,12 @@ from albert_cli import cli
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
 from albert_tf.training.checkpoint_files import steps_in
-from albert_tf.training.run_files import read_metrics
+from albert_tf.training.run_files import CHECKPOINTS, read_metrics
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tfrecord.records import framed, read_records
 from tests.data_prep.conftest import write_story
+from tests.interrupted import run_until_ctrl_c
 from tests.processes import ROOT, Program, run_python
 
 TRAINING = {
@@ -366,6 +367,20 @@ def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
     )
     assert first["eval_examples"] > 0
     assert first == pytest.approx(second, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_a_second_one_does_not(pretraining_files, tmp_path, monkeypatch, capfd):
+    run = tmp_path / "run"
+    arguments = pretraining_files.flags(run, do_eval=None, eval_file=None, iterations_per_loop=1)
+    assert run_until_ctrl_c(monkeypatch, arguments, presses=2) == 130
+    assert capfd.readouterr().err.splitlines()[-1] == "albert: interrupted"
+    assert not steps_in(run / CHECKPOINTS)
+    assert run_until_ctrl_c(monkeypatch, arguments) == 130
+    assert "albert: received SIGINT: step 1 is saved" in capfd.readouterr().err.splitlines()[-1]
+    assert steps_in(run / CHECKPOINTS) == [1]
+    assert cli.main(arguments) == 0
+    assert f"resuming at step 1 of the run in {run}" in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,0 +1,23 @@
+"""Runs of `albert` that receive Ctrl-C."""
+
+import os
+import signal
+
+from albert_cli import cli
+from albert_tf.training.step_loop import StepLoop
+from data_prep.signals import signal_handler
+
+
+def run_until_ctrl_c(monkeypatch, arguments: list[str], presses: int = 1) -> int:
+    """The status of a command that receives Ctrl-C, once or more, when it is about to train."""
+    take_steps = StepLoop.run
+
+    def interrupted(loop, start, target):
+        for _ in range(presses):
+            os.kill(os.getpid(), signal.SIGINT)
+        return take_steps(loop, start, target)
+
+    # The background processes of a shell, such as these tests, ignore it.
+    with monkeypatch.context() as patched, signal_handler(signal.default_int_handler, signal.SIGINT):
+        patched.setattr(StepLoop, "run", interrupted)
+        return cli.main(arguments)
