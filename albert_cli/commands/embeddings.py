@@ -88,4 +88,4 @@ def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings)
     import_tensorflow()
     from albert_tf.pretrained.loading import as_pretrained, read_source
 
-    return as_pretrained(read_source(model_dir, flags)).embed
+    return as_pretrained(read_source(model_dir, flags), dtype="float32").embed

@@ -202,7 +202,7 @@ def _of_stored(stored: StoredModel, kind: TaskKind | None, classes: Collection[t
     if classes and model_class not in classes:
         expected = " or ".join(one.__name__ for one in classes)
         raise InputError(f"{stored.path} must hold a {expected}. Received a {model_class.__name__}.")
-    model = model_class.from_finetuned(replace(stored, head=head))
+    model = model_class.from_finetuned(replace(stored, head=head), dtype="float32")
     notes = (*stored.notes, _describe(model))
     return Finetuned(model, stored.path, lambda: replace(stored, head=head, notes=notes))
 

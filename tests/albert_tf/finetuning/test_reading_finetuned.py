@@ -183,6 +183,20 @@ def assert_same(first, second) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("to", ["huggingface", "kerashub", "tf1"])
+def test_the_precision_that_keras_is_set_to_does_not_matter(to, sources):
+    flags = SourceFlags(labels="small,big") if to != "huggingface" else SourceFlags()
+    texts = CASES["text"].x
+    expected = read_finetuned(sources("text", to), flags).model.predict(texts, verbose=0)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        found = read_finetuned(sources("text", to), flags).model.predict(texts, verbose=0)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "to"), HELD)
 def test_predictions_are_those_of_our_run(name, to, sources, data, capfd, standard_input):
     lines = data(name).read_bytes()

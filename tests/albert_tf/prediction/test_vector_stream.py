@@ -54,6 +54,17 @@ def test_every_line_has_a_vector(embed, source, tmp_path):
     np.testing.assert_array_equal(printed, vectors)
 
 
+def test_the_precision_that_keras_is_set_to_does_not_matter(embed, source):
+    expected = load_pretrained(source).embed(["one"])
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        status, out, _ = embed(f"--model_dir={source}", stdin=b"one\n")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert status == 0
+    np.testing.assert_allclose([json.loads(out)], expected, atol=1e-5)
+
+
 def test_one_batch_and_many_agree(source):
     loaded = load_pretrained(source)
     alone = np.concatenate([loaded.embed([line]) for line in LINES])
