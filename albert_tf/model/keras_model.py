@@ -33,6 +33,16 @@ class AlbertModel(keras.Model):
         check_names(inputs, *self.required_inputs)
         return super().__call__(inputs, *args, **kwargs)
 
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Keras' preparation of metrics under a distribution strategy, from the first replica's share of a batch.
+
+        Keras' own adds the shares of all replicas, which fails if they do not have the same number of rows.
+        """
+        if iterator is not None and self._distribute_strategy is not None:
+            batch = next(next(iter(iterator))[-1])
+            data_batch = keras.tree.map_structure(lambda each: getattr(each, "values", (each,))[0], batch)
+        super()._maybe_symbolic_build(None, data_batch)
+
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):  # noqa: A002
         """Keras' `export`; by default the inputs are int32 arrays of any size, named as in `input_names`.
 

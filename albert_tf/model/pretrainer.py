@@ -100,7 +100,9 @@ class AlbertPretrainer(AlbertModel):
         sums = pretraining_sums(y_pred, x)
         means = pretraining_metrics(sums)
         self.epoch_means.update(means, sums)
-        return means["loss"]
+        # Keras adds the gradients of the replicas of a distribution strategy, and scales the reported loss back.
+        strategy = getattr(self, "distribute_strategy", None)  # on TensorFlow
+        return means["loss"] / (strategy.num_replicas_in_sync if strategy else 1)
 
     @property
     def metrics(self):

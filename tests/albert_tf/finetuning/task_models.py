@@ -127,6 +127,7 @@ def fit(name: str, vocabulary: Path, micro_batches: int = 1) -> dict[str, np.nda
     results = {
         "loss": np.array(history["loss"]),
         "evaluation": np.array(model.evaluate(case.x, case.y, batch_size=8, verbose=0)),
+        "evaluation at once": np.array(model.evaluate(case.x, case.y, batch_size=64, verbose=0)),
         **{f"weights {i}": weight for i, weight in enumerate(model.get_weights())},
     }
     return {f"{name}/{key}": array for key, array in results.items()}

@@ -1,3 +1,6 @@
+import dataclasses
+import json
+
 import h5py
 import keras
 import numpy as np
@@ -7,6 +10,7 @@ import tensorflow as tf
 from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics, pretraining_sums
 from albert_tf.optimizers import Lamb
 from tests.albert_tf.model.test_encoder import random_inputs
+from tests.processes import run_python
 
 
 def pretraining_batch(config, P=4, seed=5) -> dict:
@@ -104,6 +108,46 @@ def test_evaluate_has_each_tasks_loss_and_accuracy_over_all_batches(tiny_config,
     loaded = keras.saving.load_model(tmp_path / "compiled.keras")
     again = model.evaluate(batch, batch_size=1, verbose=0, return_dict=True)
     assert loaded.evaluate(batch, batch_size=1, verbose=0, return_dict=True) == pytest.approx(again)
+
+
+def results_of_fit(config, batch) -> dict[str, np.ndarray]:
+    """Results of an evaluation and of two steps, and the weights after them."""
+    model = AlbertPretrainer(config, seed=1)
+    model.compile(keras.optimizers.SGD(0.1))
+    evaluated = model.evaluate(batch, batch_size=3, verbose=0)
+    losses = model.fit(batch, batch_size=3, epochs=2, verbose=0, shuffle=False).history["loss"]
+    weights = {f"weights {i}": weight for i, weight in enumerate(model.get_weights())}
+    return {"evaluated": np.array(evaluated), "losses": np.array(losses), **weights}
+
+
+def batch_for_two(config) -> dict:
+    """A batch of three that two replicas cannot share evenly, in which both shares have the same mean loss."""
+    return {name: np.repeat(array[:1], 3, axis=0) for name, array in pretraining_batch(config).items()}
+
+
+ON_TWO_DEVICES = """
+import sys
+import numpy as np
+import tensorflow as tf
+from albert_tf.config import AlbertConfig
+from tests.albert_tf.model.test_pretrainer import batch_for_two, results_of_fit
+
+device = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
+config = AlbertConfig.from_json_file(sys.argv[1])
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    np.savez(sys.argv[2], **results_of_fit(config, batch_for_two(config)))
+"""
+
+
+@pytest.mark.very_slow
+def test_fit_on_two_devices_equals_one(tiny_config, tmp_path):
+    config = dataclasses.replace(tiny_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    (tmp_path / "albert_config.json").write_text(json.dumps(config.to_dict()))
+    run_python("-c", ON_TWO_DEVICES, tmp_path / "albert_config.json", tmp_path / "two.npz", timeout=300)
+    two = np.load(tmp_path / "two.npz")
+    for name, array in results_of_fit(config, batch_for_two(config)).items():
+        np.testing.assert_allclose(two[name], array, atol=1e-5, err_msg=name)
 
 
 def test_fit_does_not_use_xla_on_cpus(tiny_config):
