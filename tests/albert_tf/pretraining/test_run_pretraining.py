@@ -286,9 +286,10 @@ def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
 
 @pytest.mark.slow
 def test_the_sizes_come_from_the_run_or_the_checkpoint(finished, pretraining_files, tmp_path, capsys):
-    run, flags = tmp_path / "run", {"albert_config_file": None, "do_train": None}
+    run, flags = tmp_path / "run", {"albert_config_file": None}
     assert cli.main(pretraining_files.flags(run, **flags)) == 2
     assert "Received neither --albert_config_file nor --init_checkpoint" in capsys.readouterr().err
+    flags["do_train"] = None
     assert cli.main(pretraining_files.flags(run, **flags, init_checkpoint=finished)) == 0
     assert read_metrics(run)[-1]["eval_loss"] == read_metrics(finished)[-1]["eval_loss"]
     assert (run / "albert_config.json").read_text() == (finished / "albert_config.json").read_text()
