@@ -398,7 +398,7 @@ def test_other_models(sources, tmp_path, capfd):
         capfd, *evaluate, "--task=regression"
     )
     run = f"--model_dir={sources('span')}"
-    assert "holds one for question answering" in refused(capfd, *evaluate[:2], run, "--task=regression")
+    assert "holds one for question-answering" in refused(capfd, *evaluate[:2], run, "--task=regression")
     assert "needs --predictions or --model_dir. Received both" in refused(
         capfd, *evaluate, "--task=squad1.1", "--predictions=a.json"
     )
