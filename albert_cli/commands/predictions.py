@@ -264,10 +264,9 @@ def ensemble(
         without it.
       output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.
     """
-    from albert_tf.evaluation.ensemble import report_runs
+    from albert_tf.evaluation.ensemble import check_has_runs, report_runs
 
-    if not runs:
-        raise InputError("Name the folder of at least one run. Received none.")
+    check_has_runs(runs)
     folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
     found_task = find_task(task or _task_of(runs, folders))
     if found_task.kind != "question_answering" and (gold is not None or threshold is not None):

@@ -90,16 +90,21 @@ def report_runs(
         raise InputError(f"{task.name} has no {role} set. Name another one with --split.")
     is_question = task.kind == "question_answering"
     kept = _QUESTION_FILES if is_question else _FILES
+    check_has_runs(runs)
     members: dict[str, Sequence[Any]] = {}
     for run in runs:
         members |= _members(run, splits, kept, predict)
-    if not members:
-        raise InputError("Name the folder of at least one run. Received none.")
     if is_question:
         first = {name: parts[0] for name, parts in members.items()}
         answers = accepted_answers(task, gold, problems or Problems(), columns) if gold else None
         return _question_report(task, first, splits[0], answers, threshold, output_dir)
     return _report(task, members, splits, output_dir)
+
+
+def check_has_runs(runs: Sequence[str | Path]) -> None:
+    """Raises InputError if there are no runs."""
+    if not runs:
+        raise InputError("Name the folder of at least one run. Received none.")
 
 
 def _check_is_no_run(output_dir: Path, runs: Sequence[str | Path]) -> None:

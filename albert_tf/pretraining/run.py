@@ -5,22 +5,17 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import keras
-
-from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretrained.loading import load_weights_into
-from albert_tf.pretrained.recognition import read_config
 from albert_tf.pretrained.stored import find_vocabulary
 from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
 from albert_tf.pretraining.held_out import HeldOut, notes_on_earlier_evaluations
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
+from albert_tf.pretraining.model import make_model, make_schedule, model_config, no_model_to_evaluate
 from albert_tf.pretraining.phases import ResolvedPhase
 from albert_tf.pretraining.run_folder import check_no_finetuning_run, with_optimizer_of_run, write_run_folder
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings, with_defaults
+from albert_tf.pretraining.settings import PretrainingSettings, with_defaults
 from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoint_files import steps_in
@@ -110,7 +105,7 @@ class PretrainingRun:
         """
         settings, is_new = self.settings, not steps_in(self.folder / CHECKPOINTS)
         if is_new and not settings.do_train and not settings.init_checkpoint:
-            raise _no_model_to_evaluate(settings)
+            raise no_model_to_evaluate(settings)
         missing = self._load_initial_weights() if is_new else ()
         self.checkpoints = RunCheckpoints(
             self.folder, self.model, self.optimizer, settings.keep_checkpoint_max
@@ -358,55 +353,3 @@ class PretrainingRun:
             self.checkpoints.save(good=False)
         self.session.log.write(step, {"rolled_back_to": source})
         self.session.progress.say(self.guard.rolled_back(source))
-
-
-def model_config(settings: PretrainingSettings) -> AlbertConfig:
-    """The configuration that is given, or that of the run in --output_dir, or of --init_checkpoint."""
-    of_run = Path(settings.output_dir) / CONFIG_FILE
-    if settings.albert_config_file:
-        return AlbertConfig.from_json_file(settings.albert_config_file)
-    if of_run.is_file():
-        return AlbertConfig.from_json_file(of_run)
-    if settings.init_checkpoint:
-        return read_config(settings.init_checkpoint)
-    if not settings.do_train:
-        raise _no_model_to_evaluate(settings)
-    raise InputError(
-        "A new model needs its sizes. Received neither --albert_config_file nor --init_checkpoint; name a model "
-        "to train further, or a configuration. `AlbertConfig.from_preset('albert_base_v2', vocab_size=30000)"
-        ".to_json_file('albert_config.json')` writes one."
-    )
-
-
-def _no_model_to_evaluate(settings: PretrainingSettings) -> InputError:
-    return InputError(
-        "--do_eval without --do_train needs a model: --init_checkpoint, or a run with checkpoints in "
-        f"--output_dir. {settings.output_dir} has none."
-    )
-
-
-def make_model(
-    settings: ResolvedPretrainingSettings, config: AlbertConfig
-) -> tuple[AlbertPretrainer, keras.optimizers.Optimizer]:
-    """A fresh model with float32 weights, and its optimizer."""
-    model = AlbertPretrainer(
-        config,
-        seed=settings.seed,
-        remat=settings.remat,
-        scan_layers=settings.scan_layers,
-        dtype=keras.DTypePolicy("mixed_bfloat16" if settings.mixed_precision == "bfloat16" else "float32"),
-    )
-    optimizer = {"lamb": Lamb, "adamw": AdamW}[settings.optimizer](make_schedule(settings))
-    optimizer.build(model.trainable_variables)
-    return model, optimizer
-
-
-def make_schedule(settings: ResolvedPretrainingSettings) -> WarmupPolynomialDecay:
-    """The learning rate over the run."""
-    return WarmupPolynomialDecay(
-        settings.learning_rate,
-        settings.num_train_steps,
-        settings.num_warmup_steps,
-        settings.poly_power,
-        settings.start_warmup_step,
-    )
