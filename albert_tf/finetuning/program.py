@@ -175,10 +175,7 @@ class TrainingRun(FinetuningRun):
         )
         (split,) = self.splits["train"]
         options = {"seed": seed, "num_epochs": None, "skip_batches": trainer.step}
-        with self.preemption.or_ctrl_c():
-            facts = trainer.train(
-                lambda: split_batches(split, settings.train_batch_size, self.pad_to, **options)
-            )
+        facts = trainer.train(lambda: split_batches(split, settings.train_batch_size, self.pad_to, **options))
         if self.writes:
             folder.finish_training({"seed": seed, **facts})
         check_agreement(self.strategy, facts["steps"], NOT_SHARED.format(folder.path))  # waits for the chief

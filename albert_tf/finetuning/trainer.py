@@ -103,7 +103,9 @@ class Trainer:
                 progress.say(f"resuming at step {self.step} of {self._folder.path}")
             self._evaluate_if_missed()
             if not self._is_over():
-                self._take_steps(batches)
+                loop = self._make_loop(batches)
+                with self._preemption.or_ctrl_c():  # until here it ends the run at once: all steps are saved
+                    self._take_steps(loop)
             best = best_evaluation(self._lines, self._metric) if self._evaluate else None
             gain = last_gain(self._lines, self._metric)
             if best and gain and self.step < self._settings.num_train_steps:
@@ -124,9 +126,8 @@ class Trainer:
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
 
-    def _take_steps(self, batches: Callable[[], tf.data.Dataset]) -> None:
-        loop, stop = self._make_loop(batches), self._preemption.agreed()
-        saved = self.step
+    def _take_steps(self, loop: StepLoop) -> None:
+        saved, stop = self.step, self._preemption.agreed()
         while not stop and not self._is_over():
             self.step, _, stop = loop.run(self.step, self._next_due_step())
             # The last evaluation takes place in any case: it ends the run, or stops with the state saved.

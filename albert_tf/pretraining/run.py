@@ -46,8 +46,7 @@ def pretrain(settings: PretrainingSettings) -> dict[str, float]:
         run.restore()
         with run.opened():
             if settings.do_train and not run.is_over(run.start_step):
-                with run.session.preemption.or_ctrl_c():
-                    run.train()
+                run.train()
             elif settings.do_train:
                 run.judge_checkpoint(run.start_step)
             else:
@@ -198,7 +197,11 @@ class PretrainingRun:
         step = self.start_step
         for inputs in self.inputs:
             if step < inputs.phase.end_step and not self.is_over(step):
-                step = self._train_phase(inputs, step)
+                loop = self._begin(inputs, step)
+                with (
+                    self.session.preemption.or_ctrl_c()
+                ):  # until here it ends the run at once: all steps are saved
+                    step = self._take_steps(loop, inputs.phase, step)
         if step < self.settings.num_train_steps:
             self.session.progress.say(
                 f"stopped at step {step}: {self.settings.early_stopping_patience} evaluations without a better "
@@ -209,12 +212,15 @@ class PretrainingRun:
         """Whether no step follows, because all are taken or early stopping ends the run."""
         return step >= self.settings.num_train_steps or self.held_out.is_over
 
-    def _train_phase(self, inputs: PretrainingInputs, step: int) -> int:
-        """Takes the steps of a phase from `step` on; returns its last step."""
-        settings, preemption, phase = self.settings, self.session.preemption, inputs.phase
-        if step == phase.start_step:
-            self._tile_untrained_positions(step, phase)
-        loop = self._make_loop(inputs, step)
+    def _begin(self, inputs: PretrainingInputs, step: int) -> StepLoop:
+        """The loop that takes the steps of a phase after `step`."""
+        if step == inputs.phase.start_step:
+            self._tile_untrained_positions(step, inputs.phase)
+        return self._make_loop(inputs, step)
+
+    def _take_steps(self, loop: StepLoop, phase: ResolvedPhase, step: int) -> int:
+        """Takes the steps of a phase after `step`; returns its last step."""
+        settings, preemption = self.settings, self.session.preemption
         saved, stop = step, preemption.agreed()
         while step < phase.end_step and not stop and not self.is_over(step):
             step, values, stop = loop.run(step, next_logged_step(step, phase, settings))

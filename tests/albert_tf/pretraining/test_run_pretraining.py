@@ -374,8 +374,9 @@ def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
 def test_ctrl_c_saves_and_a_second_one_does_not(pretraining_files, tmp_path, monkeypatch, capfd):
     run = tmp_path / "run"
     arguments = pretraining_files.flags(run, do_eval=None, eval_file=None, iterations_per_loop=1)
-    assert run_until_ctrl_c(monkeypatch, arguments, presses=2) == 130
-    assert capfd.readouterr().err.splitlines()[-1] == "albert: interrupted"
+    for too_early in ({"at": "__init__"}, {"presses": 2}):
+        assert run_until_ctrl_c(monkeypatch, arguments, **too_early) == 130
+        assert capfd.readouterr().err.splitlines()[-1] == "albert: interrupted"
     assert not steps_in(run / CHECKPOINTS)
     assert run_until_ctrl_c(monkeypatch, arguments) == 130
     assert "albert: received SIGINT: step 1 is saved" in capfd.readouterr().err.splitlines()[-1]

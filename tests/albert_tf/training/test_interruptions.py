@@ -28,6 +28,7 @@ def test_sigterm_is_recorded(preemption):
     stop = preemption.stop(7)
     assert str(stop).startswith("received SIGTERM: step 7 is saved, and the same command resumes")
     assert stop.number == signal.SIGTERM
+    assert str(preemption.stop(0)) == "received SIGTERM: no step was taken yet"
 
 
 def test_a_second_ctrl_c_ends_at_once(preemption, capfd):
