@@ -224,19 +224,22 @@ class PretrainingRun:
         saved, stop = step, preemption.agreed()
         while step < phase.end_step and not stop and not self.is_over(step):
             step, values, stop = loop.run(step, next_logged_step(step, phase, settings))
+            if values is None:
+                break
             self.held_out.add({"step": step, **values})
+            due = self._is_checkpoint_due(step)
             if self.guard.spiked(values):
                 self.roll_back(step)
                 saved = step
-            elif self._is_checkpoint_due(step):
-                self.save()
+            elif due:
+                self.save(good=self.guard.calm)
                 saved = step
-                if not stop or self.is_over(step):
-                    self.judge_checkpoint(step)
-                    stop = preemption.agreed()
+            if due and (not stop or self.is_over(step)):
+                self.judge_checkpoint(step)
+                stop = preemption.agreed()
         if stop and not self.is_over(step):
             if saved != step:
-                self.save()
+                self.save(good=False)  # an uninterrupted run has none here to roll back to
             raise preemption.stop(step)
         return step
 
@@ -265,7 +268,7 @@ class PretrainingRun:
         evaluated = any("eval_loss" in line for line in self._lines if line["step"] == step)
         if step and self._is_checkpoint_due(step) and not evaluated:
             if step not in steps_in(self.folder / CHECKPOINTS):
-                self.save()
+                self.save(good=self.guard.calm)
             self.judge_checkpoint(step)
 
     def judge_checkpoint(self, step: int) -> None:
@@ -324,10 +327,10 @@ class PretrainingRun:
         """What the lines of metrics.jsonl also hold if there are several phases."""
         return {"max_seq_length": phase.max_seq_length} if len(self.settings.phases) > 1 else {}
 
-    def save(self) -> None:
-        """Saves a checkpoint, which counts as good if the last logged interval was."""
+    def save(self, *, good: bool) -> None:
+        """Saves a checkpoint; the guard rolls back to `good` ones only."""
         if is_chief(self.strategy):
-            self.checkpoints.save(good=self.guard.calm)
+            self.checkpoints.save(good=good)
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Evaluates on the --eval_file of the phase of `step`; returns no metrics without it and --do_eval."""
@@ -355,7 +358,7 @@ class PretrainingRun:
         check_agreement(
             self.strategy, source, "All workers must see the same checkpoints. Another worker sees others."
         )
-        if is_chief(self.strategy):
-            self.checkpoints.save(good=False)
+        # The line comes first: a run that is killed between the two resumes at an earlier checkpoint, without it.
         self.session.log.write(step, {"rolled_back_to": source})
+        self.save(good=False)
         self.session.progress.say(self.guard.rolled_back(source))

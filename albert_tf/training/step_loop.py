@@ -50,11 +50,14 @@ class StepLoop:
         # includes XLA's compilation, which the first step starts.
         step(batches, tf.constant(0), step.zero_sums())
 
-    def run(self, start: int, target: int) -> tuple[int, dict[str, float], bool]:
+    def run(self, start: int, target: int) -> tuple[int, dict[str, float] | None, bool]:
         """Takes the steps from `start` to `target`, fewer if there is a signal to stop, and records their means.
 
+        Fewer steps are not recorded. The resumed run records the rest of them, so that it has as many lines as an
+        uninterrupted run.
+
         Returns:
-          The step that was reached, the logged values, and whether to stop because of a signal.
+          The step that was reached, the logged values if it is `target`, and whether to stop because of a signal.
         """
         began, step, stop, sums = time.monotonic(), start, False, self._step.zero_sums()
         while step < target and not stop:
@@ -67,6 +70,8 @@ class StepLoop:
             if self._adapts:
                 self._per_call = max(1, int(taken * SECONDS_PER_CALL / (time.monotonic() - call_began)))
         figures = self._figures(sums, step - start, time.monotonic() - began)
+        if step < target:
+            return step, None, stop
         values = {**figures, "learning_rate": float(self._schedule(step - 1))}
         seconds_per_step = (time.monotonic() - began) / (step - start)
         self._session.record_step(step, values, (self._schedule.num_train_steps - step) * seconds_per_step)

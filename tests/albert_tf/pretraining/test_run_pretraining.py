@@ -12,7 +12,9 @@ import tensorflow as tf
 from albert_cli import cli
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.recognition import read
-from albert_tf.training.checkpoint_files import steps_in
+from albert_tf.pretraining.guard import Guard
+from albert_tf.training.checkpoint_files import is_good, steps_in
+from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.run_files import CHECKPOINTS, read_metrics
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
@@ -381,8 +383,34 @@ def test_ctrl_c_saves_and_a_second_one_does_not(pretraining_files, tmp_path, mon
     assert run_until_ctrl_c(monkeypatch, arguments) == 130
     assert "albert: received SIGINT: step 1 is saved" in capfd.readouterr().err.splitlines()[-1]
     assert steps_in(run / CHECKPOINTS) == [1]
+    assert not is_good(run / CHECKPOINTS / "ckpt-1"), "an uninterrupted run could not roll back to it"
     assert cli.main(arguments) == 0
     assert f"resuming at step 1 of the run in {run}" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_while_it_rolls_back(pretraining_files, tmp_path, monkeypatch):
+    """It does not know the checkpoint of a roll-back without the line that says so; both runs evaluate it."""
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    rate_of_step_8, save = pytest.approx(0.01 * 5 / 12), RunCheckpoints.save
+    monkeypatch.setattr(Guard, "spiked", lambda guard, values: values["learning_rate"] == rate_of_step_8)
+    monkeypatch.setattr(Guard, "rolled_back", lambda guard, source: "rolled back")
+    assert cli.main(pretraining_files.flags(whole)) == 0
+    lines = without_speed(whole)
+    assert [line["rolled_back_to"] for line in lines if "rolled_back_to" in line] == [4]
+    assert [line["step"] for line in lines if "eval_loss" in line] == [4, 8, 12]
+
+    def killed(checkpoints, *, good):
+        if not good:
+            raise KeyboardInterrupt
+        return save(checkpoints, good=good)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunCheckpoints, "save", killed)
+        assert cli.main(pretraining_files.flags(run)) == 130
+    assert read_metrics(run)[-1] == {"step": 8, "rolled_back_to": 4}
+    assert cli.main(pretraining_files.flags(run)) == 0
+    assert without_speed(run) == lines
 
 
 @pytest.mark.slow
