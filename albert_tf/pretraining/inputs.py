@@ -45,8 +45,7 @@ class PretrainingInputs:
       config: the model that the examples must fit.
 
     Attributes:
-      phase: the phase with the lengths of its files.
-      examples: the number of training examples.
+      phase: the phase with the lengths and sizes of its files.
       manifest: the manifest of the training files, None if there is none.
       vocabulary: the vocabulary that the files were made with, None if it is unknown or no longer there.
     """
@@ -74,8 +73,13 @@ class PretrainingInputs:
                 f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
                 f"{self._train.paths[0]} and {config.max_position_embeddings} in the model's configuration."
             )
-        self.phase = phase.resolve(T, self._train.max_predictions_per_seq, start_step)
-        self.examples = self._train.num_examples
+        self.phase = phase.resolve(
+            T,
+            self._train.max_predictions_per_seq,
+            start_step,
+            num_examples=self._train.num_examples,
+            num_bytes=self._train.num_bytes,
+        )
         self.manifest = self._train.manifest
         self.vocabulary = self._find_vocabulary()
 

@@ -32,10 +32,13 @@ class Phase:
     max_seq_length: int | None = None
     max_predictions_per_seq: int | None = None
 
-    def resolve(self, T: int, P: int, start_step: int) -> "ResolvedPhase":
-        """The phase with the lengths of its files, after `start_step` steps of earlier phases."""
+    def resolve(
+        self, T: int, P: int, start_step: int, *, num_examples: int, num_bytes: int
+    ) -> "ResolvedPhase":
+        """The phase with the lengths and sizes of its files, after `start_step` steps of earlier phases."""
         lengths = {"max_seq_length": T, "max_predictions_per_seq": P}
-        return ResolvedPhase(**{**dataclasses.asdict(self), **lengths, "start_step": start_step})
+        sizes = {"num_examples": num_examples, "num_bytes": num_bytes}
+        return ResolvedPhase(**{**dataclasses.asdict(self), **lengths, **sizes, "start_step": start_step})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +47,15 @@ class ResolvedPhase(Phase):
 
     Attributes:
       start_step: steps of the run before this phase.
+      num_examples: examples in its training files.
+      num_bytes: size of these files.
     """
 
     max_seq_length: int
     max_predictions_per_seq: int
     start_step: int
+    num_examples: int
+    num_bytes: int
 
     @property
     def end_step(self) -> int:

@@ -14,7 +14,12 @@ from albert_tf.pretraining.held_out import HeldOut, notes_on_earlier_evaluations
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.model import make_model, make_schedule, model_config, no_model_to_evaluate
 from albert_tf.pretraining.phases import ResolvedPhase
-from albert_tf.pretraining.run_folder import check_no_finetuning_run, with_optimizer_of_run, write_run_folder
+from albert_tf.pretraining.run_folder import (
+    check_no_finetuning_run,
+    notes_on_other_files,
+    with_optimizer_of_run,
+    write_run_folder,
+)
 from albert_tf.pretraining.settings import PretrainingSettings, with_defaults
 from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
@@ -89,7 +94,8 @@ class PretrainingRun:
         check_agreement(
             self.strategy,
             zlib.crc32(f"{settings_json(settings)} {self.config.to_dict()}".encode()),
-            "All workers must be started with the same flags and configuration. Those of another worker differ.",
+            "All workers must be started with the same flags, configuration and files. Those of another worker "
+            "differ.",
         )
         self.start_step, self.metrics = 0, dict[str, float]()
         self.notes: list[str] = []
@@ -117,6 +123,8 @@ class PretrainingRun:
             )
         if is_chief(self.strategy):
             self.notes += notes_on_earlier_evaluations(settings, self.folder)
+            if not is_new:
+                self.notes += notes_on_other_files(settings, self.folder)
             with as_input_errors(self.folder):
                 last = self.inputs[-1]
                 write_run_folder(settings, self.config, last.vocabulary, last.manifest)
@@ -255,7 +263,7 @@ class PretrainingRun:
             say(learning_rate_line(settings))
         config = None if settings.init_checkpoint else self.config
         for line in warnings(
-            settings, [(inputs.examples, inputs.manifest) for inputs in self.inputs], config
+            settings, [(inputs.phase.num_examples, inputs.manifest) for inputs in self.inputs], config
         ):
             say(line)
 

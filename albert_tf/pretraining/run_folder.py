@@ -85,6 +85,24 @@ def check_no_finetuning_run(output_dir: Path) -> None:
         )
 
 
+def notes_on_other_files(settings: ResolvedPretrainingSettings, run: Path) -> list[str]:
+    """Whether phases have other training files than when the run in a folder last started, by their sizes."""
+    stored = run / SETTINGS_FILE
+    if not settings.do_train or not stored.is_file():
+        return []
+    changed = []
+    for before, now in zip(read_json_object(stored).get("phases") or [], settings.phases, strict=False):
+        sizes = before.get("num_examples"), before.get("num_bytes")
+        # Runs of earlier versions did not record them.
+        if None not in sizes and sizes != (now.num_examples, now.num_bytes):
+            changed.append(
+                f"warning: {now.input_file} held {sizes[0]:,} examples in {sizes[1]:,} bytes when this run last "
+                f"started, and now holds {now.num_examples:,} in {now.num_bytes:,}; the run goes on with the new "
+                "ones, at the position that it has reached; use another --output_dir to start over"
+            )
+    return changed
+
+
 def with_optimizer_of_run(settings: PretrainingSettings) -> PretrainingSettings:
     """For an evaluation alone, the flags with the optimizer whose moments are in the run's checkpoints."""
     stored = Path(settings.output_dir) / SETTINGS_FILE

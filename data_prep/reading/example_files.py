@@ -147,6 +147,11 @@ class ExampleFiles:
         """The number of examples in all files."""
         return sum(self.counts)
 
+    @property
+    def num_bytes(self) -> int:
+        """The size of all files."""
+        return sum(path.stat().st_size for path in self.paths)
+
     @classmethod
     def read(
         cls,

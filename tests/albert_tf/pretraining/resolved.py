@@ -20,5 +20,6 @@ def resolved(*lengths: tuple[int, int], **flags) -> ResolvedPretrainingSettings:
     settings = PretrainingSettings(albert_config_file="config", **flags)
     phases: list[ResolvedPhase] = []
     for phase, (T, P) in zip(given_phases(settings), lengths, strict=True):
-        phases.append(phase.resolve(T, P, phases[-1].end_step if phases else 0))
+        start_step = phases[-1].end_step if phases else 0
+        phases.append(phase.resolve(T, P, start_step, num_examples=1000, num_bytes=100_000))
     return with_defaults(settings, phases)

@@ -208,6 +208,18 @@ def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files,
 
 
 @pytest.mark.slow
+def test_resuming_with_other_training_files_warns_once(pretraining_files, tmp_path, capfd):
+    files, run = tmp_path / "files", tmp_path / "run"
+    shutil.copytree(Path(pretraining_files.train).parent, files)
+    flags = {"input_file": files / "train.tfrecord*", "eval_file": None, "do_eval": None}
+    for steps, warns in ((1, 0), (2, 0), (3, 1), (4, 0)):
+        if warns:
+            shutil.copyfile(next(files.glob("train.tfrecord*")), files / "train.tfrecord-more")
+        assert cli.main(pretraining_files.flags(run, **flags, num_train_steps=steps)) == 0
+        assert capfd.readouterr().err.count("when this run last started, and now holds") == warns
+
+
+@pytest.mark.slow
 def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     run = tmp_path / "run"
