@@ -70,7 +70,13 @@ def product_and_bias(layer: keras.layers.Dense, x):
 
 def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):
     """Inverted dropout; the masks follow from the state of `seeds`, which checkpoints keep."""
-    return keras.random.dropout(x, rate, seed=seeds) if training and rate > 0 else x
+    if not training or rate == 0:
+        return x
+    if keras.backend.standardize_dtype(x.dtype) not in ("bfloat16", "float16"):
+        return keras.random.dropout(x, rate, seed=seeds)
+    # TensorFlow draws numbers in bfloat16 with 7 bits: a rate of .1 would become .1013, and lower ones at least .008.
+    keep = keras.random.uniform(ops.shape(x), seed=seeds, dtype="float32") >= rate
+    return ops.where(keep, x * (1 / (1 - rate)), 0)
 
 
 def gather_positions(sequence, positions):
