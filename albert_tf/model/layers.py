@@ -74,7 +74,7 @@ def dropout(x, rate: float, seeds: keras.random.SeedGenerator, training: bool):
         return x
     if keras.backend.standardize_dtype(x.dtype) not in ("bfloat16", "float16"):
         return keras.random.dropout(x, rate, seed=seeds)
-    # TensorFlow draws numbers in bfloat16 with 7 bits: a rate of .1 would become .1013, and lower ones at least .008.
+    # TensorFlow draws numbers in bfloat16 with 7 bits: a rate of .1 would become .1013, and the lowest is .008.
     keep = keras.random.uniform(ops.shape(x), seed=seeds, dtype="float32") >= rate
     return ops.where(keep, x * (1 / (1 - rate)), 0)
 
