@@ -1,7 +1,6 @@
 """Loads pretrained weights: `load_pretrained` builds a model, `load_weights_into` sets an existing one."""
 
 import dataclasses
-import hashlib
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -317,7 +316,7 @@ def _check_same_vocabulary(
     """Raises InputError if examples have other ids than a model, or text that is normalized otherwise."""
     if there is None or given is None:
         return
-    if hashlib.sha256(there.content).hexdigest() != given.sha256 and not _has_pieces_of(there, given):
+    if there.sha256 != given.sha256 and not _has_pieces_of(there, given):
         raise InputError(
             f"A model must be trained on examples that were prepared with its own vocabulary. {source} has "
             f"another one than {given.file}, with which these were prepared; prepare them again with the model's."

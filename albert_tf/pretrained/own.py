@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import dataclasses
-import hashlib
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -123,7 +122,7 @@ def read_run_vocabulary(path: Path) -> Vocabulary | None:
         return find_vocabulary(run)
     facts = Manifest.read(manifest).vocabulary
     vocabulary = find_vocabulary(run, otherwise=facts.normalization)
-    if vocabulary and hashlib.sha256(vocabulary.content).hexdigest() != facts.sha256:
+    if vocabulary and vocabulary.sha256 != facts.sha256:
         raise InputError(
             f"{vocabulary.file} must be the vocabulary that the run's examples were made with. Its SHA-256 is not "
             f"the one in {manifest.name}; copy the vocabulary there again."

@@ -1,7 +1,6 @@
 """manifest.json: what `albert prepare` wrote, from what, and how. Without times: same input, same bytes."""
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections import Counter
@@ -138,7 +137,7 @@ class VocabularyFacts:
                 f"Examples and vocabulary must have the same normalization. The examples were prepared with "
                 f"{self.normalization}; {vocabulary.file} is for {beside}. Prepare them again with it."
             )
-        if hashlib.sha256(vocabulary.content).hexdigest() != self.sha256:
+        if vocabulary.sha256 != self.sha256:
             raise InputError(
                 f"Examples are read with the vocabulary that they were prepared with. {vocabulary.file} is "
                 f"another one than {self.file} was then, by its SHA-256; name that one, or prepare them again."

@@ -1,5 +1,6 @@
 """The content of a vocabulary file, a SentencePiece model or a WordPiece vocab.txt, and its tokenizer."""
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
@@ -66,6 +67,11 @@ class Vocabulary:
                 f"file beside it; received do_lower_case={str(do_lower_case).lower()}."
             )
         return cls(kind, read_bytes(path), normalization, str(path))
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the file, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
 
     def save(self, folder: str | os.PathLike) -> Path:
         """Writes FOLDER/spm.model or FOLDER/vocab.txt, with its normalization, and returns its path."""
