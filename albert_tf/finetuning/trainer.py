@@ -104,7 +104,8 @@ class Trainer:
             self._evaluate_if_missed()
             if not self._is_over():
                 loop = self._make_loop(batches)
-                with self._preemption.or_ctrl_c():  # until here it ends the run at once: all steps are saved
+                # Until here Ctrl-C ends the run at once: all steps are saved.
+                with self._preemption.or_ctrl_c():
                     self._take_steps(loop)
             best = best_evaluation(self._lines, self._metric) if self._evaluate else None
             gain = last_gain(self._lines, self._metric)

@@ -206,9 +206,8 @@ class PretrainingRun:
         for inputs in self.inputs:
             if step < inputs.phase.end_step and not self.is_over(step):
                 loop = self._begin(inputs, step)
-                with (
-                    self.session.preemption.or_ctrl_c()
-                ):  # until here it ends the run at once: all steps are saved
+                # Until here Ctrl-C ends the run at once: all steps are saved.
+                with self.session.preemption.or_ctrl_c():
                     step = self._take_steps(loop, inputs.phase, step)
         if step < self.settings.num_train_steps:
             self.session.progress.say(
@@ -262,9 +261,8 @@ class PretrainingRun:
         if self.given.learning_rate is None:
             say(learning_rate_line(settings))
         config = None if settings.init_checkpoint else self.config
-        for line in warnings(
-            settings, [(inputs.phase.num_examples, inputs.manifest) for inputs in self.inputs], config
-        ):
+        files = [(inputs.phase.num_examples, inputs.manifest) for inputs in self.inputs]
+        for line in warnings(settings, files, config):
             say(line)
 
     def _catch_up(self) -> None:
