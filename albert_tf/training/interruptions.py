@@ -65,10 +65,9 @@ class Preemption:
         """The exception to raise once the checkpoint of `step` is saved. All workers must call this together."""
         self.agreed()  # waits for the chief: the others must not exit while it saves
         cause = f"received {self.received.name}" if self.received else "another worker was interrupted"
-        state = f"step {step} is saved, and the same command resumes the run from there"
-        return Preempted(
-            f"{cause}: {state if step else 'no step was taken yet'}", self.received or signal.SIGTERM
-        )
+        saved = f"step {step} is saved, and the same command resumes the run from there"
+        state = saved if step else "no step was taken yet"
+        return Preempted(f"{cause}: {state}", self.received or signal.SIGTERM)
 
     def watched(self, batches: Iterable, step: int) -> Iterator:
         """Evaluation batches. With one worker a signal ends them, since the checkpoint of `step` is saved."""

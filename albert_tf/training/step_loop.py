@@ -69,6 +69,7 @@ class StepLoop:
             stop = self._session.preemption.agreed()
             if self._adapts:
                 self._per_call = max(1, int(taken * SECONDS_PER_CALL / (time.monotonic() - call_began)))
+        # Of fewer steps too: an error that it raises ends the run before their weights are saved.
         figures = self._figures(sums, step - start, time.monotonic() - began)
         if step < target:
             return step, None, stop
