@@ -4,7 +4,6 @@ checkpoints --read--> models --make_windows--> ids (S,T) --layer_changes--> (L,3
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from albert_tf.lab.settings import Figure1Settings
 from albert_tf.lab.tables import write_results
 from albert_tf.training.plot import dress
 from data_prep.errors import InputError, needs_extra
-from data_prep.files import written_aside
+from data_prep.files import file_sha256, written_aside
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
@@ -91,7 +90,7 @@ def run_figure1(
     facts = {
         "max_seq_length": length,
         "num_sequences": settings.num_sequences,
-        "texts": {file.name: _digest(file) for file in files if file.is_file()},
+        "texts": {file.name: f"sha256:{file_sha256(file)[:16]}" for file in files if file.is_file()},
         "models": {name: describe_checkpoints(group) for name, group in groups.items()},
     }
     seeds = {each.source.seed for each in checkpoints if each.source.seed is not None}
@@ -237,10 +236,6 @@ def draw_layers(measured: Mapping[str, Sequence[np.ndarray]], sharing: Mapping[s
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3), frameon=False)
     with written_aside(path) as aside:
         figure.savefig(aside, format="png", dpi=120)
-
-
-def _digest(file: Path) -> str:
-    return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
 def _caption(*, has_seeds: bool) -> str:

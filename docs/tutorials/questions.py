@@ -74,7 +74,7 @@ found = {docstring: name for name, docstring in docstrings(PACKAGE)}  # each doc
 paragraphs = [paragraph(number, name, text) for number, (text, name) in enumerate(found.items())]
 random.shuffle(paragraphs)
 held_out = len(paragraphs) // 6
-Path("squad").mkdir()
+Path("squad").mkdir(exist_ok=True)
 for split, part in (("dev", paragraphs[:held_out]), ("train", paragraphs[held_out:])):
     content = {"version": "1.1", "data": [{"title": PACKAGE, "paragraphs": part}]}
     Path(f"squad/{split}-v1.1.json").write_text(json.dumps(content), encoding="utf-8")
