@@ -118,6 +118,12 @@ class PrepareSettings:
         return pretraining_features(self.max_seq_length, self.predictions if self.masking == "static" else 0)
 
     @property
+    def padded_bytes(self) -> int:
+        """The least bytes of a record: one for an integer, four for a float; chunks are not padded."""
+        sizes = {"int64": 1, "float32": 4}
+        return sum((feature.length or 0) * sizes[feature.dtype] for feature in self.features.values())
+
+    @property
     def uncounted(self) -> set[str]:
         """The counts that are unknown before training."""
         names = {"masked_tokens"} if self.masking == "dynamic" else set()

@@ -211,10 +211,16 @@ def _part_jobs(
     partners: Path | None,
 ) -> Iterator[_PartJob]:
     vocabulary = file_sha256(Path(settings.vocabulary_file))
-    size = min(MAX_DOCUMENT_CHARACTERS, int(_PART_BYTES / (RECORD_BYTES * settings.passes)))
-    stretches = text_stretches(documents, size)
+    stretches = text_stretches(documents, 1, lambda document: _share_of_part(document, settings))
     for number, stretch in enumerate(stretches):
         yield _PartJob(Part(work, number), stretch, settings, num_shards, vocabulary, partners)
+
+
+def _share_of_part(document: Document, settings: PrepareSettings) -> float:
+    """How much of a part a document fills: of its characters or of its records, whichever is more."""
+    characters = document.num_characters
+    in_duplicate = max(RECORD_BYTES * characters, settings.padded_bytes)  # even two words are padded to T
+    return max(characters / MAX_DOCUMENT_CHARACTERS, settings.passes * in_duplicate / _PART_BYTES)
 
 
 def _make_part(job: _PartJob) -> Counter:

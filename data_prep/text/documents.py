@@ -20,7 +20,7 @@ in a .json file.)
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -61,6 +61,11 @@ class Document:
     sentences: tuple[str, ...]
     source: str = ""
     num_bytes: int = 0
+
+    @property
+    def num_characters(self) -> int:
+        """The length of its sentences."""
+        return sum(map(len, self.sentences))
 
 
 def read_documents(
@@ -190,7 +195,7 @@ def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
     >>> [piece.sentences for piece in cut_document(Document(("One.", "Two.", "Three.")), 8)]
     [('One.', 'Two.'), ('Three.',)]
     """
-    if sum(map(len, document.sentences)) <= max_characters:
+    if document.num_characters <= max_characters:
         yield document
         return
     begin = size = 0
@@ -202,24 +207,27 @@ def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
     yield dataclasses.replace(document, sentences=document.sentences[begin:])
 
 
-def text_stretches(documents: Iterable[Document], num_characters: int) -> Iterator[tuple[Document, ...]]:
+def text_stretches(
+    documents: Iterable[Document], most: float, size_of: Callable[[Document], float]
+) -> Iterator[tuple[Document, ...]]:
     """Groups documents into pieces of work, whose boundaries depend on the text alone.
 
     Args:
       documents: those longer than MAX_DOCUMENT_CHARACTERS are cut first.
-      num_characters: a group ends with the document that reaches this size.
+      most: a group ends with the document that reaches this size.
+      size_of: the size of a document.
 
     Yields:
       Groups of one document or more.
     """
     stretch: list[Document] = []
-    size = 0
+    size = 0.0
     for piece in cut_documents(documents):
         stretch.append(piece)
-        size += sum(map(len, piece.sentences))
-        if size >= num_characters:
+        size += size_of(piece)
+        if size >= most:
             yield tuple(stretch)
-            stretch, size = [], 0
+            stretch, size = [], 0.0
     if stretch:
         yield tuple(stretch)
 

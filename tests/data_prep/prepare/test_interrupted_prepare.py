@@ -17,6 +17,7 @@ from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare import local, unfinished
 from data_prep.prepare.local import prepare
+from data_prep.prepare.parts import Part
 from data_prep.text import documents as text_documents
 from data_prep.text.documents import Document, cut_document, text_stretches
 from tests.data_prep.conftest import write_story
@@ -312,9 +313,24 @@ def test_a_long_document_is_cut_between_sentences():
 def test_stretches_of_documents(monkeypatch):
     monkeypatch.setattr(text_documents, "MAX_DOCUMENT_CHARACTERS", 20)
     documents = [Document(("x" * 9,) * n) for n in (1, 2, 5, 1)]
-    sizes = [[len(d.sentences) for d in stretch] for stretch in text_stretches(documents, 30)]
-    assert sizes == [[1, 2, 2], [2, 1, 1]]
-    assert list(text_stretches([], 30)) == []
+    stretches = text_stretches(documents, 30, lambda document: document.num_characters)
+    assert [[len(d.sentences) for d in stretch] for stretch in stretches] == [[1, 2, 2], [2, 1, 1]]
+    assert list(text_stretches([], 30, lambda document: 1)) == []
+
+
+def test_a_part_of_short_documents_has_no_more_records_than_others(settings, small_parts, monkeypatch):
+    Path(settings.input_file).write_text("A captain.\nHe sailed.\n\n" * 60)  # two lines become 512 tokens
+    written = []
+    write = Part.write
+
+    def watched(part, records, *others):
+        written.append(sum(map(len, records)))
+        write(part, records, *others)
+
+    monkeypatch.setattr(Part, "write", watched)
+    prepare(dataclasses.replace(settings, max_seq_length=512), show_progress=False)
+    assert max(written) < 70_000
+    assert len(written) > 4
 
 
 @pytest.mark.slow
