@@ -45,6 +45,7 @@ _BOUNDARY = re.compile(r"[.!?…]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z
 _QUOTES = re.compile(r"[\"“”„‘’«»‹›()\[\]「」『』（）]")
 _CLOSING = re.compile(r"(?:[\"”’»›)\]」』）]|[“‘«](?=\s|$))*")  # German closes with “, English opens with it
 _MAX_QUOTED = 1000  # characters; longer sentences are split inside quotations, too
+_WINDOW = 4000  # characters without a space that are split into sentences at once
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 
@@ -232,10 +233,27 @@ def text_stretches(
         yield tuple(stretch)
 
 
-def _segment(text: str, language: str) -> list[str]:
+def _segment(text: str, language: str) -> Iterator[str]:
+    """The sentences of a text with the white space behind them.
+
+    The splitter's time grows with the square of text without spaces, such as Chinese. That is split a window at a
+    time; what ends near the end of a window, perhaps inside a quotation, is read again with the next one.
+    """
     import sentencex  # here, because only prose needs it
 
-    return sentencex.segment(language, text)
+    begin, size = 0, _WINDOW
+    if max(map(len, text.split()), default=0) <= size:
+        size = len(text)
+    while begin + size < len(text):
+        end, last = begin, begin + size - _MAX_QUOTED
+        for sentence in sentencex.segment(language, text[begin : begin + size]):
+            if end + len(sentence) > last:
+                break
+            yield sentence
+            end += len(sentence)
+        size = 2 * size if end == begin else _WINDOW
+        begin = end
+    yield from sentencex.segment(language, text[begin:])
 
 
 def _split_quotations(text: str, language: str) -> Iterator[str]:

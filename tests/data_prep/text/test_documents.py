@@ -1,4 +1,5 @@
 import pytest
+import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,26 @@ def test_long_quotations_are_split(language, begin, sentences, end):
     found = split_sentences(begin + space.join(sentences * 200) + space + end, language)
     assert all(len(sentence) < 50 for sentence in found)
     assert found[-3:] == [*sentences[-2:], end]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["彼は来た。「そう。はい。」" * 600, "あ" * 9000 + "。" + "彼は来た。" * 900, "彼は来た。 " * 900],
+    ids=["quotations", "a long sentence", "spaces"],
+)
+def test_long_text_without_spaces_is_split_in_windows(monkeypatch, text):
+    """The splitter's time grows with their square."""
+    whole = sentencex.segment
+    sizes = []
+
+    def watched(language, text):
+        sizes.append(max(map(len, text.split())))
+        return whole(language, text)
+
+    monkeypatch.setattr(sentencex, "segment", watched)
+    assert split_sentences(text, "ja") == [sentence.strip() for sentence in whole("ja", text)]
+    assert sum(sizes) < 4 * len(text)
+    assert max(sizes) <= (16_000 if "ああ" in text else 4000)
 
 
 @given(st.text(st.sampled_from("Ab.?! \"“”()' 。」"), min_size=1100, max_size=1500))
