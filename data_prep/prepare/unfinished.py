@@ -81,7 +81,7 @@ def _check_plan(folder: Path, plan: dict) -> None:
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Allows only one run at a time; the system releases the lock of a killed process."""
+    """Allows only one run at a time, if the file system has locks; that of a killed process is released."""
     with (folder / _LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,4 +89,6 @@ def _lock(folder: Path) -> Iterator[None]:
             raise InputError(
                 f"Only one run may write the same files. Another one uses {folder}; wait until it ends."
             ) from None
+        except OSError:
+            pass  # Lustre, for example, has no locks unless it is mounted with them
         yield

@@ -1,6 +1,8 @@
 """`albert prepare` that is killed, has a full disk, or is started again with other settings."""
 
 import dataclasses
+import errno
+import fcntl
 import gzip
 import json
 import os
@@ -378,3 +380,13 @@ def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path,
     (tmp_path / "part1.txt.gz").write_bytes(good)
     assert main(["prepare", *flags]) == 0
     assert without_manifest(contents(folder(settings))) == expected
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with unfinished.unfinished_folder(tmp_path / "scratch", {}) as work:
+        assert work.is_dir()
+    assert not work.exists()
