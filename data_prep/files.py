@@ -1,6 +1,5 @@
 """Reading small files with errors that name them; writing files that are either complete or absent."""
 
-import codecs
 import contextlib
 import errno
 import fcntl
@@ -63,13 +62,14 @@ def utf8_command(begin: bytes) -> str:
     """The command that converts a text to UTF-8, for a message.
 
     Args:
-      begin: the first bytes of the text, which are a mark in the UTF-16 of Windows programs.
+      begin: the first bytes of the text, whose marks or null characters show UTF-16 and UTF-32.
 
     >>> utf8_command("ö".encode("utf-16"))
     '`iconv -f UTF-16 -t UTF-8`'
     """
-    encoding = "UTF-16" if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
-    return f"`iconv -f {encoding} -t UTF-8`"
+    encoding = json.detect_encoding(begin)
+    name = "LATIN1" if encoding.startswith("utf-8") else re.sub("-([BL]E)", r"\1", encoding.upper())
+    return f"`iconv -f {name} -t UTF-8`"
 
 
 def read_text(path: str | os.PathLike) -> str:

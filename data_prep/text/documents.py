@@ -29,7 +29,7 @@ from typing import get_args
 from data_prep.errors import InputError
 from data_prep.files import utf8_command
 from data_prep.text.rows import rows_reader
-from data_prep.text.sources import InputFile, InputFormat, compression_of
+from data_prep.text.sources import InputFile, InputFormat, compression_by_content, compression_of
 
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
@@ -363,9 +363,21 @@ def _decode(raw: bytes, file: InputFile) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        command = utf8_command(b"" if offset else raw)
+        begin = b"" if offset else raw
+        if suffix := compression_by_content(begin):
+            raise InputError(
+                f"A compressed input must have a name that ends in {suffix}. {file.name} is compressed; rename or "
+                "decompress it."
+            ) from None
         raise InputError(
             f"Input files must be UTF-8. {file.name} has the byte 0x{raw[error.start]:02x} at offset "
-            f"{offset + error.start}; convert it, for example with {command}."
+            f"{offset + error.start}; convert it, for example with {utf8_command(begin)}."
         ) from None
-    return text.removeprefix("\ufeff") if offset == 0 else text
+    if offset:
+        return text
+    if not json.detect_encoding(raw).startswith("utf-8"):  # English in UTF-16 is valid UTF-8
+        raise InputError(
+            f"Input files must be UTF-8. {file.name} begins with a null character, or has one behind its first; "
+            f"convert it, for example with {utf8_command(raw)}."
+        )
+    return text.removeprefix("\ufeff")

@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,6 +24,13 @@ from data_prep.text.tfds_rows import is_tfds
 InputFormat = Literal["lines", "prose"]  # how text is divided into documents and sentences
 STANDARD_INPUT = Path("-")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+# How compressed files begin.
+_MAGIC = {
+    ".gz": rb"\x1f\x8b",
+    ".bz2": rb"BZh[1-9]1AY&SY",
+    ".xz": rb"\xfd7zXZ\x00",
+    ".zst": rb"\x28\xb5\x2f\xfd",
+}
 _BLOCK = 1 << 17  # bytes
 
 
@@ -67,6 +75,11 @@ def compression_of(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     return suffix if suffix in COMPRESSIONS else ""
+
+
+def compression_by_content(begin: bytes) -> str:
+    """The suffix that a file with these first bytes should have; "" if it is not compressed."""
+    return next((suffix for suffix, magic in _MAGIC.items() if re.match(magic, begin)), "")
 
 
 def is_json_array(path: Path) -> bool:

@@ -1,3 +1,7 @@
+import bz2
+import gzip
+import lzma
+
 import pytest
 import sentencex
 from hypothesis import given, settings
@@ -168,6 +172,13 @@ def check_nothing_is_lost(text):
         (b"One.\nTw\xff.\n", "must be UTF-8.*text.txt has the byte 0xff at offset 7"),
         (b"One.\nTwo.\xc3", "0xc3 at offset 9.*`iconv -f LATIN1 -t UTF-8`"),
         ("One.\n".encode("utf-16"), "0xff at offset 0.*`iconv -f UTF-16 -t UTF-8`"),
+        ("One.\n".encode("utf-32"), "0xff at offset 0.*`iconv -f UTF-32 -t UTF-8`"),
+        ("One.\n".encode("utf-16-le"), "null character.*`iconv -f UTF-16LE -t UTF-8`"),
+        ("One.\n".encode("utf-16-be"), "null character.*`iconv -f UTF-16BE -t UTF-8`"),
+        (gzip.compress(b"One.\n"), "must have a name that ends in .gz. .*text.txt is compressed; rename or"),
+        (bz2.compress(b"One.\n"), "must have a name that ends in .bz2"),
+        (lzma.compress(b"One.\n"), "must have a name that ends in .xz"),
+        (b"\x28\xb5\x2f\xfd\x20\x05\x29\0\0One.\n", "must have a name that ends in .zst"),
     ],
 )
 @pytest.mark.parametrize("input_format", ["lines", "prose"])
