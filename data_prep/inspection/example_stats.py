@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from data_prep.examples.masking import MaskingSettings
+from data_prep.examples.settings import PrepareSettings
 from data_prep.inspection.example_batches import read_batches
 
 _LONGEST_RUN = 4  # words; includes longer runs of masked words
+_ALBERT = PrepareSettings("text.txt", "train.tfrecord")
 
 
 class ExampleStats:
@@ -95,8 +98,14 @@ def most_frequent_share(file: Path) -> float:
     return float(stats.originals.max() / stats.masked)
 
 
-def stats_table(stats: ExampleStats) -> Table:
-    """The counts as a table, beside the values that ALBERT's rules give."""
+def stats_table(stats: ExampleStats, settings: PrepareSettings | None = None) -> Table:
+    """The counts as a table, beside the values that the rules give.
+
+    Args:
+      stats: the counts.
+      settings: what the examples were prepared with. Default: ALBERT's, for files of unknown origin.
+    """
+    settings = settings or _ALBERT
     is_chunks = stats.sentences.any()
     unit = "chunk" if is_chunks else "example"
     table = Table(title=f"{stats.examples:,} {unit}s, {stats.tokens:,} tokens", min_width=50)
@@ -115,25 +124,38 @@ def stats_table(stats: ExampleStats) -> Table:
     full = stats.lengths[stats.max_seq_length] / stats.examples
     table.add_row("  full length", f"{full:.1%}", "")
     if stats.masked:
-        table.add_row("masked tokens", f"{stats.masked / stats.tokens:.2%}", "15%, at most P")
+        share = f"{100 * settings.masked_lm_prob:.3g}%"
+        table.add_row("masked tokens", f"{stats.masked / stats.tokens:.2%}", f"{share}, at most P")
         for name, count, rule in zip(
             ("become [MASK]", "stay", "become another"), stats.replaced, ("80%", "10%", "10%"), strict=True
         ):
             table.add_row(f"  {name}", f"{count / stats.masked:.2%}", rule)
         low, median, high = _quantiles(stats.masked_shares)
-        table.add_row("  in an example: lowest, median, highest", f"{low}%, {median}%, {high}%", "15%")
+        table.add_row("  in an example: lowest, median, highest", f"{low}%, {median}%, {high}%", share)
         table.add_row("  the most frequent piece", f"{stats.originals.max() / stats.masked:.2%}", "")
-        # The shares of n-grams with p(n) proportional to 1/n, if no two of them touch.
-        rules = ("54.5%", "27.3%", "18.2%", "0%")
-        for n, rule in enumerate(rules, start=1):
+        for n, rule in enumerate(_ngram_rules(settings), start=1):
             name = f"masked runs of {n} word{'s' * (n > 1)}" + " or more" * (n == _LONGEST_RUN)
-            table.add_row(name, f"{stats.runs[n] / stats.runs.sum():.2%}", f"{rule} *")
+            table.add_row(name, f"{stats.runs[n] / stats.runs.sum():.2%}", rule)
     else:
         table.add_row("masked tokens", "none", "masked in training")
-    table.add_row("swapped", f"{stats.labels[1] / stats.examples:.2%}", "50%")
-    if stats.masked:
+    rule = "0%" if settings.sentence_objective == "none" else "50%"
+    table.add_row("swapped", f"{stats.labels[1] / stats.examples:.2%}", rule)
+    if stats.masked and settings.do_whole_word_mask:
         table.caption = "* if no two n-grams are adjacent; two that are form one longer run"
     return table
+
+
+def _ngram_rules(settings: PrepareSettings) -> list[str]:
+    """The shares of n-grams of 1, 2, 3 words and more, if no two of them touch; none if words are no units.
+
+    >>> _ngram_rules(_ALBERT)
+    ['54.5% *', '27.3% *', '18.2% *', '0.0% *']
+    """
+    if not settings.do_whole_word_mask:
+        return [""] * _LONGEST_RUN
+    cumulative = np.pad(MaskingSettings.of(settings).cumulative[-1], (0, _LONGEST_RUN), constant_values=1)
+    cumulative[_LONGEST_RUN - 1] = 1
+    return [f"{share:.1%} *" for share in np.diff(cumulative[:_LONGEST_RUN], prepend=0)]
 
 
 def _run_lengths(row: np.ndarray, words: np.ndarray) -> np.ndarray:

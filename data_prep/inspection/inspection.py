@@ -70,7 +70,7 @@ def inspect(
                     check_values(batch, tokenizer.vocab_size, path)
                     counted.add(batch.values)
     if counted and counted.examples:
-        console.print(stats_table(counted))
+        console.print(stats_table(counted, manifest.settings if manifest else None))
 
 
 def show_examples(paths: list[Path], tokenizer: Tokenizer, num_examples: int, console: Console) -> None:

@@ -128,13 +128,36 @@ def test_the_most_frequent_masked_piece(prepared):
     assert share == np.unique(ids, return_counts=True)[1].max() / len(ids)
 
 
+def column(output, number):
+    rows = (line.strip("│").split("│") for line in output.splitlines())
+    return {" ".join(cells[0].split()): cells[number].strip() for cells in rows if len(cells) == 3}
+
+
+def test_the_rules_are_those_of_the_settings(prepared):
+    usual = column(inspected(prepared / "train*", stats=True), 2)
+    names = [name for name in usual if name.startswith("masked runs")]
+    assert [usual[name] for name in names] == ["54.5% *", "27.3% *", "18.2% *", "0.0% *"]
+    assert (usual["masked tokens"], usual["swapped"]) == ("15%, at most P", "50%")
+
+    stats = ExampleStats(4, np.ones(30, bool))
+    stats.add(small_example())
+
+    def rules(**settings):
+        console = Console(file=io.StringIO(), width=200)
+        console.print(stats_table(stats, PrepareSettings("", "", **settings)))
+        return column(console.file.getvalue(), 2)
+
+    assert rules() == usual | {"shortest, median, longest": "at most 11"}
+    other = rules(masked_lm_prob=0.125, ngram=1, sentence_objective="none")
+    assert [other[name] for name in names] == ["100.0% *", "0.0% *", "0.0% *", "0.0% *"]
+    assert (other["masked tokens"], other["swapped"]) == ("12.5%, at most P", "0%")
+    longer = rules(ngram=5, favor_shorter_ngram=False)  # 1/5, 1/4, 1/3, and 1/2 and 1
+    assert [longer[name] for name in names] == ["8.8% *", "10.9% *", "14.6% *", "65.7% *"]
+    assert {rules(do_whole_word_mask=False)[name] for name in names} == {""}
+
+
 def test_stats_of_real_files(prepared):
-    output = inspected(prepared / "train*", stats=True)
-    found = {
-        " ".join(cells[0].split()): cells[1].strip()
-        for line in output.splitlines()
-        if len(cells := line.strip("│").split("│")) == 3
-    }
+    found = column(inspected(prepared / "train*", stats=True), 1)
     assert float(found["become [MASK]"].rstrip("%")) == pytest.approx(80, abs=4)
     assert float(found["masked tokens"].rstrip("%")) == pytest.approx(15, abs=1)
     assert float(found["swapped"].rstrip("%")) == pytest.approx(50, abs=8)
