@@ -4,6 +4,7 @@ patterns --expand_files--> paths --InputFile--> lines or blocks of bytes, and th
 """
 
 import bz2
+import functools
 import glob
 import gzip
 import io
@@ -188,9 +189,14 @@ def _unpacker(suffix: str) -> Callable[[Any], Any]:
     """The function that turns an open file into one of decompressed bytes."""
     if not suffix:
         return lambda raw: raw
-    module = _zstd() if suffix == ".zst" else {".gz": gzip, ".bz2": bz2, ".xz": lzma}[suffix]
+    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    if suffix == ".zst":
+        zstd: Any = _zstd()
+        window = zstd.DecompressionParameter.window_log_max
+        # As `zstd --long=31` allows, with which large dumps are compressed.
+        openers[suffix] = functools.partial(zstd.open, options={window: window.bounds()[1]})
     # Buffered, so that reading a line runs no Python code.
-    return lambda raw: io.BufferedReader(module.open(raw, "rb"), _BLOCK)
+    return lambda raw: io.BufferedReader(openers[suffix](raw, "rb"), _BLOCK)
 
 
 def _zstd() -> ModuleType:

@@ -150,6 +150,15 @@ def test_remote_files(remote):
         expand_files(remote)
 
 
+def test_zstd_with_a_long_window(tmp_path):
+    """As `zstd --long=28` writes, and `zstd` reads with --long only."""
+    zstd = pytest.importorskip("backports.zstd", reason="no zstd: pip install 'albert-tf[zstd]'")
+    with zstd.open(tmp_path / "a.zst", "wb", options={zstd.CompressionParameter.window_log: 28}) as file:
+        file.write(b"One.\nTwo.\n")
+    with InputFile(tmp_path / "a.zst") as file:
+        assert list(file) == [b"One.\n", b"Two.\n"]
+
+
 def test_missing_zstd(tmp_path, monkeypatch):
     (tmp_path / "a.zst").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, "compression", None)
