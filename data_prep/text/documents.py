@@ -47,6 +47,7 @@ _CLOSING = re.compile(r"(?:[\"”’»›)\]」』）]|[“‘«](?=\s|$))*")  #
 _MAX_QUOTED = 1000  # characters; longer sentences are split inside quotations, too
 _WINDOW = 4000  # characters without a space that are split into sentences at once
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
+_REGION = re.compile(r"-([a-z]{2}|[0-9]{3})$")
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,8 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
 
     Args:
       paragraph: text without line breaks, which the splitter would treat as sentence ends.
-      language: ISO 639 code; a language without rules gets those of English.
+      language: ISO 639 code, of two letters if there is one, perhaps with a region: "de", "es-MX". A language
+        without rules gets those of English.
 
     Returns:
       Sentences, non-empty and without white space at their ends.
@@ -163,6 +165,8 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     """
     if not _LANGUAGE.fullmatch(language):
         raise InputError(f'`language` must be an ISO 639 code such as "en" or "de". Received {language!r}.')
+    # The splitter knows "es" and "zh-hant", but neither "es-MX" nor "zh-Hant".
+    language = _REGION.sub("", language.lower())
     pieces = chain.from_iterable(
         [piece] if len(piece) <= _MAX_QUOTED else _split_quotations(piece, language)
         for piece in _segment(paragraph, language)

@@ -96,6 +96,8 @@ def test_only_a_number_sign_after_a_space_closes_a_heading():
     [
         ("en", "Mr. Smith came. He stayed.", ["Mr. Smith came.", "He stayed."]),
         ("de", "Das ist z.B. gut. Ja.", ["Das ist z.B. gut.", "Ja."]),
+        ("de-AT", "Er kam am 3. Mai. Ja.", ["Er kam am 3. Mai.", "Ja."]),
+        ("es-419", "Se fue la Sra. López. Sí.", ["Se fue la Sra. López.", "Sí."]),
         ("zh", "你好。我是。", ["你好。", "我是。"]),
         ("en", " ", []),
     ],
