@@ -40,7 +40,7 @@ _MAX_PARAGRAPH = (
 )
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 # Where a sentence ends and another one begins, in scripts with and without spaces.
-_BOUNDARY = re.compile(r"[.!?…]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z]|[。！？][^」』”’）]")
+_BOUNDARY = re.compile(r"[.!?…।॥۔؟።፧။។։]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z]|[。！？][^」』”’）]")
 # What the splitter does not look into: quotations and parentheses, which are one sentence whatever they hold.
 _QUOTES = re.compile(r"[\"“”„‘’«»‹›()\[\]「」『』（）]")
 _CLOSING = re.compile(r"(?:[\"”’»›)\]」』）]|[“‘«](?=\s|$))*")  # German closes with “, English opens with it
