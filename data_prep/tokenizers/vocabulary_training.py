@@ -115,9 +115,10 @@ class Reservoir:
 
 def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
     """The sentences for training and for measuring, and a description of the latter."""
-    rng = np.random.default_rng(settings.random_seed % 2**64)
-    training = Reservoir(settings.max_sentences, rng)
-    evaluation = Reservoir(settings.max_eval_sentences, rng)
+    seed = settings.random_seed % 2**64
+    training = Reservoir(settings.max_sentences, np.random.default_rng(seed))
+    # With draws of its own, so that the vocabulary does not depend on what it is measured on.
+    evaluation = Reservoir(settings.max_eval_sentences, np.random.default_rng([seed, 1]))
     for sentence in _sentences(settings.input_file, settings):
         held_out = settings.eval_file is None and _is_held_out(sentence, settings.random_seed)
         (evaluation if held_out else training).add(sentence)

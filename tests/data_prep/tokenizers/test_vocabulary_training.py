@@ -61,6 +61,19 @@ def test_accents_are_kept_on_request(tmp_path):
         assert set(letters) <= set(pieces) and ("ö" in pieces) == keep
 
 
+def test_the_measured_sentences_do_not_decide_the_vocabulary(tmp_path):
+    """Not even if both are samples of more."""
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{i:x} {i * i:x} {i**3:x}\n" for i in range(3000)))
+
+    def model(most):
+        prefix = str(tmp_path / f"measured{most}")
+        settings = VocabularySettings(str(text), prefix, 60, max_sentences=200, max_eval_sentences=most)
+        return train_vocabulary(settings).read_bytes()
+
+    assert model(1) == model(1000)
+
+
 def test_same_text_same_bytes(model_file, story, tmp_path):
     again = train_vocabulary(VocabularySettings(str(story), str(tmp_path / "new" / "again"), vocab_size=100))
     assert again == tmp_path / "new" / "again.model"
