@@ -30,11 +30,11 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
         model_file = train_vocabulary(settings)
     open_console(stderr=True).print(report_table(read_report(model_file)))
     print(model_file)
-    prose = (
-        f" --input_format=prose --language={settings.language}" if settings.input_format == "prose" else ""
-    )
+    usual = VocabularySettings(settings.input_file, settings.output_prefix)
+    values = {name: getattr(settings, name) for name in ("input_format", "language", "text_field")}
+    reading = "".join(f" --{name}={value}" for name, value in values.items() if value != getattr(usual, name))
     print_next(
-        f"albert prepare --input_file='{settings.input_file}'{prose} --spm_model_file={model_file} "
+        f"albert prepare --input_file='{settings.input_file}'{reading} --spm_model_file={model_file} "
         "--output_file=data/train.tfrecord"
     )
 

@@ -262,6 +262,19 @@ def test_suggestions_are_for_terminals(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
+def test_vocab_suggests_to_prepare_what_it_has_read(monkeypatch, capfd, tmp_path):
+    """Rows are prose whatever --input_format is, so that the language matters."""
+    rows = [json.dumps({"body": f"Das ist Satz {i}. Er kam am {i}. Mai."}) for i in range(20)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    flags = (f"--input_file={tmp_path}/a.jsonl", "--language=de", "--text_field=body", "--vocab_size=34")
+    status, _, err = run(capfd, "vocab", *flags, f"--output_prefix={tmp_path}/v")
+    assert status == 0, err
+    expected = f"next: albert prepare --input_file='{tmp_path}/a.jsonl' --language=de --text_field=body --spm"
+    assert expected in err
+
+
 @pytest.mark.very_slow
 @pytest.mark.parametrize("seconds", [0.1, 0.7, 2.5])
 def test_ctrl_c_during_imports(seconds, tmp_path):
