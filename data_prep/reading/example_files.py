@@ -162,7 +162,7 @@ class ExampleFiles:
         max_seq_length: int | None = None,
         max_predictions_per_seq: int | None = None,
     ) -> "ExampleFiles":
-        """Reads the headers of all records, the first records of every file, and the manifests.
+        """Reads the manifests and the first records of every file, and counts those that no manifest counts.
 
         Args:
           paths: TFRecord files, plain or GZIP, of this library, of the original or of Model Garden; also one
@@ -184,7 +184,7 @@ class ExampleFiles:
             raise InputError("Pretraining needs at least one TFRecord file. Received none.")
         manifests = manifests_of(given)
         paths = without_empty_shards(given, manifests) or given
-        counts = count_examples(list(paths))  # reads every header, so a file cut off is found now
+        counts = [_count(path, manifests.get(path)) for path in paths]
         layouts = {path: ExampleLayout.of(next(read_records(path)), path) for path in paths}
         _check_same_layout(layouts)
         if known := {path: manifests[path] for path in paths if path in manifests}:
@@ -223,6 +223,17 @@ def parse_record(record: bytes, place: Path | str) -> RawFeatures:
     if features := parse_example(record):
         return features
     raise InputError(f"{place} must hold tf.train.Examples; its content is something else.")
+
+
+def _count(path: Path, manifest: Manifest | None) -> int:
+    """The number of examples of a file, from its manifest if it has the size given there.
+
+    Otherwise from the headers of its records, which are so close together that all of the file is read.
+    """
+    shard = manifest.shard(path) if manifest else None
+    if shard and path.is_file() and path.stat().st_size == shard.bytes > 0:
+        return shard.examples
+    return count_examples([path])[0]  # an error if the file is cut off
 
 
 def _manifest_for_masking(path: Path, manifests: Mapping[Path, Manifest]) -> Manifest:

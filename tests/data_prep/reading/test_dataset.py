@@ -1,5 +1,6 @@
 import collections
 import gzip
+import shutil
 from itertools import chain
 
 import numpy as np
@@ -13,9 +14,10 @@ from data_prep.examples.masking import MaskedExample, MaskingVocabulary, unmaske
 from data_prep.examples.segments import SegmentPair
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
+from data_prep.reading import example_files
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
-from data_prep.tfrecord.records import framed
+from data_prep.tfrecord.records import count_examples, framed
 from data_prep.tfrecord.schema import pretraining_features
 from tests.data_prep.wordpieces import vocab_file
 
@@ -346,6 +348,18 @@ def unmasked(request, story, model_file, tmp_path_factory):
     flags = {"max_seq_length": 48, "masking": "dynamic", "sentence_objective": request.param}
     prepare(PrepareSettings(str(story), str(path), str(model_file), **flags), show_progress=False)
     return path
+
+
+def test_a_file_is_counted_by_its_manifest(unmasked, tmp_path, monkeypatch):
+    """Training sets of a terabyte are not read at every start."""
+    expected = ExampleFiles.read(unmasked).counts
+    assert expected == count_examples([unmasked])
+    folder = shutil.copytree(unmasked.parent, tmp_path / "copy")
+    (folder / unmasked.name).write_bytes(unmasked.read_bytes()[:-1])
+    with pytest.raises(InputError, match="cut off"):
+        ExampleFiles.read(folder / unmasked.name)
+    monkeypatch.setattr(example_files, "count_examples", None)
+    assert ExampleFiles.read(unmasked).counts == expected
 
 
 def masked_batches(path, take, **options):
