@@ -43,9 +43,9 @@ def pretraining_dataset(
         there.
       repeat: endless batches, all of size B; otherwise one epoch, whose last batch may be smaller.
       shuffle_window: number of records that are shuffled together; memory holds two windows.
-      input_context: which of several hosts this is. Each reads its own files. If there are fewer files than
-        hosts, each of N hosts reads all of them and keeps every N-th record of the one stream, so that the hosts'
-        n-th batches together are the same global batch for any number of hosts.
+      input_context: which of several hosts this is. Each reads its own files if these have about as many examples
+        as those of every other host. Otherwise, each of N hosts reads all files and keeps every N-th record of the
+        one stream, so that the hosts' n-th batches together are the same global batch for any number of hosts.
 
     Returns:
       A dataset of dicts: input_ids, input_mask, token_type_ids int32 [B, T]; masked_lm_positions,
@@ -119,18 +119,21 @@ class _HostShare:
         return records.shard(self.num_hosts, self.host) if self.takes_turns else records
 
 
+# Every host contributes equally to a batch. If hosts read their own files, examples of the host with the fewest
+# are read up to this many times as often as those of the host with the most.
+_MOST_UNEVEN = 1.1
+
+
 def _share_of(files: ExampleFiles, context: tf.distribute.InputContext) -> _HostShare:
     num_hosts, host = context.num_input_pipelines, context.input_pipeline_id
-    takes_turns = len(files.paths) < num_hosts
-    own = slice(None) if takes_turns else slice(host, None, num_hosts)
-    num_examples = sum(files.counts[own])
-    needed = num_hosts if takes_turns else 1
-    if num_examples < needed:
+    if files.num_examples < num_hosts:
         raise InputError(
-            f"There must be an example for every host. Received {num_examples} for "
-            f"{'one host' if needed == 1 else f'{needed} hosts'}."
+            f"There must be an example for every host. Received {files.num_examples} for {num_hosts} hosts."
         )
-    return _HostShare(files.paths[own], num_examples, num_hosts, host, takes_turns)
+    owned = [sum(files.counts[each::num_hosts]) for each in range(num_hosts)]
+    takes_turns = max(owned) > _MOST_UNEVEN * min(owned)  # also if there are fewer files than hosts
+    own = slice(None) if takes_turns else slice(host, None, num_hosts)
+    return _HostShare(files.paths[own], sum(files.counts[own]), num_hosts, host, takes_turns)
 
 
 def _endless(epoch_records: Callable[..., tf.data.Dataset], num_examples: int, start: int) -> tf.data.Dataset:
