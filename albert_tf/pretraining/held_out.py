@@ -7,6 +7,14 @@ from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from albert_tf.training.run_files import SETTINGS_FILE, read_metrics
 from data_prep.files import read_json_object
 
+# In the line of an evaluation without training, which may be of other text: it decides nothing.
+ALONE = "evaluation_alone"
+
+
+def is_of_run(line: dict) -> bool:
+    """Whether a line of metrics.jsonl is an evaluation by the run itself."""
+    return "eval_loss" in line and ALONE not in line
+
 
 class HeldOut:
     """The held-out loss of the run's last phase; earlier phases are evaluated on other lengths.
@@ -33,7 +41,7 @@ class HeldOut:
         """Takes in a line of metrics.jsonl; of several evaluations of one step only the first counts."""
         step = line["step"]
         self._training_loss = line.get("loss", self._training_loss)
-        if "eval_loss" not in line or step <= self._start or step in self._losses:
+        if not is_of_run(line) or step <= self._start or step in self._losses:
             return
         self._losses[step] = line["eval_loss"], self._training_loss
         last = list(self._losses.values())[-3:]
@@ -62,11 +70,17 @@ class HeldOut:
 
 
 def notes_on_earlier_evaluations(settings: ResolvedPretrainingSettings, folder: Path) -> list[str]:
-    """Whether the run in a folder was evaluated on other text so far, according to its settings.json."""
+    """Whether the run in a folder was evaluated on other text so far, or is no longer evaluated."""
     file, now = folder / SETTINGS_FILE, (settings.phases[-1].eval_file, settings.max_eval_steps)
-    evaluates = settings.do_train and settings.do_eval and now[0]
-    was_evaluated = HeldOut(settings, read_metrics(folder)).best_step is not None
-    if not (evaluates and was_evaluated and file.exists()):
+    best = HeldOut(settings, read_metrics(folder)).best_step
+    if not settings.do_train or best is None:
+        return []
+    if not settings.do_eval or not now[0]:
+        return [
+            f"warning: this run is no longer evaluated, so commands that read {folder} go on using the checkpoint "
+            f"of step {best}, the best one so far; give --do_eval and --eval_file, or name the checkpoint there"
+        ]
+    if not file.exists():
         return []
     earlier = read_json_object(file)
     phase = (earlier.get("phases") or [earlier])[-1]  # runs of earlier versions are one phase

@@ -10,7 +10,7 @@ from albert_tf.pretrained.stored import find_vocabulary
 from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
-from albert_tf.pretraining.held_out import HeldOut, notes_on_earlier_evaluations
+from albert_tf.pretraining.held_out import ALONE, HeldOut, is_of_run, notes_on_earlier_evaluations
 from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.model import make_model, make_schedule, model_config, no_model_to_evaluate
 from albert_tf.pretraining.phases import ResolvedPhase
@@ -271,7 +271,7 @@ class PretrainingRun:
         A new run with --init_optimizer also begins at a step that is not evaluated; it may become the best one.
         """
         step = self.start_step
-        evaluated = any("eval_loss" in line for line in self._lines if line["step"] == step)
+        evaluated = any(is_of_run(line) for line in self._lines if line["step"] == step)
         if step and self._is_checkpoint_due(step) and not evaluated:
             if step not in steps_in(self.folder / CHECKPOINTS):
                 self.save(good=self.guard.calm)
@@ -345,7 +345,8 @@ class PretrainingRun:
             return {}
         batches = self.session.preemption.watched(inputs.eval_batches(self.strategy), step)
         self.metrics = self._eval_step.metrics(batches, self.settings.max_eval_steps)
-        self.session.record_evaluation(step, {**self.metrics, **self._labels(inputs.phase)})
+        alone = {} if self.settings.do_train else {ALONE: 1}
+        self.session.record_evaluation(step, {**self.metrics, **self._labels(inputs.phase), **alone})
         return self.metrics
 
     def _inputs_at(self, step: int) -> PretrainingInputs:

@@ -52,6 +52,14 @@ def test_repeated_evaluations_of_a_step_count_once():
     assert not followed.is_over
 
 
+def test_evaluations_without_training_decide_nothing():
+    """They may be of other text."""
+    followed = follow([5, 6], early_stopping_patience=2)
+    followed.add({"step": 350, "eval_loss": 4.0, "evaluation_alone": 1})
+    assert followed.best_step == 200
+    assert not followed.is_over
+
+
 @pytest.mark.parametrize(
     ("held_out", "training", "memorizes"),
     [

@@ -445,6 +445,21 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     assert cli.main(pretraining_files.flags(folder, num_train_steps=3, optimizer="adamw")) == 0
 
 
+@pytest.mark.slow
+def test_evaluation_alone_chooses_no_checkpoint(pretraining_files, tmp_path, capfd):
+    """Commands that read the folder take the newest one, unless training itself evaluates."""
+    run, no_evaluation = tmp_path / "run", {"do_eval": None, "eval_file": None}
+    warning = f"this run is no longer evaluated, so commands that read {run} go on using the checkpoint of"
+    assert cli.main(pretraining_files.flags(run, num_train_steps=1, **no_evaluation)) == 0
+    for steps, evaluation, best, warns in ((2, no_evaluation, 2, 0), (3, {}, 3, 0), (4, no_evaluation, 3, 1)):
+        evaluate = ["--do_eval", f"--eval_file={pretraining_files.heldout}", f"--output_dir={run}"]
+        assert cli.main(["pretrain", *evaluate]) == 0
+        capfd.readouterr()
+        assert cli.main(pretraining_files.flags(run, num_train_steps=steps, **evaluation)) == 0
+        assert capfd.readouterr().err.count(f"{warning} step 3, the best one so far") == warns
+        assert read(run).path.name == f"ckpt-{best}"
+
+
 @pytest.mark.very_slow
 @pytest.mark.parametrize(
     "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
