@@ -1,8 +1,9 @@
 """Detects when training goes wrong: a loss that jumps and stays high, steps that are not finite."""
 
+import bisect
 import statistics
 
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from data_prep.errors import InputError
 
 WINDOW = 20  # good intervals whose median loss is the usual loss
@@ -16,19 +17,20 @@ class Guard:
     intervals, or if all its steps were skipped. After `spike_intervals` bad intervals in a row the run
     restores the weights and moments of the last good checkpoint, that is, one saved after a good interval.
     The step is not rolled back: the examples of the lost steps are not read again, so that they do not cause the
-    same spike, and learning rate and dropout continue to follow the step. If a phase has sequences of another
-    length, the usual loss is relearned.
+    same spike, and learning rate and dropout continue to follow the step. The examples of every phase have a usual
+    loss of their own, which is learned when the phase begins.
 
     Args:
-      settings: for `spike_factor`, `spike_intervals` and `max_rollbacks`.
+      settings: for `spike_factor`, `spike_intervals`, `max_rollbacks` and the ends of phases.
       lines: the run's metrics so far. The guard derives its state from them, so that a resumed run decides
         like one that was never killed; only roll-backs are counted from 0 whenever the program starts.
     """
 
-    def __init__(self, settings: PretrainingSettings, lines: list[dict]):
+    def __init__(self, settings: ResolvedPretrainingSettings, lines: list[dict]):
         self._settings = settings
+        self._ends = [phase.end_step for phase in settings.phases]
         self._losses: list[float] = []
-        self._length: int | None = None  # max_seq_length of the last line
+        self._phase = 0  # of the last line
         self._bad = 0
         self._last: tuple[float | None, float | None] = None, None
         self._rollbacks = 0
@@ -44,9 +46,9 @@ class Guard:
         """Whether the last interval was good, so that a checkpoint saved now is good."""
         return self._bad == 0
 
-    def spiked(self, values: dict[str, float]) -> bool:
-        """Judges the interval logged with these `values`; returns whether to roll back now."""
-        self._judge(values)
+    def spiked(self, line: dict[str, float]) -> bool:
+        """Judges the interval that a line of metrics.jsonl describes; returns whether to roll back now."""
+        self._judge(line)
         return self._bad >= self._settings.spike_intervals
 
     def choose(self, good_steps: list[int]) -> int:
@@ -87,10 +89,11 @@ class Guard:
             f"{self._settings.max_rollbacks})"
         )
 
-    def _judge(self, values: dict) -> None:
-        if values.get("max_seq_length") != self._length:
-            self._losses, self._bad, self._length = [], 0, values.get("max_seq_length")
-        loss = values.get("loss")
+    def _judge(self, line: dict) -> None:
+        phase = bisect.bisect_left(self._ends, line["step"])
+        if phase != self._phase:
+            self._losses, self._bad, self._phase = [], 0, phase
+        loss = line.get("loss")
         usual = statistics.median(self._losses) if len(self._losses) >= AT_LEAST else None
         self._last = loss, usual
         too_high = loss is not None and usual is not None and loss > self._settings.spike_factor * usual

@@ -233,9 +233,10 @@ class PretrainingRun:
             step, values, stop = loop.run(step, next_logged_step(step, phase, settings))
             if values is None:
                 break
-            self.held_out.add({"step": step, **values})
+            line = {"step": step, **values}
+            self.held_out.add(line)
             due = self._is_checkpoint_due(step)
-            if self.guard.spiked(values):
+            if self.guard.spiked(line):
                 self.roll_back(step)
                 saved = step
             elif due:

@@ -3,14 +3,14 @@
 import pytest
 
 from albert_tf.pretraining.guard import Guard
-from albert_tf.pretraining.settings import PretrainingSettings
 from data_prep.errors import InputError
+from tests.albert_tf.pretraining.resolved import resolved
 
-SETTINGS = PretrainingSettings("", "", do_train=True, spike_factor=1.5, spike_intervals=2, max_rollbacks=2)
+SETTINGS = resolved((16, 2), spike_factor=1.5, spike_intervals=2, max_rollbacks=2)
 
 
-def line(loss: float | None) -> dict:
-    return {"skipped_steps": 10} if loss is None else {"loss": loss, "skipped_steps": 0}
+def line(loss: float | None, step: int = 1) -> dict:
+    return {"step": step, **({"skipped_steps": 10} if loss is None else {"loss": loss, "skipped_steps": 0})}
 
 
 def verdicts(losses, lines=()) -> list[bool]:

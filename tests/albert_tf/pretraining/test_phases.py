@@ -96,12 +96,13 @@ def test_the_cost_of_phases():
     )
 
 
-def test_another_length_is_no_spike():
-    at = [{**line(2), "max_seq_length": 32}] * 5 + [{**line(5), "max_seq_length": 128}] * 5
-    guard = Guard(two(), at[:6])  # as if killed after the first interval at the new length
+def test_another_phase_is_no_spike():
+    """Its text may be harder, also if its sequences are as long."""
+    at = [line(2, step) for step in range(26, 31)] + [line(5, step) for step in range(31, 36)]
+    guard = Guard(two(), at[:6])  # as if killed after the first interval of the second phase
     assert not any(guard.spiked(each) for each in at[6:])
     assert guard.calm
-    assert [guard.spiked({**line(9), "max_seq_length": 128}) for _ in range(3)] == [False, False, True]
+    assert [guard.spiked(line(9, step)) for step in (36, 37, 38)] == [False, False, True]
 
 
 @pytest.fixture(scope="module")
