@@ -114,6 +114,16 @@ class AdamW(keras.optimizers.Optimizer):
             grads = [densify(gradient, variable) for gradient, variable in zip(grads, variables, strict=True)]
         super().apply(grads, trainable_variables)
 
+    def _clip_gradients(self, grads):
+        """As Keras', but clips the sum over all replicas, where Keras clips the share of each one by itself."""
+        all_reduce = getattr(self, "_all_reduce_sum_gradients", None)  # on TensorFlow
+        if all_reduce is None or not (self.clipnorm or self.global_clipnorm or self.clipvalue):
+            return super()._clip_gradients(grads)
+        one = ops.ones((), grads[0].dtype)
+        (replicas, _), *summed = all_reduce([(array, None) for array in (one, *grads)])
+        clipped = super()._clip_gradients([gradient for gradient, _ in summed])
+        return [ops.divide(gradient, replicas) for gradient in clipped]  # Keras adds up those of all replicas
+
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         m, v = self._m[index], self._v[index]

@@ -255,17 +255,13 @@ def optimizer_steps(optimizer, variables, replicas: int = 1) -> None:
 
 
 def all_results() -> dict[str, np.ndarray]:
-    """Outputs and gradients of all cases and the weights after an optimizer's steps, by name.
-
-    The optimizers are without Keras' clipping, which on replicas clips each one's share by itself
-    (albert_tf/finetuning/replicas.py).
-    """
+    """Outputs and gradients of all cases and the weights after an optimizer's steps, by name."""
     found = {}
     for name, case in CASES.items():
         found |= named_results(name, *case.results(case.build()))
     for name, make in OPTIMIZERS.items():
         variables = make_variables()
-        optimizer_steps(make(global_clipnorm=None), variables)
+        optimizer_steps(make(), variables)
         found |= named_weights(name, variables)
     return found
 
@@ -310,7 +306,7 @@ def _steps_on_replicas(make: Callable, strategy) -> list[keras.Variable]:
     import tensorflow as tf
 
     with strategy.scope():
-        variables, optimizer = make_variables(), make(global_clipnorm=None)
+        variables, optimizer = make_variables(), make()
         optimizer.build(variables)
     tf.function(lambda: strategy.run(lambda: optimizer_steps(optimizer, variables, 2)))()
     return variables
