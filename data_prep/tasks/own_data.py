@@ -193,7 +193,7 @@ def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Itera
             context=texts[1] or "",
             answers=answers,
             answer_starts=starts,
-            is_impossible=not answers and split.task.answerable,
+            is_impossible=answer is not None and not answers and split.task.answerable,
         )
         if start is None and "answer_start" not in str(_value(row, answer)):
             example = _with_starts(example)

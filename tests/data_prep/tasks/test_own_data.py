@@ -313,6 +313,13 @@ def test_unusable_questions(tmp_path):
     assert [(example.id, example.is_impossible) for example in examples] == [("0", False), ("3", True)]
 
 
+def test_answers_of_a_test_file_are_known_only_if_it_has_their_column(tmp_path):
+    row = {"context": "Ann came.", "question": "Who?"}
+    for columns, is_known in (({}, False), ({"answer": None}, True), ({"answer": ""}, True)):
+        (example,), _ = read("squad2.0", write(tmp_path / "test.jsonl", [{**row, **columns}]), "test")
+        assert (example.answers, example.is_impossible) == ((), is_known)
+
+
 @pytest.mark.parametrize(
     ("task", "row"),
     [
