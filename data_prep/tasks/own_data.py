@@ -222,7 +222,15 @@ def _answers(value: Any, start: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     starts = start if isinstance(start, list) else [-1 if start in (None, "") else start] * len(texts)
     if len(starts) != len(texts):
         raise ValueError(f"received {len(texts)} answers that begin at {len(starts)} places")
-    return tuple(texts), tuple(int(place) for place in starts)
+    return tuple(texts), tuple(map(_position, starts))
+
+
+def _position(value: Any) -> int:
+    """A whole number; pandas writes 15.0 to CSV for 15 in a column where other numbers miss."""
+    number = as_number(value)
+    if number is None or number % 1:
+        raise ValueError(f"received {shown(value)} as the position of an answer")
+    return int(number)
 
 
 def _with_starts(example: QuestionExample) -> QuestionExample:

@@ -274,6 +274,7 @@ def test_unusable_choices(tmp_path):
         ({"answers": [{"text": "Rome", "answer_start": 15}]}, (15,)),
         ({"answers": '["Rome"]', "answer_start": "[15]"}, (15,)),
         ({"answer": "Rome", "answer_start": "15"}, (15,)),
+        ({"answer": "Rome", "answer_start": "15.0"}, (15,)),  # as pandas writes it where others miss
     ],
 )
 def test_questions(tmp_path, columns, starts):
