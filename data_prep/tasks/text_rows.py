@@ -99,6 +99,12 @@ def _label(value: Any, source: str, split: Split) -> Label | None:
             detail = f"received {shown(value)}{'; write a point for the comma' if has_comma else ''}"
             split.problems.add("label that is not a number", source, detail, outcome=split.label_outcome)
         return number
+    if isinstance(value, list | dict):
+        outcome = f"{split.label_outcome}; --task=multi-label-classification trains on lists"
+        split.problems.add(
+            "list or object in place of a class", source, f"received {shown(value)}", outcome=outcome
+        )
+        return None
     label = known_label(as_label(value), split.labels)
     return None if _is_outside(label, source, split) else label
 

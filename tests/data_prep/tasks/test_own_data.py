@@ -239,6 +239,19 @@ def test_lists_and_objects_are_no_texts(tmp_path, task, row):
     assert re.search(r"1 row: (list or object in place of a text|options missing), left out", line)
 
 
+@pytest.mark.parametrize("task", ["classification", "ordinal-classification"])
+def test_lists_and_objects_are_no_classes(tmp_path, task):
+    rows = [{"text": "a", "label": label} for label in (["1", "2"], {"1": 0.5}, ["1"], "1")]
+    path = write(tmp_path / "train.jsonl", rows)
+    for split, labels in (("train", ["1"]), ("test", [None, None, None, "1"])):
+        examples, problems = read(task, path, split)
+        assert [example.label for example in examples] == labels
+        (line,) = problems.lines()
+        assert re.search(
+            r"3 rows: list or object in place of a class, .* on lists \(.*: received \['1', '2'\]", line
+        )
+
+
 def test_unusable_choices(tmp_path):
     good = {"question": "Q?", "options": ["1", "0"], "label": "1"}
     rows = [
