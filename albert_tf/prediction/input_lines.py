@@ -83,8 +83,10 @@ class InputLines:
                 self._recognize(lines[0])
         if self._table:
             return [self._example(values, number) for number, values in self._table.rows(lines)]
-        read = _object if self._format == "jsonl" else self._fields
-        return [self._example(read(line, number), number) for number, line in enumerate(lines, start=first)]
+        numbered = enumerate(lines, start=first)
+        if self._format == "jsonl":  # as in files, a blank line is no object
+            return [self._example(_object(line, number), number) for number, line in numbered if line.strip()]
+        return [self._example(self._fields(line, number), number) for number, line in numbered]
 
     def finish(self) -> None:
         """Raises InputError if the last row of a table is not complete."""

@@ -56,7 +56,7 @@ def predict_stream(
     Args:
       predictor: the model.
       source: UTF-8; only "\\n" ends a line.
-      sink: receives one JSON object per line, or per row of a table.
+      sink: receives one JSON object per line, or per object or row of a table.
       line_format: as for `InputLines`.
 
     Raises:

@@ -52,6 +52,10 @@ def test_json_without_a_second_text():
     assert texts('{"text_a": "a", "text_b": null}\n{"text": 5}\n') == [("1", "a", ""), ("2", "5")]
 
 
+def test_blank_lines_between_objects():
+    assert texts('{"text": "a"}\n\n{"text": "b"}\r\n \r\n\n') == [("1", "a"), ("3", "b")]
+
+
 def test_fields_of_several_lines():
     assert texts('review,stars\n"a\nb ""c""\n",5\nd,1\n') == [("2", 'a\nb "c"\n'), ("5", "d")]
 
