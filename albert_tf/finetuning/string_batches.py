@@ -127,19 +127,46 @@ def for_class_weight(x, y, sample_weight) -> tuple:
     return x, y, sample_weight
 
 
+class OrderOfEpochs(keras.callbacks.Callback):
+    """The order of the examples in each epoch of `fit`, for `bucketed_batches`.
+
+    Keras iterates over a dataset once in each epoch, after the callbacks: it gets the batches of that epoch, also
+    if the first one is not 0. Of an endless stream, `steps_per_execution` would take more than an epoch.
+
+    Args:
+      seed: determines the order; None keeps that of the features.
+      steps: number of batches in an epoch of `fit`; they follow each other through all examples.
+    """
+
+    def __init__(self, seed: int | None, steps: int):
+        super().__init__()
+        self._seed, self._steps = seed, steps
+
+    def rows(self, lengths: np.ndarray, batch_size: int) -> tf.data.Dataset:
+        """The rows of each batch of the epoch, as `BatchOrder.rows`."""
+        self._sizes = lengths, batch_size
+        self.on_epoch_begin(0)
+        signature = tf.TensorSpec([self._steps, batch_size], tf.int32)
+        epoch = tf.data.Dataset.from_generator(lambda: [self._rows], output_signature=signature)
+        return epoch.unbatch().apply(tf.data.experimental.assert_cardinality(self._steps))
+
+    def on_epoch_begin(self, epoch, logs=None):
+        order = BatchOrder(self._seed, num_epochs=None, skip_batches=epoch * self._steps)
+        batches = order.rows(*self._sizes).take(self._steps).batch(self._steps)
+        self._rows = batches.get_single_element().numpy()
+
+
 def fit_batches(
-    features: list[Features], sample_weight, batch_size: int, seed: int | None, skip_batches: int = 0
+    features: list[Features], sample_weight, batch_size: int, order: OrderOfEpochs
 ) -> tf.data.Dataset:
-    """An endless stream of batches for `fit`.
+    """The batches of an epoch of `fit`.
 
     Args:
       features: with labels.
       sample_weight: one number per example, or None.
       batch_size: B.
-      seed: determines the order; None keeps the order of the features.
-      skip_batches: batches of earlier epochs, which are not repeated.
+      order: of the examples, one of the callbacks of `fit`.
     """
-    order = BatchOrder(seed, num_epochs=None, skip_batches=skip_batches)
     return _for_keras(bucketed_batches(features, batch_size, order), sample_weight)
 
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from albert_tf.finetuning.string_batches import (
+    OrderOfEpochs,
     are_strings,
     check_no_steps,
     evaluate_batches,
@@ -118,12 +119,12 @@ class StringModel(AlbertModel):
             size = validation_batch_size or batch_size
             kwargs["validation_data"] = evaluate_batches(features[-held_out:], weights, size)
             features = features[:-held_out]
-        order = self.seeds.get_config()["seed"] if shuffle else None
-        steps = kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or batches_per_epoch(
-            len(features), batch_size
-        )
-        done = steps * kwargs.get("initial_epoch", 0)
-        batches = fit_batches(features, sample_weight, batch_size, order, done)
+        steps = kwargs.pop("steps_per_epoch", None) or batches_per_epoch(len(features), batch_size)
+        order = OrderOfEpochs(self.seeds.get_config()["seed"] if shuffle else None, steps)
+        batches = fit_batches(features, sample_weight, batch_size, order)
+        given = kwargs.get("callbacks")
+        given = getattr(given, "callbacks", given)  # those of a CallbackList
+        kwargs["callbacks"] = [order, *keras.tree.flatten(given or ())]
         return super().fit(batches, shuffle=False, **kwargs)  # the batches are shuffled
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):

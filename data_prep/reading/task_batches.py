@@ -5,6 +5,7 @@ rows --permute(seed, epoch)--> pools --sort by length--> batches --permute--> ga
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +25,12 @@ def batches_per_epoch(num_examples: int, batch_size: int) -> int:
 def by_falling_length(lengths: np.ndarray) -> np.ndarray:
     """The order of the examples in `BatchOrder(None, by_length=True)`."""
     return np.argsort(-lengths, kind="stable")
+
+
+class RowsOfBatches(Protocol):
+    """Which examples each batch has."""
+
+    def rows(self, lengths: np.ndarray, batch_size: int) -> tf.data.Dataset: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ class BatchOrder:
 def bucketed_batches(
     features: Sequence[Features],
     batch_size: int,
-    order: BatchOrder,
+    order: RowsOfBatches,
     *,
     fill_remainder: bool = False,
     pad_to: int | None = None,
@@ -105,7 +112,8 @@ def bucketed_batches(
       features: N examples, dicts of the same names: arrays with a value for each token (the last axis, as long as
         input_ids), scalars, and label_set. The scalar class_weight becomes a part of sample_weight.
       batch_size: B.
-      order: the examples of each batch; `index` in the batches restores the order of the predictions.
+      order: the examples of each batch, such as a `BatchOrder`; `index` in the batches restores the order of the
+        predictions.
       fill_remainder: fills the last batch of an epoch with its first example, sample_weight 0 and index -1, so
         that all batches have B.
       pad_to: the length of all batches, as in the original.

@@ -176,6 +176,41 @@ def test_the_order_of_strings_continues_after_the_initial_epoch(model_file):
 
 
 @pytest.mark.slow
+def test_an_epoch_of_strings_has_every_text_once(model_file):
+    """Also if the executions of several steps do not divide it."""
+
+    def trained(*callbacks, **compiled):
+        model = CASES["text"].build(model_file, dropout=0.0)
+        model.compile(keras.optimizers.SGD(0.1), **compiled)
+        fit = {"batch_size": 4, "epochs": 2, "verbose": 0, "callbacks": list(callbacks)}
+        model.fit(CASES["text"].x, CASES["text"].y, **fit)
+        return model
+
+    whole = trained()
+    assert int(whole.optimizer.iterations) == 2 * 6
+    assert_same_weights(trained(steps_per_execution=4), whole)
+
+
+@pytest.mark.slow
+def test_the_order_of_strings_continues_after_a_backup(model_file, tmp_path):
+    class Killed(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if self.model.optimizer.iterations == 7:
+                raise KeyboardInterrupt
+
+    def fit(*callbacks):
+        model = CASES["text"].build(model_file, dropout=0.0)
+        model.compile(keras.optimizers.SGD(0.1))
+        options = {"batch_size": 4, "epochs": 2, "verbose": 0, "callbacks": list(callbacks)}
+        model.fit(CASES["text"].x, CASES["text"].y, **options)
+        return model
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(keras.callbacks.BackupAndRestore(tmp_path), Killed())
+    assert_same_weights(fit(keras.callbacks.BackupAndRestore(tmp_path)), fit())
+
+
+@pytest.mark.slow
 def test_columns_of_weights(model_file):
     """Weights (N, 1), as `frame[["weight"]]` has them, of ids and of strings."""
     rng, case = np.random.default_rng(0), CASES["text"]
