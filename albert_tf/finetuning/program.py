@@ -28,9 +28,10 @@ from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
 from albert_tf.prediction.task_outputs import main_metric_of
 from albert_tf.pretrained.own import is_run
+from albert_tf.pretrained.stored import read_optional_json
 from albert_tf.training.device_settings import check_batch_divides
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.run_files import RESULTS_FILE
+from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from data_prep.errors import InputError
@@ -141,15 +142,24 @@ class TrainingRun(FinetuningRun):
         self.read_evaluation_splits()
 
     def check_settings(self) -> None:
-        """Raises InputError if the devices cannot share a batch evenly, or the folder holds another run."""
+        """Raises InputError if the devices cannot share a batch evenly, or the folder holds another run.
+
+        Says if the run began with another dev set: the weights that it keeps are the best on either.
+        """
         check_batch_divides(
             self.resolved.train_batch_size,
             self.strategy.num_replicas_in_sync,
             self.resolved.gradient_accumulation_steps,
         )
+        warnings = set[str | None]()
         for seed in self.seeds:
             settings = dataclasses.replace(self.resolved, seed=seed)
-            SeedFolder.of(self.settings.output_dir, seed).check(settings, self.examples_sha256)
+            folder = SeedFolder.of(self.settings.output_dir, seed)
+            folder.check(settings, self.examples_sha256)
+            stored = read_optional_json(folder.path / SETTINGS_FILE)
+            warnings.add(warning_of_another_dev_set(settings, stored))
+        for warning in filter(None, warnings):
+            self.say(warning)
 
     def train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed to its end, resuming if it was interrupted."""
@@ -215,7 +225,7 @@ class TrainedRun(FinetuningRun):
                 settings = dataclasses.replace(settings, **{name: stored[name]})
         self.settings = settings
         self.read_evaluation_splits()
-        if settings.do_eval and (warning := warning_of_another_dev_set(settings, stored)):
+        if warning := warning_of_another_dev_set(settings, stored):
             self.say(warning)
         self.report_data()
 

@@ -110,12 +110,12 @@ def warning_of_another_dev_set(settings: FinetuningSettings, trained_with: Mappi
     """A line if a run is evaluated on another dev set than the one that chose its weights; otherwise None.
 
     Args:
-      settings: the flags of the evaluation.
+      settings: the flags of the command.
       trained_with: the run's settings.json.
     """
     earlier = trained_with.get("dev_file") or trained_with.get("data_dir")
     given = settings.dev_file or settings.data_dir
-    if not (trained_with.get("do_eval") and earlier and given):
+    if not (settings.do_eval and trained_with.get("do_eval") and earlier and given):
         return None
     if Path(earlier).absolute() == Path(given).absolute():
         return None

@@ -415,8 +415,14 @@ def test_another_dev_set_is_reported(finished, finetuning_files, tmp_path, capfd
     assert "the weights were chosen by" not in capfd.readouterr().err
     other = shutil.copy(dev_file, tmp_path / "other.csv")
     assert cli.main([*evaluate, f"--dev_file={other}"]) == 0
+    said = f"the weights were chosen by the dev set {dev_file}; results.json"
+    assert said in capfd.readouterr().err
+    # The command that trains, which may also resume an interrupted run.
+    assert cli.main(finetuning_files.flags(run)) == 0
+    assert "the weights were chosen by" not in capfd.readouterr().err
+    assert cli.main(finetuning_files.flags(run, dev_file=other)) == 0
     error = capfd.readouterr().err
-    assert f"the weights were chosen by the dev set {dev_file}; results.json" in error
+    assert said in error
     assert f"are now those of {other}" in error
 
 
