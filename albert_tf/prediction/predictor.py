@@ -1,6 +1,7 @@
 """`albert predict`: reads lines, writes a JSON object for each as they arrive."""
 
 import json
+import logging
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -10,7 +11,7 @@ from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.prediction.finite import not_finite
 from albert_tf.prediction.input_lines import InputLines, LineFormat
 from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, as_split, by_row, numpy_batches
-from albert_tf.prediction.task_outputs import Predictions, predictions_of
+from albert_tf.prediction.task_outputs import Predictions, outside_label, predictions_of
 from albert_tf.prediction.trained_model import TrainedModel
 from data_prep.tasks.examples import Example
 from data_prep.tasks.task import own_data_task
@@ -43,6 +44,14 @@ class Predictor:
         """Yields the JSON object of each example."""
         model = self._model
         split = as_split(self.task, "lines", examples, self._preprocessor, model.labels)
+        if beyond := split.words_beyond:
+            logging.getLogger(__name__).warning(
+                "%s words are beyond the model's longest sequence, %s tokens, and have the label %s unseen; cut "
+                "long lines into sentences",
+                f"{beyond:,}",
+                self._preprocessor.max_seq_length,
+                outside_label(model.labels),
+            )
         rows = by_row(model.outputs(numpy_batches(split, self._size)), len(split.features))
         predictions = predictions_of(self.task, split, rows, model, self._max_answer_length)
         return lines_of_predictions(examples, predictions, model.null_threshold)

@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.prediction.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
 from data_prep.errors import InputError, check_at_least
-from data_prep.tasks.examples import ChoiceExample, Example
+from data_prep.tasks.examples import ChoiceExample, Example, WordsExample
 from data_prep.tasks.feature_cache import (
     cached_features,
     cached_windows,
@@ -47,12 +47,22 @@ class EncodedSplit:
     features: Sequence[Features]
     windows: Sequence[Window] = ()
 
+    @property
+    def words_beyond(self) -> int:
+        """The number of words at the ends of long sentences that are in no sequence."""
+        return sum(
+            len(example.words) - 1 - int(features["word_index"].max())
+            for example, features in zip(self.examples, self.features, strict=False)
+            if isinstance(example, WordsExample)
+        )
+
     def __str__(self) -> str:
         shapes = [features["input_ids"].shape for features in self.features]
         windows = f", {len(self.windows):,} windows" if self.windows else ""
+        beyond = f", and {self.words_beyond:,} words beyond it" if self.words_beyond else ""
         return (
             f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
-            f"longest {max(shape[-1] for shape in shapes)}"
+            f"longest {max(shape[-1] for shape in shapes)}{beyond}"
         )
 
 

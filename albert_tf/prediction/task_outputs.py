@@ -190,12 +190,16 @@ def word_probabilities(
       logits: of the tokens.
       labels: the C classes.
     """
-    outside = labels.index("O") if "O" in labels else 0
     values = np.zeros((words, len(labels)))
-    values[:, outside] = 1.0
+    values[:, labels.index(outside_label(labels))] = 1.0
     places = np.flatnonzero(word_index >= 0)
     values[word_index[places]] = _softmax(logits[places])
     return values
+
+
+def outside_label(labels: Sequence[str]) -> str:
+    """The label of words beyond the longest sequence."""
+    return "O" if "O" in labels else labels[0]
 
 
 def _known(labels: Any) -> tuple[Any, ...] | None:

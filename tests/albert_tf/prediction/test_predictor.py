@@ -203,12 +203,17 @@ def test_questions_with_different_numbers_of_options(finetuning_files, tmp_path,
 
 
 @pytest.mark.very_slow
-def test_words_and_scores(finetuning_files, tmp_path, capfd, standard_input):
+def test_words_and_scores(finetuning_files, tmp_path, capfd, standard_input, caplog):
     run = run_of(finetuning_files, tmp_path / "words", "token-classification")
     (answer,) = answered(capfd, standard_input, "the captain sailed\n", f"--model_dir={run}")
     assert answer["words"] == ["the", "captain", "sailed"]
     assert len(answer["labels"]) == len(answer["probabilities"]) == 3
     assert set(answer["labels"]) <= {"B-PER", "I-PER", "O"}
+    (answer,) = answered(capfd, standard_input, "the " * 100, f"--model_dir={run}")
+    assert answer["labels"][62:] == ["O"] * 38
+    assert (
+        "words are beyond the model's longest sequence, 64 tokens, and have the label O unseen" in caplog.text
+    )
     run = run_of(finetuning_files, tmp_path / "scores", "regression")
     (answer,) = answered(capfd, standard_input, "the captain\tthe captain\n", f"--model_dir={run}")
     assert set(answer) == {"score"}

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.prediction.preprocessor import PREPROCESSORS
+from albert_tf.prediction.preprocessor import PREPROCESSORS, WordsPreprocessor
 from albert_tf.prediction.splits import BatchSize, EncodedSplit, as_split, numpy_batches
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
 from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
-from data_prep.tasks.task import find_task
+from data_prep.tasks.task import TASKS, find_task
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
@@ -48,6 +48,15 @@ def test_labels_count_only_if_all_are_known(name, labels, tmp_path):
         (same,) = bucketed_batches(split.features, 2, BatchOrder(None)).as_numpy_iterator()
         assert batch.keys() == same.keys() - {"sample_weight"}
         assert ({"label", "label_set"} & batch.keys() != set()) == all(labels)
+
+
+def test_words_beyond_the_longest_sequence():
+    """Of four words, [CLS] and [SEP] leave room for three."""
+    examples = [WordsExample(str(words), ("a",) * words) for words in (1, 4)]
+    preprocessor = WordsPreprocessor(VOCABULARY, 5)
+    split = as_split(TASKS["token-classification"], "dev", examples, preprocessor, ("x", "y"))
+    assert split.words_beyond == 1
+    assert str(split) == "dev: 2 examples, 8 tokens, longest 5, and 1 words beyond it"
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(1, 9), st.none() | st.integers(1, 200))
