@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -332,7 +333,7 @@ def class_name(label, classes: Sequence[str]) -> str:
     name = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
     if isinstance(name, str) and name in classes:
         return str(name)
-    if not isinstance(name, str) and name in range(len(classes)):
+    if isinstance(name, Real) and name in range(len(classes)):  # pandas' NA cannot be compared
         found = classes[int(name)]
         if str(int(name)) in classes and found != str(int(name)):
             raise InputError(

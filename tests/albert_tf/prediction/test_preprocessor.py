@@ -57,6 +57,8 @@ def test_an_option_as_number_letter_or_text(label):
             "one of bad, good, or its number from 0 to 1. Received nan",
         ),
         ("classification", ["a", "b"], [None, "good"], "one of bad, good.* Received None"),
+        ("classification", ["a"], pd.Series([None], dtype="string"), "one of bad, good.* Received <NA>"),
+        ("token_classification", [["a"]], [[pd.NA]], "one of bad, good.* Received <NA>"),
         ("classification", ["a"], [0.5], "one of bad, good.* Received 0.5"),
         ("multi_label_classification", ["a"], [None], "must be a list of names.* Received None"),
         ("token_classification", [["a"]], ["bad"], "The labels of a sentence must be a list. Received 'bad'"),
