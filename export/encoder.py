@@ -213,8 +213,11 @@ def _v1_outputs(outputs: dict) -> dict:
 
 
 def _arrays(outputs: dict) -> dict:
-    """A signature returns arrays only, so the list of layers becomes one array (L, B, T, H)."""
-    return {**outputs, "encoder_outputs": tf.stack(outputs["encoder_outputs"])}
+    """A signature returns arrays only, so the list of layers becomes one array (B, L, T, H).
+
+    The batch comes first: TensorFlow Serving refuses other outputs for rows of requests, and when it batches them.
+    """
+    return {**outputs, "encoder_outputs": tf.stack(outputs["encoder_outputs"], axis=1)}
 
 
 def _tokenization_info(vocab_file, normalization: Normalization):

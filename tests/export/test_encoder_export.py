@@ -126,7 +126,10 @@ def test_signatures_equal_the_model(exported):
     )
     serving = signatures["serving_default"](**hub_inputs(batch))
     np.testing.assert_allclose(serving["pooled_output"], encoded["pooled_output"], atol=1e-5)
-    assert serving["encoder_outputs"].shape == (3, *encoded["sequence_output"].shape)
+    layers = model.encoder(batch, intermediates=True)["encoder_outputs"]
+    np.testing.assert_allclose(serving["encoder_outputs"], np.stack(layers, axis=1), atol=1e-5)
+    B = len(batch["input_ids"])
+    assert {name: len(array) for name, array in serving.items()} == dict.fromkeys(serving, B)
 
 
 @pytest.mark.slow
