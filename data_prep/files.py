@@ -2,12 +2,12 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import re
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -246,7 +246,15 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def one_process_in(folder: Path) -> Iterator[None]:
-    """Only one process at a time is in such a block for the same folder; the lock of a killed one is released."""
+    """Only one process at a time is in such a block for the same folder; the lock of a killed one is released.
+
+    Windows cannot lock folders: there, nobody waits.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # NFS locks no folders

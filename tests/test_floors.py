@@ -46,6 +46,8 @@ FOLDERS = {
 }
 # They start the processes that need a device, and hold none of its memory.
 WITHOUT_TENSORFLOW = ["albert_tf.lab.run", "albert_tf.lab.leaderboards", "albert_tf.lab.report"]
+# Measurements of processes, which Python has on Unix only.
+UNIX_ONLY = ("albert_tf/lab", "benchmarks", "experiments")
 HEIGHT = {folder: height for height, folder in enumerate(FOLDERS)}
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
 MODULES = {
@@ -93,6 +95,13 @@ def test_imports_go_down(module):
         assert HEIGHT[folder_of(name)] <= HEIGHT[folder], f"{module} imports {name}, which is above it"
     foreign = {name.split(".")[0] for name in imported_names(MODULES[module])}
     assert not foreign & FOLDERS[folder], f"{module} is to run without {sorted(foreign & FOLDERS[folder])}"
+
+
+@pytest.mark.parametrize("folder", sorted(set(FOLDERS) - set(UNIX_ONLY)))
+def test_is_imported_on_windows(folder):
+    for path in (ROOT / folder).glob("*.py"):
+        found = imported_names(path, at_once=True) & {"fcntl", "grp", "pwd", "resource", "termios"}
+        assert not found, f"{path} imports {sorted(found)}, which Python has on Unix only"
 
 
 @pytest.mark.parametrize("module", WITHOUT_TENSORFLOW)

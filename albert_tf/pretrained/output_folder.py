@@ -1,6 +1,7 @@
 """A folder that a conversion or an export writes: complete, or absent."""
 
 import contextlib
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from data_prep.files import check_local
 
 def check_replaceable(folder: Path) -> None:
     """Raises InputError for a mount point, which `replaced_folder` could not rename when all work is done."""
-    if folder.is_mount():
+    if os.path.ismount(folder):  # Path.is_mount of Python 3.11 does not exist on Windows
         raise InputError(
             "The result must be written to a folder that can be renamed, so that it is complete or absent. "
             f"Received {folder}, a mount point; name a folder in it."

@@ -1,9 +1,9 @@
 """The folder in which a run keeps finished work, so that the same command resumes it after a failure."""
 
 import contextlib
-import fcntl
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,7 +81,15 @@ def _check_plan(folder: Path, plan: dict) -> None:
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Allows only one run at a time, if the file system has locks; that of a killed process is released."""
+    """Allows only one run at a time; the system releases the lock of a killed process.
+
+    Windows, and some file systems, such as Lustre as it is usually mounted, have no such locks: there, nobody waits.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
     with (folder / _LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,5 +98,5 @@ def _lock(folder: Path) -> Iterator[None]:
                 f"Only one run may write the same files. Another one uses {folder}; wait until it ends."
             ) from None
         except OSError:
-            pass  # Lustre, for example, has no locks unless it is mounted with them
+            pass  # no locks here
         yield

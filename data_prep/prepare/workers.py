@@ -93,6 +93,9 @@ def _start_pool(number: int) -> ProcessPoolExecutor:
 @contextlib.contextmanager
 def _interrupt_waits() -> Iterator[None]:
     """Ctrl-C waits for the end of the block, and never reaches processes that start in it, which inherit this."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield

@@ -1,11 +1,13 @@
 """Writing complete files, on this machine."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.files import check_local, new_folder, write_text
+from data_prep.files import check_local, new_folder, one_process_in, write_text
+from data_prep.prepare.unfinished import unfinished_folder
 
 
 @pytest.mark.parametrize("path", ["gs://bucket/run", "s3:/bucket", Path("hdfs://host/run"), "s3n+x://a"])
@@ -24,3 +26,11 @@ def test_storage_elsewhere_is_refused(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", ["run", "/run", "a/b:c/d", "C:/run", "tfds:imdb:train", "-", "", "12:30"])
 def test_local_paths_are_not(path):
     check_local(path)
+
+
+def test_windows_has_no_locks(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setattr("sys.platform", "win32")
+    with one_process_in(tmp_path), unfinished_folder(tmp_path / "parts", {}) as parts:
+        assert parts.is_dir()
+    assert not list(tmp_path.iterdir())

@@ -45,7 +45,7 @@ def test_a_mount_point_is_refused_before_any_work(tmp_path, monkeypatch, write):
     """It cannot be renamed. The source does not exist, so this comes first."""
     output = tmp_path / "volume"
     output.mkdir()
-    monkeypatch.setattr(Path, "is_mount", lambda path: path == output)
+    monkeypatch.setattr("os.path.ismount", lambda path: path == output)
     with pytest.raises(InputError, match="Received .*volume, a mount point; name a folder in it"):
         write("no_such_model", output)
     assert not list(output.iterdir())
