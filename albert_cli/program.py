@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any
 
 import cyclopts
@@ -35,7 +36,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
       The exit status: 2 for the user's mistakes and the system's faults, reported in one line; 130 for Ctrl-C; 143
       for SIGTERM, at which commands remove what they have not finished.
     """
-    words = sys.argv[1:] if arguments is None else arguments
+    words = list(map(_with_home, sys.argv[1:] if arguments is None else arguments))
     console = open_console(stderr=True)
 
     def report(line: str, style: str) -> None:
@@ -44,7 +45,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
     try:
         with signals_raise(_STOPS), _output_may_close():
             _check_local(words)
-            program(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+            program(words, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
         report(describe_mistake(error, words, FLAGS), "bold red")
         return 2
@@ -62,6 +63,13 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         _drop_refused_output()
         return 2
     return 0
+
+
+def _with_home(word: str) -> str:
+    """Expands ~ in `--output=~/saved`, as shells do in `--output ~/saved`: they look at the beginning of words."""
+    flag, _, value = word.partition("=")
+    is_at_home = flag.startswith("--") and (value == "~" or value.startswith("~/"))
+    return f"{flag}={Path.home()}{value[1:]}" if is_at_home else word
 
 
 class _Terminated(BaseException):

@@ -32,3 +32,10 @@ def message(capfd, *arguments) -> str:
 )
 def test_messages(capfd, arguments, expected):
     assert message(capfd, *arguments.split()).endswith(expected)
+
+
+@pytest.mark.parametrize("flag", ["--model_dir=~/run", "--model_dir=~"])
+def test_paths_in_the_home_folder(capfd, tmp_path, monkeypatch, flag):
+    """Shells expand ~ in `--model_dir ~/run`, but not behind "="."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert f" {tmp_path}{flag.partition('~')[2]}" in message(capfd, "export", flag, "--output=y")
