@@ -72,6 +72,16 @@ def test_rolls_back_further_if_a_checkpoint_led_to_a_spike_before():
     assert guard.choose([30]) == 30, "the only one"
 
 
+def test_a_resumed_run_knows_the_roll_back_before():
+    """The bad intervals before it are over; the checkpoint that led to them is avoided."""
+    bad = [*map(line, (5, 5, 5, 9, 9)), {"step": 50, "rolled_back_to": 30}]
+    assert Guard(SETTINGS, bad).calm
+    assert Guard(SETTINGS, bad).choose([30, 20, 10]) == 20
+    assert verdicts([9], bad) == [False]
+    assert verdicts([9], bad[:-1]) == [True]
+    assert verdicts([9, 9], bad) == [False, True], "the usual loss is still that of the good intervals"
+
+
 def test_stops_with_advice():
     guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
     with pytest.raises(

@@ -128,7 +128,7 @@ def test_folders_and_files_with_other_names_are_not_removed(folder):
 
 
 def test_what_a_kill_leaves_is_removed(tmp_path, monkeypatch):
-    """Whatever is in the folder at any rename, `remove_unfinished` leaves whole checkpoints alone."""
+    """Whatever is in the folder at any rename, all that counts as a checkpoint is whole, and stays."""
     replace, moments = Path.replace, itertools.count()
 
     def copy_first(path, target):
@@ -137,13 +137,18 @@ def test_what_a_kill_leaves_is_removed(tmp_path, monkeypatch):
         remove_unfinished(moment)
         names = {file.name.split(".")[0] for file in moment.iterdir()}
         assert names == {f"ckpt-{step}" for step in steps_in(moment)}
+        assert all(damage(moment / name) is None for name in names)
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", copy_first)
     values = tf.Variable(np.zeros(10, "float32"))
-    for step in (1, 2):
+    for step in (1, 2, 2):
+        values.assign_add(tf.ones(10))
         write_checkpoint(tf.train.Checkpoint(values=values), tmp_path / "run", step, good=True)
-    assert next(moments) == 8, "data, checksums (written aside, then moved) and index of two checkpoints"
+    assert next(moments) == 12, "data, checksums (written aside, then moved) and index of three checkpoints"
+    read = tf.Variable(np.zeros(10, "float32"))
+    tf.train.Checkpoint(values=read).read(str(tmp_path / "run" / "ckpt-2"))
+    assert set(read.numpy()) == {3.0}, "the last of two of the same step"
 
 
 def save_forever(folder: Path, pipe: Connection) -> None:

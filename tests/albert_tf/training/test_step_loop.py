@@ -10,12 +10,18 @@ from albert_tf.training.step_loop import StepLoop
 
 
 class Counter:
-    """A training step that only counts."""
+    """A training step that only counts, and takes some seconds of a clock."""
+
+    def __init__(self, seconds: float = 0.0):
+        self.seconds, self.now = seconds, 1000.0
+        self.calls: list[int] = []
 
     def zero_sums(self):
         return {"steps": tf.constant(0)}
 
     def __call__(self, batches, steps, sums):
+        self.calls.append(int(steps))
+        self.now += self.calls[-1] * self.seconds
         return {"steps": sums["steps"] + steps}
 
 
@@ -39,3 +45,28 @@ def test_an_interval_is_recorded_whole_or_not_at_all(stops_at, reached, logged):
     step, values, stop = loop.run(2, 5)
     assert (step, values and values["taken"], stop) == (reached, logged and 3, stops_at <= 5)
     assert recorded == ([(5, values)] if logged else [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls"),
+    [(0.25, [1, 8, 8, 3, 8, 8, 4]), (10.0, [1] * 40)],
+)
+def test_calls_take_about_two_seconds(seconds, calls, monkeypatch):
+    """The rate that is logged is that of the last step; the time left, that of the steps up to the run's end."""
+    step, recorded = Counter(seconds), []
+    monkeypatch.setattr("albert_tf.training.step_loop.time", SimpleNamespace(monotonic=lambda: step.now))
+    session = SimpleNamespace(
+        progress=SimpleNamespace(advance=lambda step: None),
+        preemption=SimpleNamespace(agreed=lambda: False),
+        record_step=lambda step, values, seconds_left: recorded.append((step, values, seconds_left)),
+    )
+    schedule = WarmupPolynomialDecay(1.0, num_train_steps=100, num_warmup_steps=0)
+    loop = StepLoop(step, iter(()), lambda *figures: {"seconds": figures[2]}, schedule, session, None)
+    for start, target in ((0, 20), (20, 40)):
+        loop.run(start, target)
+    assert step.calls[0] == 0, "builds the graph"
+    assert step.calls[1:] == calls
+    for (number, values, seconds_left), expected in zip(recorded, (20, 40), strict=True):
+        assert number == expected
+        assert values == pytest.approx({"seconds": 20 * seconds, "learning_rate": 1 - (expected - 1) / 100})
+        assert seconds_left == pytest.approx((100 - expected) * seconds)
