@@ -97,6 +97,21 @@ def test_members_have_the_same_words():
         )
 
 
+def test_three_classes_in_another_order():
+    """An order of three is not its own inverse, as one of two is. The same for thresholds."""
+    one, two = (
+        Probabilities(("a",), classes, (np.array(values),), thresholds=thresholds)
+        for classes, values, thresholds in (
+            (("x", "y", "z"), [0.2, 0.5, 0.8], (0.1, 0.3, 0.5)),
+            (("z", "x", "y"), [0.6, 0.0, 0.3], (0.7, 0.3, 0.5)),
+        )
+    )
+    whole = average({"one": one, "two": two})
+    assert whole.classes == ("x", "y", "z")
+    np.testing.assert_allclose(whole.values, [[0.1, 0.4, 0.7]])
+    assert whole.thresholds == pytest.approx((0.2, 0.4, 0.6))
+
+
 def answers(*texts_and_probabilities):
     return [Answer(text, 0, probability, 1.0, 2.0) for text, probability in texts_and_probabilities]
 
@@ -114,6 +129,18 @@ def test_answers():
     assert [answer.probability for answer in whole.n_best["q"]] == pytest.approx([1.25 / 3, 1.05 / 3])
     assert whole.texts() == {"q": "the Broncos"}
     assert whole.null_odds is None
+
+
+def test_scores_are_those_of_the_members_with_the_answer():
+    """The longest list has three answers, so the ensemble keeps three."""
+    one = [Answer("x", 4, 0.5, 1.0, 8.0), Answer("y", 0, 0.3, 2.0, 2.0), Answer("z", 0, 0.2, 3.0, 3.0)]
+    two = [Answer("x", 4, 0.6, 2.0, 4.0), Answer("w", 0, 0.4, 5.0, 6.0)]
+    whole = average_answers({"one": SquadPredictions({"q": one}), "two": SquadPredictions({"q": two})})
+    assert whole.n_best["q"] == [
+        Answer("x", 4, pytest.approx(0.55), 1.5, 6.0),
+        Answer("w", 0, pytest.approx(0.2), 5.0, 6.0),
+        Answer("y", 0, pytest.approx(0.15), 2.0, 2.0),
+    ]
 
 
 @hypothesis.given(st.lists(st.floats(-30, 30), min_size=1, max_size=4))

@@ -443,4 +443,6 @@ def test_task_scores():
         78.55
     )
     assert task_score(find_task("mnli"), {"accuracy": 0.8}) == pytest.approx(80.0)
+    parts = {"accuracy": 0.8, "accuracy_m": 0.7, "accuracy_mm": 0.4}
+    assert task_score(find_task("mnli"), parts) == pytest.approx(55.0)
     assert task_score(find_task("sts-b"), {"pearson": 0.9, "spearman": 0.8}) == pytest.approx(85.0)

@@ -6,11 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.prediction.preprocessor import PREPROCESSORS, WordsPreprocessor
-from albert_tf.prediction.splits import BatchSize, EncodedSplit, as_split, numpy_batches
+from albert_tf.prediction.splits import (
+    BatchSize,
+    EncodedSplit,
+    as_split,
+    by_row,
+    numpy_batches,
+    padded_batch,
+)
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
-from data_prep.tasks.examples import ChoiceExample, TextExample, WordsExample
+from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
 from data_prep.tasks.task import TASKS, find_task
+from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
@@ -23,6 +31,31 @@ def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
     assert [batch["index"].tolist() for batch in batches] == [[1], [2, 0], [3]]
     assert [batch["input_ids"].shape for batch in batches] == [(1, 2, 9), (2, 3, 5), (1, 3, 7)]
     assert batches[1]["input_mask"].sum(axis=-1).tolist() == [[4] * 3, [5] * 3]
+
+
+def test_padding():
+    def features(*ids: int) -> dict[str, np.ndarray]:
+        names = ("input_ids", "token_type_ids", "p_mask", "word_index")
+        return {**{name: np.array(ids, np.int32) for name in names}, "label": np.array(ids[0], np.int32)}
+
+    batch = padded_batch([features(5), features(6, 7, 8)])
+    expected = {
+        "input_ids": [[5, 0, 0], [6, 7, 8]],
+        "token_type_ids": [[5, 0, 0], [6, 7, 8]],
+        "p_mask": [[5, 1, 1], [6, 7, 8]],  # no token that may be in an answer
+        "word_index": [[5, -1, -1], [6, 7, 8]],  # of no word
+        "label": [5, 6],
+        "input_mask": [[1, 0, 0], [1, 1, 1]],
+    }
+    assert {name: values.tolist() for name, values in batch.items()} == expected
+
+
+def test_rows_that_fill_a_batch_are_no_examples():
+    outputs = [
+        {"index": np.array([2, 0]), "output": np.array([20, 0])},
+        {"index": np.array([1, -1]), "output": np.array([10, 99])},
+    ]
+    assert by_row(outputs, 3) == [{"output": 0}, {"output": 10}, {"output": 20}]
 
 
 VOCABULARY = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
@@ -67,6 +100,40 @@ def test_batches_hold_at_most_their_rows_and_tokens(lengths, rows, tokens):
     for part in parts:
         assert 1 <= len(part) <= rows
         assert tokens is None or len(part) == 1 or len(part) * part[-1] <= tokens
+
+
+def test_what_is_cached_depends_on_vocabulary_and_lengths(tmp_path):
+    """Otherwise a run would train on what another one cut, or encoded with another vocabulary."""
+    keeps_case = Vocabulary("wordpiece", VOCABULARY.content, Normalization(do_lower_case=False))
+    other = Vocabulary("wordpiece", VOCABULARY.content.replace(b"a\nb", b"b\na"))
+    choices = [ChoiceExample("0", "a A b " * 9, "a b " * 9, ("a", "b"))]
+    questions = [QuestionExample("0", "a b " * 9, "a A b " * 9)]
+    for name, examples, lengths in (
+        ("multiple-choice", choices, ({}, {"max_seq_length": 24}, {"max_qa_length": 8})),
+        (
+            "question-answering",
+            questions,
+            (
+                {"max_seq_length": 24, "max_query_length": 8, "doc_stride": 6},
+                {"max_seq_length": 23, "max_query_length": 8, "doc_stride": 6},
+                {"max_seq_length": 24, "max_query_length": 7, "doc_stride": 6},
+                {"max_seq_length": 24, "max_query_length": 8, "doc_stride": 5},
+            ),
+        ),
+    ):
+        task, folder = find_task(name), tmp_path / name
+        make = PREPROCESSORS[task.kind]
+        preprocessors = [make(VOCABULARY, **each) for each in lengths]
+        preprocessors += [make(vocabulary, **lengths[0]) for vocabulary in (keeps_case, other)]
+        for preprocessor in preprocessors:
+            made, cached = (
+                as_split(task, "dev", examples, preprocessor, (), cache) for cache in (None, str(folder))
+            )
+            for ours, theirs in zip(made.features, cached.features, strict=True):
+                assert ours.keys() == theirs.keys()
+                for key, values in ours.items():
+                    np.testing.assert_array_equal(values, theirs[key])
+        assert len(list(folder.iterdir())) == len(preprocessors)
 
 
 def test_options_have_letters():
