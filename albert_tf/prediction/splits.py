@@ -59,7 +59,8 @@ class EncodedSplit:
     def __str__(self) -> str:
         shapes = [features["input_ids"].shape for features in self.features]
         windows = f", {len(self.windows):,} windows" if self.windows else ""
-        beyond = f", and {self.words_beyond:,} words beyond it" if self.words_beyond else ""
+        words = self.words_beyond
+        beyond = f", and {words:,} word{'s' * (words > 1)} beyond it" if words else ""
         return (
             f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
             f"longest {max(shape[-1] for shape in shapes)}{beyond}"

@@ -83,7 +83,8 @@ def _check_plan(folder: Path, plan: dict) -> None:
 def _lock(folder: Path) -> Iterator[None]:
     """Allows only one run at a time; the system releases the lock of a killed process.
 
-    Windows, and some file systems, such as Lustre as it is usually mounted, have no such locks: there, nobody waits.
+    Windows, and some file systems, such as Lustre as it is usually mounted, have no such locks: there, nothing
+    keeps a second run out.
     """
     if sys.platform == "win32":
         yield
