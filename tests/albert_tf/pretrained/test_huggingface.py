@@ -17,6 +17,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretrained.processes import needs_transformers, run_python
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
+    SIZES,
     VOCABULARY,
     assert_same_weights,
     random_stored,
@@ -128,6 +129,18 @@ def test_reads_the_configuration(directory, theirs, ours):
     edit_config(directory, hidden_act=theirs, layer_norm_eps=1e-6, hidden_dropout_prob=0.2)
     config = read(directory).config
     assert (config.hidden_act, config.layer_norm_epsilon, config.hidden_dropout_prob) == (ours, 1e-6, 0.2)
+
+
+def test_what_a_configuration_leaves_out(tmp_path):
+    """The defaults are those of transformers' AlbertConfig, whose sizes are xxlarge's."""
+    write_huggingface(random_stored(CONFIGS["one group"]), tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(SIZES))
+    assert read(tmp_path).config == CONFIGS["one group"]
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError) as caught:
+        read(tmp_path)
+    for shape in ("[30000, 128]", "[512, 128]", "[2, 128]", "[4096, 128]"):
+        assert f"should have {shape}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

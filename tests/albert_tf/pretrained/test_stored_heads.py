@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.heads import Head, from_task_model
+from albert_tf.pretrained.heads import Head, from_task_model, with_classes
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.loading import load_pretrained
 from albert_tf.pretrained.names import HEADS, HeadSize, parameters
@@ -288,6 +288,32 @@ def test_the_head_of_squad2_computes_what_the_original_does(tmp_path):
     np.testing.assert_allclose(outputs["start_logits"], start, atol=1e-5)
     np.testing.assert_allclose(outputs["end_logits"], end, atol=1e-5)
     np.testing.assert_allclose(outputs["answerable_logits"], -impossible, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_head_of_squad2_returns_to_the_original(tmp_path):
+    """Through the file of a task model, which holds one of its layers as two, and the opposite of a logit."""
+    size = HeadSize("conditional_span_head", 0)
+    arrays = write_google(tmp_path / "tf1", size)
+    TASK_MODELS["question_answering"].from_stored(read(tmp_path / "tf1")).save(tmp_path / "model.keras")
+    back = to_theirs(read(tmp_path / "model.keras").head.weights, CONFIG, "tf1", size)
+    assert_same_weights({name: back[name] for name in arrays}, arrays)
+
+
+def test_classes_in_another_order():
+    """An order of three is not its own inverse, as one of two is."""
+    weights = {
+        "sequence_head/kernel": np.array([[0.0, 1, 2], [3, 4, 5]]),
+        "sequence_head/bias": np.arange(3.0),
+    }
+    labels, thresholds = ("a", "b", "c"), (0.1, 0.2, 0.3)
+    head = Head(
+        HeadSize("sequence_head", 3), ("multi_label_classification",), weights, labels, None, thresholds
+    )
+    changed = with_classes(head, ("c", "a", "b"))
+    assert (changed.labels, changed.thresholds) == (("c", "a", "b"), (0.3, 0.1, 0.2))
+    assert changed.weights["sequence_head/kernel"].tolist() == [[2, 0, 1], [5, 3, 4]]
+    assert changed.weights["sequence_head/bias"].tolist() == [2, 0, 1]
 
 
 def test_a_configuration_from_elsewhere(tmp_path):
