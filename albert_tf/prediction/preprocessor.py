@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 from collections.abc import Iterable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -333,7 +332,9 @@ def class_name(label, classes: Sequence[str]) -> str:
     name = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
     if isinstance(name, str) and name in classes:
         return str(name)
-    if isinstance(name, Real) and name in range(len(classes)):  # pandas' NA cannot be compared
+    if isinstance(name, int | float | np.number) and name in range(
+        len(classes)
+    ):  # pandas' NA cannot be compared
         found = classes[int(name)]
         if str(int(name)) in classes and found != str(int(name)):
             raise InputError(
