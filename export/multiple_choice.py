@@ -105,8 +105,9 @@ def asked(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
       options: string (N,).
 
     Returns:
-      string (N,): the option in place of each "_", or after the question and a space if there is none.
+      string (N,): the option in place of each blank, or after the question and a space if there is none.
     """
+    questions = tf.strings.regex_replace(questions, f"{_BLANK}+", _BLANK)
     # One more character at the front, so that every question has a part.
     parts = tf.strings.split(tf.strings.join(["x", questions]), _BLANK)
     rows = parts.value_rowids()

@@ -39,7 +39,7 @@ class ChoiceExample:
     Attributes:
       id: unique in its set.
       passage: what the question is about.
-      question: the question; an option replaces the "_" in it.
+      question: the question; an option replaces the "_" in it, or several in a row.
       options: the possible answers.
       label: the number of the correct option, from 0; None if unknown.
       group: "middle" or "high" in RACE, else "".

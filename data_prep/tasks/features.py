@@ -3,6 +3,7 @@
 [CLS] a [SEP] b [SEP], token_type_ids 0 up to the first [SEP] and 1 after it
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,8 +68,8 @@ def choice_features(
 ) -> list[Features]:
     """Arrays of passages with a question and C options: [CLS] passage [SEP] question with option [SEP].
 
-    An option replaces the "_" in the question, else it follows it. A long sequence is truncated at the end of its
-    passage; a long question at its beginning, since the option is at its end.
+    An option replaces the "_" in the question, or several in a row, else it follows it. A long sequence is
+    truncated at the end of its passage; a long question at its beginning, since the option is at its end.
 
     Args:
       examples: N examples.
@@ -102,12 +103,12 @@ def choice_features(
 
 
 def asked(question: str, option: str) -> str:
-    """A question with an option inserted.
+    """A question with an option inserted in each blank, which may have several "_", or added.
 
-    >>> asked("The letter was from _ .", "Ann"), asked("Who wrote?", "Ann")
+    >>> asked("The letter was from ___ .", "Ann"), asked("Who wrote?", "Ann")
     ('The letter was from Ann .', 'Who wrote? Ann')
     """
-    return question.replace("_", option) if "_" in question else f"{question} {option}"
+    return re.sub("_+", lambda _: option, question) if "_" in question else f"{question} {option}"
 
 
 def word_features(

@@ -91,6 +91,7 @@ def test_pair_lengths_equal_popping_tokens(a, b, room):
 def test_options_replace_the_gap_or_follow():
     assert asked("Ann is in _ .", "Rome") == "Ann is in Rome ."
     assert asked("Where is Ann?", "Rome") == "Where is Ann? Rome"
+    assert asked("____ is in__.", r"\1 _") == r"\1 _ is in\1 _."
 
 
 def test_choices(any_tokenizer):
