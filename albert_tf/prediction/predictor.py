@@ -46,10 +46,10 @@ class Predictor:
         split = as_split(self.task, "lines", examples, self._preprocessor, model.labels)
         if beyond := split.words_beyond:
             logging.getLogger(__name__).warning(
-                "%s words are beyond the model's longest sequence, %s tokens, and have the label %s unseen; cut "
-                "long lines into sentences",
-                f"{beyond:,}",
+                "words beyond the model's longest sequence, %s tokens: %s; they are not read and get the label %s: "
+                "cut long lines into sentences",
                 self._preprocessor.max_seq_length,
+                f"{beyond:,}",
                 outside_label(model.labels),
             )
         rows = by_row(model.outputs(numpy_batches(split, self._size)), len(split.features))

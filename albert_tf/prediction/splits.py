@@ -59,8 +59,7 @@ class EncodedSplit:
     def __str__(self) -> str:
         shapes = [features["input_ids"].shape for features in self.features]
         windows = f", {len(self.windows):,} windows" if self.windows else ""
-        words = self.words_beyond
-        beyond = f", and {words:,} word{'s' * (words > 1)} beyond it" if words else ""
+        beyond = f", words beyond it: {count:,}" if (count := self.words_beyond) else ""
         return (
             f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
             f"longest {max(shape[-1] for shape in shapes)}{beyond}"

@@ -89,7 +89,7 @@ def test_words_beyond_the_longest_sequence():
     preprocessor = WordsPreprocessor(VOCABULARY, 5)
     split = as_split(TASKS["token-classification"], "dev", examples, preprocessor, ("x", "y"))
     assert split.words_beyond == 1
-    assert str(split) == "dev: 2 examples, 8 tokens, longest 5, and 1 word beyond it"
+    assert str(split) == "dev: 2 examples, 8 tokens, longest 5, words beyond it: 1"
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(1, 9), st.none() | st.integers(1, 200))
