@@ -46,8 +46,8 @@ class Predictor:
         split = as_split(self.task, "lines", examples, self._preprocessor, model.labels)
         if beyond := split.words_beyond:
             logging.getLogger(__name__).warning(
-                "words beyond the model's longest sequence, %s tokens: %s; they are not read and get the label %s: "
-                "cut long lines into sentences",
+                "words beyond the model's longest sequence, %s tokens: %s; they are not read and get the label "
+                "%s: cut long lines into sentences",
                 self._preprocessor.max_seq_length,
                 f"{beyond:,}",
                 outside_label(model.labels),
