@@ -37,7 +37,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
     aside = folder / f"{_ASIDE}{os.getpid()}"
     aside.mkdir(parents=True, exist_ok=True)
     try:
-        checkpoint.write(str(aside / f"ckpt-{step}"))
+        checkpoint.write(str(aside / f"ckpt-{step}"), files_of_this_process())
         files = sorted(aside.glob(f"ckpt-{step}.*"))
         sums = {path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in files}
         checksums = checksums_of(aside / f"ckpt-{step}")
@@ -53,6 +53,12 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return str(folder / f"ckpt-{step}")
+
+
+def files_of_this_process() -> tf.train.CheckpointOptions:
+    """Lets this process read and write the files: for the variables of a TPU, the TPU's machine would do it."""
+    with tf.device("CPU:0"):
+        return tf.train.CheckpointOptions(experimental_io_device=tf.constant(0).device)
 
 
 def checksums_of(prefix: str | Path) -> Path:

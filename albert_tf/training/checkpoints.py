@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.training.checkpoint_files import (
+    files_of_this_process,
     intact_checkpoints,
     is_good,
     newest_intact,
@@ -104,7 +105,7 @@ class RunCheckpoints:
 
     def _restore(self, prefix: str) -> None:
         try:
-            self._checkpoint.read(prefix).assert_consumed()
+            self._checkpoint.read(prefix, files_of_this_process()).assert_consumed()
         except (AssertionError, ValueError) as error:
             raise InputError(
                 f"The checkpoint {prefix} does not fit this configuration: {first_line(error)}"

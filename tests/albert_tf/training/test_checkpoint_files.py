@@ -18,8 +18,9 @@ from albert_tf.training.checkpoint_files import (
     steps_in,
     write_checkpoint,
 )
+from albert_tf.training.cluster import loopback_clusters
 from data_prep.errors import InputError
-from tests.processes import FORKS
+from tests.processes import FORKS, Program
 
 
 @pytest.fixture
@@ -191,3 +192,51 @@ def test_killed_while_saving(tmp_path):
         for path in tmp_path.iterdir():
             path.unlink()
     assert leftovers, "at least one kill came in the middle of a save"
+
+
+OTHER_MACHINE = """
+import json, sys, threading
+import tensorflow as tf
+
+worker = tf.distribute.Server(json.loads(sys.argv[1])["cluster"], job_name="worker", task_index=0)
+print("ready", flush=True)
+threading.Event().wait()
+"""
+
+THIS_MACHINE = """
+import json, sys, types
+from pathlib import Path
+import keras
+import tensorflow as tf
+from albert_tf.optimizers import AdamW
+from albert_tf.training.checkpoints import RunCheckpoints
+
+tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(json.loads(sys.argv[1])["cluster"]))
+with tf.device("/job:worker/replica:0/task:0/device:CPU:0"):
+    weight, optimizer = keras.Variable([1.0, 2.0], name="weight"), AdamW()
+    optimizer.build([weight])
+assert "job:worker" in weight.value.device
+checkpoints = RunCheckpoints(Path("run"), types.SimpleNamespace(variables=[weight]), optimizer)
+checkpoints.save()
+weight.assign([7.0, 7.0])
+checkpoints.restore_latest()
+print(weight.numpy().tolist())
+"""
+
+
+@pytest.mark.very_slow
+def test_variables_on_another_machine_are_saved_on_this_one(tmp_path):
+    """As those of a TPU that --tpu names; its folders are others."""
+    (cluster,) = loopback_clusters(1)
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    with Program(["-c", OTHER_MACHINE, cluster], folder=there) as worker:
+        deadline = time.monotonic() + 120
+        while "ready" not in worker.output() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with Program(["-c", THIS_MACHINE, cluster], folder=here) as program:
+            output, error = program.communicate(timeout=120)
+    assert output == "[1.0, 2.0]\n", error
+    assert steps_in(here / "run" / "checkpoints") == [0]
+    assert not list(there.iterdir())
