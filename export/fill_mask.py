@@ -1,7 +1,7 @@
 """Text with [MASK] in, the best pieces out: a SavedModel with tokenizer, encoder and masked-LM head.
 
 "The [MASK] sat." --split at [MASK]--> parts --tokenize--> ids with the mask's between them --cut--> one batch
-    --encoder, head--> logits (B, M, V) --top k--> pieces, probabilities (B, M, K)
+    --encoder, head--> logits (masks, V) --top k--> pieces, probabilities (B, M, K)
 """
 
 import numpy as np
@@ -51,17 +51,19 @@ def build_fill_mask(pretrained: Pretrained, tokenizer: Tokenizer, top_k: int = 5
 
     def best_pieces(texts):
         batch = padded_batch(cut_around(masked.tokenize(texts), tokenizer.mask_id, room), tokenizer)
-        positions, is_mask = _mask_positions(batch["input_ids"] == tokenizer.mask_id)
-        outputs = model.encoder(batch, training=False)
+        is_mask = batch["input_ids"] == tokenizer.mask_id
+        hidden = tf.boolean_mask(
+            model.encoder(batch, training=False)["sequence_output"], is_mask
+        )  # (masks, H)
         table = model.encoder.embeddings.word_embeddings
-        logits = model.masked_lm(outputs["sequence_output"], positions, table)
+        logits = model.masked_lm(hidden[tf.newaxis], None, table)[0]  # (masks, V)
         probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
         # The model may have more embeddings than the vocabulary has pieces.
-        best, ids = tf.math.top_k(probabilities[..., : tokenizer.vocab_size], top_k)
-        is_mask = is_mask[:, :, tf.newaxis]
+        best, ids = tf.math.top_k(probabilities[:, : tokenizer.vocab_size], top_k)
+        counts = tf.math.count_nonzero(is_mask, axis=1)
         return {
-            "pieces": tf.where(is_mask, tf.gather(pieces, ids), ""),
-            "probabilities": tf.where(is_mask, best, 0.0),
+            "pieces": _by_text(tf.gather(pieces, ids), counts, ""),
+            "probabilities": _by_text(best, counts, 0.0),
         }
 
     def check(loaded):
@@ -147,11 +149,10 @@ def cut_around(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor
     return tf.ragged.boolean_mask(ids, (positions >= begin) & (positions < begin + room))
 
 
-def _mask_positions(is_mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """From bool (B, T) to the positions of masks, int32 (B, M), and which of them exist, bool (B, M); M >= 1."""
-    B, T = tf.unstack(tf.shape(is_mask, tf.int64))
-    counts = tf.math.count_nonzero(is_mask, axis=1)
+def _by_text(values: tf.Tensor, counts: tf.Tensor, padding) -> tf.Tensor:
+    """Values of all masks, (masks, K), as (B, M, K), where text i has counts[i] masks; M >= 1."""
+    K = values.shape[1]
     M = tf.reduce_max(tf.concat([counts, [1]], 0))
-    positions = tf.broadcast_to(tf.range(tf.cast(T, tf.int32)), [B, T])
-    positions = tf.ragged.boolean_mask(positions, is_mask).to_tensor(0, shape=tf.stack([B, M]))
-    return positions, tf.sequence_mask(counts, M)
+    shape = tf.stack([tf.size(counts, tf.int64), M, K])
+    values = tf.RaggedTensor.from_row_lengths(values, counts).to_tensor(padding, shape=shape)
+    return tf.ensure_shape(values, [None, None, K])

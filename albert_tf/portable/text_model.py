@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,9 +178,15 @@ class PortableFillMask(TextModel):
             cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS)
             for ids in self._masked.encode_batch(texts)
         ]
-        found = self.rows([joined(ids, None, self.tokenizer, longest) for ids in rows])
         counts = [int(np.sum(ids == mask_id)) for ids in rows]
+        found: dict[int, Arrays] = {}
+        # Texts with about as many masks: a batch computes as many for each text as the one with the most has.
+        order = sorted(range(len(rows)), key=counts.__getitem__)
+        for _, group in groupby(order, key=lambda i: counts[i].bit_length()):
+            members = list(group)
+            features = [joined(rows[i], None, self.tokenizer, longest) for i in members]
+            found.update(zip(members, self.rows(features), strict=True))
         return [
-            {"pieces": self._pieces[row["ids"][:M]], "probabilities": row["probabilities"][:M]}
-            for row, M in zip(found, counts, strict=True)
+            {"pieces": self._pieces[found[i]["ids"][:M]], "probabilities": found[i]["probabilities"][:M]}
+            for i, M in enumerate(counts)
         ]

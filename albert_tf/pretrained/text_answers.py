@@ -16,7 +16,7 @@ from albert_tf.prediction.preprocessor import as_texts
 from albert_tf.prediction.splits import USUAL_SIZE, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, check_length, joined, stacked
-from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
+from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 Guess = tuple[str, float]
@@ -48,23 +48,26 @@ def fill_masks(
     longest, mask_id = model.config.max_position_embeddings, tokenizer.mask_id
     encoded = MaskedTexts(tokenizer).encode_batch(as_texts(texts))
     rows = [cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS) for ids in encoded]
-    run = _forward(model, len(rows))
+    run, table = _forward(model.encoder, len(rows)), model.encoder.embeddings.word_embeddings
 
-    def best_pieces(batch: Arrays) -> Arrays:
-        positions = mask_positions(batch["input_ids"], mask_id)
-        logits = run({**batch, "masked_lm_positions": positions})["masked_lm_logits"]
+    def best_pieces(batch: Arrays) -> dict[str, Any]:
+        vectors = ops.convert_to_numpy(ops.cast(run(batch)["sequence_output"], "float32"))
+        is_mask = batch["input_ids"] == mask_id
+        logits = model.masked_lm(vectors[is_mask][np.newaxis], None, table)[0]  # (masks, V)
         # The model may have more embeddings than the vocabulary has pieces.
-        probabilities = ops.softmax(ops.cast(logits, "float32"))[..., : tokenizer.vocab_size]
-        best, ids = ops.top_k(probabilities, top_k)
-        return {"probabilities": ops.convert_to_numpy(best), "ids": ops.convert_to_numpy(ids)}
+        probabilities = ops.softmax(ops.cast(logits, "float32"))[:, : tokenizer.vocab_size]
+        best = map(ops.convert_to_numpy, ops.top_k(probabilities, top_k))
+        ends = np.cumsum(is_mask.sum(axis=1))[:-1]
+        by_text = (np.split(array, ends) for array in best)
+        return dict(zip(("probabilities", "ids"), by_text, strict=True))
 
     found = _rows([joined(ids, None, tokenizer, longest) for ids in rows], best_pieces)
     return [
         [
             [(tokenizer.pieces[i], float(p)) for i, p in zip(ids, probabilities, strict=True)]
-            for ids, probabilities in zip(row["ids"][:M], row["probabilities"][:M], strict=True)
+            for ids, probabilities in zip(row["ids"], row["probabilities"], strict=True)
         ]
-        for row, M in zip(found, (int(np.sum(ids == mask_id)) for ids in rows), strict=True)
+        for row in found
     ]
 
 
@@ -88,10 +91,10 @@ def _forward(model: keras.Model, count: int) -> Callable[[Arrays], dict[str, Any
     return model.predict_on_batch if count > USUAL_SIZE.rows else partial(model, training=False)
 
 
-def _rows(features: Sequence[Features], compute: Callable[[Arrays], Arrays]) -> list[Arrays]:
+def _rows(features: Sequence[Features], compute: Callable[[Arrays], dict[str, Any]]) -> list[Arrays]:
     """What is computed for each example, in batches of similar lengths."""
 
-    def outputs() -> Iterator[Arrays]:
+    def outputs() -> Iterator[dict[str, Any]]:
         for batch in numpy_batches(EncodedSplit("call", (), features)):
             index = batch.pop("index")
             yield {**compute(batch), "index": index}

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.model.heads import MaskedLMHead
 from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.masked_texts import glued_ids
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.fill_mask import cut_around
+from export.fill_mask import build_fill_mask, cut_around
 from export.run import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, write_source
@@ -99,6 +100,29 @@ def assert_filled(outputs, model, tokenizer, texts, k: int) -> None:
             assert pieces == [piece for piece, _ in guesses], texts[row]
             probabilities = [probability for _, probability in guesses]
             np.testing.assert_allclose(outputs["probabilities"][row, column], probabilities, atol=1e-5)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_the_head_computes_masks_only(source, monkeypatch, in_memory):
+    """Not as many for each text as the text with the most masks has."""
+    pretrained, computed = load_pretrained(source), []
+    head = MaskedLMHead.call
+
+    def call(layer, hidden, *others):
+        computed.append(tuple(hidden.shape[:2]))
+        return head(layer, hidden, *others)
+
+    monkeypatch.setattr(MaskedLMHead, "call", call)
+    export = build_fill_mask(pretrained, pretrained.tokenizer)
+    tf.config.run_functions_eagerly(True)
+    try:
+        if in_memory:
+            pretrained.fill_mask(["[MASK] a", "[MASK] [MASK] [MASK]", "a"])
+        else:
+            export.signatures["serving_default"](tf.constant(["[MASK] a", "[MASK] [MASK] [MASK]", "a"]))
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert computed == [(1, 4)]
 
 
 def test_equals_the_model_on_single_texts(loaded, source, tokenizer):

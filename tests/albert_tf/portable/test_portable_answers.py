@@ -244,6 +244,20 @@ def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
 
 
 @pytest.mark.very_slow
+def test_a_text_with_many_masks_is_no_burden_for_others(exported, monkeypatch):
+    model, shapes = load_portable(exported("fill-mask")[1]), []
+    engine_inputs = model.engine_inputs
+
+    def recorded(batch):
+        shapes.append(engine_inputs(batch)["masked_lm_positions"].shape)
+        return engine_inputs(batch)
+
+    monkeypatch.setattr(model, "engine_inputs", recorded)
+    model(["a [MASK]", "[MASK] " * 6, "b [MASK]", "c"])
+    assert sorted(shapes) == [(1, 1), (1, 6), (2, 1)]
+
+
+@pytest.mark.very_slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_threads_share_a_model(engine, exported):
     model = load_portable(exported("fill-mask")[1], engine=engine)
