@@ -8,6 +8,7 @@ from albert_tf.finetuning.task_models import TextClassifier
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.splits import by_row, mean_loss
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches
+from tests.albert_tf.finetuning.task_models import CASES
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,25 @@ def test_rows_are_in_order_with_their_loss(model, filled):
         np.testing.assert_allclose(row["output"], expected, atol=1e-5)
         losses.append(np.log(np.exp(expected).sum()) - expected[example["label"]])
     assert mean_loss(rows) == pytest.approx(np.mean(losses), abs=1e-5)
+
+
+def test_the_loss_of_words_is_that_of_their_first_pieces():
+    model, rng = CASES["words"].build(None, dropout=0.0), np.random.default_rng(0)
+    examples, losses, weights = [], [], []
+    for words, tokens in ((1, 4), (3, 6), (2, 9)):
+        ids = rng.integers(5, 90, tokens).astype(np.int32)
+        kept = np.isin(np.arange(tokens), rng.choice(np.arange(1, tokens - 1), words, replace=False))
+        label = np.where(kept, rng.integers(0, 2, tokens), 0).astype(np.int32)
+        arrays = {"input_ids": ids, "token_type_ids": np.zeros_like(ids), "label": label}
+        examples.append({**arrays, "label_weights": kept.astype(np.float32)})
+        logits = np.asarray(model({name: value[np.newaxis] for name, value in arrays.items()}))[0]
+        of_tokens = np.log(np.exp(logits).sum(axis=-1)) - logits[np.arange(tokens), label]
+        losses.append(of_tokens[kept].sum())
+        weights.append(words)
+    rows = by_row(Inference(model)(bucketed_batches(examples, 2, BatchOrder(None), fill_remainder=True)), 3)
+    assert [row["loss"] for row in rows] == pytest.approx(losses, abs=1e-5)
+    assert [row["loss_weight"] for row in rows] == weights
+    assert mean_loss(rows) == pytest.approx(sum(losses) / 6, abs=1e-5)
 
 
 def test_without_labels_there_is_no_loss(model):

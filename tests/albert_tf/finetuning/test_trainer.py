@@ -1,6 +1,7 @@
 """The end of a run, the choice of the best evaluation, and how many evaluations follow it."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from albert_tf.finetuning.trainer import (
     last_gain,
 )
 from albert_tf.training.interruptions import Preemption
+from data_prep.errors import InputError
 from tests.albert_tf.finetuning.task_models import CASES
 
 
@@ -47,6 +49,16 @@ def test_without_a_best_evaluation_the_last_weights_are_kept(tmp_path):
     falling = train(tmp_path / "evaluated", lambda step: {"eval_f1": -step})
     assert falling == {"steps": 2, "best_step": 1}
     assert train(tmp_path / "evaluated", None) == {"steps": 2, "best_step": 2}
+
+
+def test_figures():
+    """Of 5 steps of 2 examples in 4 seconds, whose losses have a weight of 10 together."""
+    trainer = SimpleNamespace(_settings=SimpleNamespace(train_batch_size=2), step=20)
+    sums = {"loss": 8.0, "loss_weight": 10.0, "gradient_norm": 15.0, "skipped_steps": 0.0}
+    figures = Trainer._figures(trainer, sums, 5, 4.0)
+    assert figures == {"loss": 0.8, "gradient_norm": 3.0, "examples_per_second": 2.5}
+    with pytest.raises(InputError, match="diverged: the loss or its gradient is not finite before step 25"):
+        Trainer._figures(trainer, {**sums, "skipped_steps": 1.0}, 5, 4.0)
 
 
 @pytest.mark.slow

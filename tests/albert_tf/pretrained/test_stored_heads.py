@@ -200,6 +200,9 @@ def test_a_head_of_another_kind_is_left_out_with_a_note(tmp_path):
     stored = read(tmp_path / "hf")
     assert stored.head is None
     assert stored.notes[-1] == "left out: a head for ranking with 3 outputs"
+    write_hugging_face(tmp_path / "numbers", "classification", problem_type="regression")
+    stored = read(tmp_path / "numbers")
+    assert (stored.head, stored.notes[-1]) == (None, "left out: a head for regression with 3 outputs")
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression", "multiple_choice"])
