@@ -88,14 +88,14 @@ class _HostShare:
 
     Attributes:
       paths: the files.
-      num_examples: those in the files.
+      counts: number of examples in each file.
       num_hosts: N.
       host: its number.
       takes_turns: whether all hosts read the same files.
     """
 
     paths: Sequence[Path]
-    num_examples: int
+    counts: Sequence[int]
     num_hosts: int
     host: int
     takes_turns: bool
@@ -106,17 +106,37 @@ class _HostShare:
         """The serialized examples of this host; the arguments are those of `pretraining_dataset`."""
 
         def epoch_records(epoch, skip):
-            records = _files_in_order(self.paths, shuffle_seed, epoch)
             if shuffle_seed is None:
-                return records.skip(skip)
-            return _shuffled(records, shuffle_seed, epoch, shuffle_window, skip)
+                return self._in_order(None, epoch, skip)
+            whole_windows, rest = divmod(skip, shuffle_window)
+            later = self._in_order(shuffle_seed, epoch, whole_windows * shuffle_window)
+            return _shuffled(later, shuffle_seed, epoch, shuffle_window, whole_windows).skip(rest)
 
         start = start_example * self.num_hosts if self.takes_turns else start_example
+        num_examples = sum(self.counts)
         if repeat:
-            records = _endless(epoch_records, self.num_examples, start)
+            records = _endless(epoch_records, num_examples, start)
         else:
-            records = epoch_records(tf.constant(0, tf.int64), min(start, self.num_examples))
+            records = epoch_records(tf.constant(0, tf.int64), min(start, num_examples))
         return records.shard(self.num_hosts, self.host) if self.takes_turns else records
+
+    def _in_order(self, seed: int | None, epoch: tf.Tensor, skip: int) -> tf.data.Dataset:
+        """The serialized examples of the files from number `skip` on; files that end before it are not read."""
+        compressions = ["GZIP" if is_gzip(path) else "" for path in self.paths]
+        order = tf.range(len(self.paths))
+        if seed is not None:
+            order = tf.random.experimental.stateless_shuffle(
+                order, seed=tf.stack([tf.cast(seed, tf.int64), epoch])
+            )
+        ends = tf.cumsum(tf.gather(tf.constant(self.counts, tf.int64), order))
+        first = tf.searchsorted(ends, [tf.constant(skip, tf.int64)], side="right")[0]
+        left = skip - tf.gather(tf.concat([[0], ends], axis=0), first)
+        order = order[first:]
+        names = [str(path) for path in self.paths]
+        files = tf.data.Dataset.from_tensor_slices((tf.gather(names, order), tf.gather(compressions, order)))
+        return files.flat_map(
+            lambda name, compression: tf.data.TFRecordDataset(name, compression, buffer_size=1 << 20)
+        ).skip(left)
 
 
 # Every host contributes equally to a batch. If hosts read their own files, examples of the host with the fewest
@@ -133,7 +153,7 @@ def _share_of(files: ExampleFiles, context: tf.distribute.InputContext) -> _Host
     owned = [sum(files.counts[each::num_hosts]) for each in range(num_hosts)]
     takes_turns = max(owned) > _MOST_UNEVEN * min(owned)  # also if there are fewer files than hosts
     own = slice(None) if takes_turns else slice(host, None, num_hosts)
-    return _HostShare(files.paths[own], sum(files.counts[own]), num_hosts, host, takes_turns)
+    return _HostShare(files.paths[own], files.counts[own], num_hosts, host, takes_turns)
 
 
 def _endless(epoch_records: Callable[..., tf.data.Dataset], num_examples: int, start: int) -> tf.data.Dataset:
@@ -145,35 +165,21 @@ def _endless(epoch_records: Callable[..., tf.data.Dataset], num_examples: int, s
     )
 
 
-def _files_in_order(paths: Sequence[Path], seed: int | None, epoch) -> tf.data.Dataset:
-    compressions = ["GZIP" if is_gzip(path) else "" for path in paths]
-    order = tf.range(len(paths))
-    if seed is not None:
-        order = tf.random.experimental.stateless_shuffle(
-            order, seed=tf.stack([tf.cast(seed, tf.int64), epoch])
-        )
-    names = [str(path) for path in paths]
-    files = tf.data.Dataset.from_tensor_slices((tf.gather(names, order), tf.gather(compressions, order)))
-    return files.flat_map(
-        lambda name, compression: tf.data.TFRecordDataset(name, compression, buffer_size=1 << 20)
-    )
-
-
-def _shuffled(records: tf.data.Dataset, seed: int, epoch, window: int, skip: int) -> tf.data.Dataset:
-    """Permutes each window of records by (seed, epoch, number of the window).
+def _shuffled(
+    records: tf.data.Dataset, seed: int, epoch: tf.Tensor, window: int, first: int
+) -> tf.data.Dataset:
+    """Permutes each window of records by (seed, epoch, number of the window); the `first` one's is given.
 
     tf.data's own `shuffle` also depends on the program's global seed, and resumes only from the start of an epoch.
     """
-    whole_windows, rest = divmod(skip, window)
 
     def permuted(number, rows):
         pair = tf.stack([tf.cast(seed, tf.int64), epoch])
         window_seed = tf.random.experimental.stateless_fold_in(pair, number)
         return tf.random.experimental.stateless_shuffle(rows, seed=window_seed)
 
-    later = records.skip(whole_windows * window)
-    windows = later.batch(window).enumerate(start=whole_windows)
-    return windows.map(permuted).prefetch(1).unbatch().skip(rest)
+    windows = records.batch(window).enumerate(start=first)
+    return windows.map(permuted).prefetch(1).unbatch()
 
 
 def _drawn_batch(

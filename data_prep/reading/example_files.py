@@ -231,7 +231,7 @@ def _count(path: Path, manifest: Manifest | None) -> int:
     Otherwise from the headers of its records, which are so close together that all of the file is read.
     """
     shard = manifest.shard(path) if manifest else None
-    if shard and path.is_file() and path.stat().st_size == shard.bytes > 0:
+    if shard and shard.examples > 0 and path.is_file() and path.stat().st_size == shard.bytes:
         return shard.examples
     return count_examples([path])[0]  # an error if the file is cut off
 

@@ -350,6 +350,15 @@ def test_a_file_cut_off(files, tmp_path):
         read(tmp_path / "cut.gz", T, P, V)
 
 
+def test_a_resumed_run_does_not_read_what_it_has_read(files, tmp_path):
+    examples = ExampleFiles.read([shutil.copy(file, tmp_path) for file in files])
+    examples.paths[0].write_bytes(b"not a record")
+    batches = pretraining_dataset(examples, batch_size=4, start_example=9, repeat=False)
+    numbers = [n for batch in batches for n in batch["input_ids"].numpy()[:, 1].tolist()]
+    assert numbers == ALL[9:]
+    assert not list(pretraining_dataset(examples, batch_size=4, start_example=len(ALL), repeat=False))
+
+
 @pytest.fixture(scope="module", params=["sop", "nsp"])
 def unmasked(request, story, model_file, tmp_path_factory):
     """A file of chunks (sop) or of unmasked pairs (nsp) with its manifest."""
