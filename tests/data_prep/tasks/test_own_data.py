@@ -12,7 +12,7 @@ from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, T
 from data_prep.tasks.own_data import labels_of
 from data_prep.tasks.reading import read_examples
 from data_prep.tasks.task import find_task
-from data_prep.tasks.text_rows import as_list
+from data_prep.tasks.text_rows import as_list, option_number
 
 
 def write(path, rows):
@@ -204,6 +204,15 @@ def test_columns_that_the_first_json_row_leaves_out(tmp_path):
     examples, problems = read("classification", write(tmp_path / "train.jsonl", rows))
     assert [example.text_b for example in examples] == ["Three."]
     assert problems.lines()  # the first row lacks what makes it a pair
+
+
+def test_the_option_that_a_label_names():
+    """Its text counts first, then its number from 0, then its letter."""
+    options = ["red", " b ", "7", "0", "x", "x"]
+    named = {"red": 0, "b": 1, "B": 1, "7": 2, 7: 2, "0": 3, 1: 1, 5: 5, "F": 5, "e": 4}
+    assert {label: option_number(label, options) for label in named} == named
+    for label in (6, "6", "G", "g", "x", "green", "", -1, "9" * 5000, 1.5):
+        assert option_number(label, options) is None, label
 
 
 def test_choices_that_count_from_one(tmp_path):
