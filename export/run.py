@@ -115,7 +115,7 @@ def export_model(
       dtype: precision of weights and products. bfloat16 halves the file, is faster on processors that support
         it, and is for prediction. Outputs are always float32.
       keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs
-        need. Without it, padding costs next to nothing.
+        need. Without it, only attention computes padding.
       flags: what the source's files lack.
       options: the option of the kind, if it has one; see its builder in `export.kinds.KINDS`.
 

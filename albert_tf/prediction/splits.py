@@ -147,7 +147,8 @@ class BatchSize:
             yield slice(begin, len(lengths))
 
 
-USUAL_SIZE = BatchSize()
+# Attention computes padding, too: one long text would make it as expensive for 63 short ones.
+USUAL_SIZE = BatchSize(tokens=16_384)
 
 
 def numpy_batches(split: EncodedSplit, size: BatchSize = USUAL_SIZE) -> Iterator[dict[str, np.ndarray]]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from albert_tf.prediction.preprocessor import PREPROCESSORS, WordsPreprocessor
 from albert_tf.prediction.splits import (
+    USUAL_SIZE,
     BatchSize,
     EncodedSplit,
     as_split,
@@ -90,6 +91,12 @@ def test_words_beyond_the_longest_sequence():
     split = as_split(TASKS["token-classification"], "dev", examples, preprocessor, ("x", "y"))
     assert split.words_beyond == 1
     assert str(split) == "dev: 2 examples, 8 tokens, longest 5, words beyond it: 1"
+
+
+def test_a_long_text_is_not_in_the_batch_of_short_ones():
+    lengths = [10] * 63 + [500]
+    assert [len(lengths[part]) for part in USUAL_SIZE.cut(lengths)] == [63, 1]
+    assert len(list(USUAL_SIZE.cut([256] * 64))) == 1
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(1, 9), st.none() | st.integers(1, 200))
