@@ -52,9 +52,8 @@ def build_fill_mask(pretrained: Pretrained, tokenizer: Tokenizer, top_k: int = 5
     def best_pieces(texts):
         batch = padded_batch(cut_around(masked.tokenize(texts), tokenizer.mask_id, room), tokenizer)
         is_mask = batch["input_ids"] == tokenizer.mask_id
-        hidden = tf.boolean_mask(
-            model.encoder(batch, training=False)["sequence_output"], is_mask
-        )  # (masks, H)
+        vectors = model.encoder(batch, training=False)["sequence_output"]
+        hidden = tf.boolean_mask(vectors, is_mask)  # (masks, H)
         table = model.encoder.embeddings.word_embeddings
         logits = model.masked_lm(hidden[tf.newaxis], None, table)[0]  # (masks, V)
         probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))

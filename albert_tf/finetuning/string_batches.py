@@ -130,12 +130,13 @@ def for_class_weight(x, y, sample_weight) -> tuple:
 class OrderOfEpochs(keras.callbacks.Callback):
     """The order of the examples in each epoch of `fit`, for `bucketed_batches`.
 
-    Keras iterates over a dataset once in each epoch, after the callbacks: it gets the batches of that epoch, also
-    if the first one is not 0. Of an endless stream, `steps_per_execution` would take more than an epoch.
+    Keras iterates over a dataset once in each epoch, after it has called the callbacks, and so gets the batches of
+    that epoch, also if it starts at a later one. Of an endless stream, `steps_per_execution` would take more than
+    an epoch.
 
     Args:
       seed: determines the order; None keeps that of the features.
-      steps: number of batches in an epoch of `fit`; they follow each other through all examples.
+      steps: number of batches in an epoch of `fit`; the next epoch continues where it ends.
     """
 
     def __init__(self, seed: int | None, steps: int):

@@ -180,7 +180,7 @@ class PortableFillMask(TextModel):
         ]
         counts = [int(np.sum(ids == mask_id)) for ids in rows]
         found: dict[int, Arrays] = {}
-        # Texts with about as many masks: a batch computes as many for each text as the one with the most has.
+        # Texts of a batch have about as many masks: as many are computed for each as the text with the most has.
         order = sorted(range(len(rows)), key=counts.__getitem__)
         for _, group in groupby(order, key=lambda i: counts[i].bit_length()):
             members = list(group)

@@ -147,7 +147,7 @@ class BatchSize:
             yield slice(begin, len(lengths))
 
 
-# Attention computes padding, too: one long text would make it as expensive for 63 short ones.
+# Attention also computes padding: beside one long text, 63 short ones would cost as much as 63 long ones.
 USUAL_SIZE = BatchSize(tokens=16_384)
 
 
