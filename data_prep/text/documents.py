@@ -240,8 +240,8 @@ def text_stretches(
 def _segment(text: str, language: str) -> Iterator[str]:
     """The sentences of a text with the white space behind them.
 
-    The splitter's time grows with the square of text without spaces, such as Chinese. Such text is split a
-    window at a time; what ends near the end of a window, perhaps inside a quotation, is read again with the next one.
+    The splitter's time grows with the square of text without spaces, such as Chinese. Such text is split a window
+    at a time; what ends near the end of a window, perhaps inside a quotation, is read again with the next one.
     """
     import sentencex  # here, because only prose needs it
 
