@@ -1,10 +1,11 @@
 """KerasHub presets of an AlbertBackbone, alone or in a task model, AlbertTextClassifier or AlbertMaskedLM.
 
 config.json and model.weights.h5; of a task model also task.json and task.weights.h5; with a vocabulary
-tokenizer.json, and of a task model preprocessor.json.
+tokenizer.json, and of a task model preprocessor.json. Presets of KerasNLP, as KerasHub was called, are read too.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from data_prep.tokenizers.vocabulary import write_normalization
 
 _CONFIG_FILE = "config.json"
 _WEIGHTS_FILE = "model.weights.h5"
-_CLASS = "keras_hub>AlbertBackbone"
+_BACKBONE = "AlbertBackbone"
 _PREPROCESSOR_FILE = "preprocessor.json"
 _TASK_CONFIG_FILE, _TASK_WEIGHTS_FILE = "task.json", "task.weights.h5"
 _CLASSIFIER, _MASKED_LM = "AlbertTextClassifier", "AlbertMaskedLM"
@@ -46,6 +47,8 @@ _FIELDS = {
     "hidden_dropout_prob": "dropout",
 }
 _EPSILON_NOTE = "KerasHub computes the LayerNorm of its masked-LM head with epsilon 1e-5"
+# Keras 3.0 saved the layers of attention under the names of private attributes.
+_PRIVATE = re.compile(r"/_(query|key|value|output)_dense/")
 # Layers without weights, which Keras' files list nevertheless.
 _EMPTY = (
     "layers/add",
@@ -64,8 +67,9 @@ def read_kerashub(folder: Path) -> StoredModel:
         fit each other.
     """
     config, path = _config(folder / _CONFIG_FILE), folder / _WEIGHTS_FILE
-    arrays, task, notes = read_hdf5(path), read_optional_json(folder / _TASK_CONFIG_FILE), []
-    name = str(task.get("registered_name", "")).removeprefix("keras_hub>")
+    arrays = {_PRIVATE.sub(r"/\1_dense/", name): array for name, array in read_hdf5(path).items()}
+    task, notes = read_optional_json(folder / _TASK_CONFIG_FILE), []
+    name = _class_name(task)
     if name in (_CLASSIFIER, _MASKED_LM):
         of_task = read_hdf5(folder / _TASK_WEIGHTS_FILE, lambda name: name.startswith("layers/"))
         arrays |= {f"{KERASHUB_TASK}{name}": array for name, array in of_task.items()}
@@ -107,7 +111,7 @@ def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
     _check_representable(config, stored)
     values = {theirs: getattr(config, ours) for ours, theirs in _FIELDS.items()}
     values |= {"name": "albert_backbone", "trainable": True, "dtype": _dtype("float32")}
-    backbone = _serialized("albert_backbone", "AlbertBackbone", values)
+    backbone = _serialized("albert_backbone", _BACKBONE, values)
     write_json(folder / _CONFIG_FILE, backbone)
     size = stored.head.size if stored.head else None
     arrays = to_theirs(stored.all_weights, stored.config, "kerashub", size)
@@ -130,14 +134,22 @@ def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
 def _config(path: Path) -> AlbertConfig:
     values = read_json_object(path)
     fields = values.get("config")
-    if values.get("registered_name") != _CLASS or not isinstance(fields, dict):
-        raise InputError(f"{path} must describe a {_CLASS}. Received {values.get('registered_name')!r}.")
+    if _class_name(values) != _BACKBONE or not isinstance(fields, dict):
+        raise InputError(
+            f"{path} must describe a keras_hub>{_BACKBONE}. Received {values.get('registered_name')!r}."
+        )
     missing = [name for name in _FIELDS.values() if name not in fields]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}.")
     ours: dict[str, Any] = {name: fields[theirs] for name, theirs in _FIELDS.items()}
     ours["attention_probs_dropout_prob"] = ours["hidden_dropout_prob"]
     return AlbertConfig.from_dict(ours)
+
+
+def _class_name(serialized: Mapping[str, Any]) -> str:
+    """The class of a serialized object, without its package if that is KerasHub."""
+    name = str(serialized.get("registered_name", ""))
+    return name.removeprefix("keras_hub>").removeprefix("keras_nlp>")
 
 
 def _check_representable(config: AlbertConfig, stored: StoredModel) -> None:

@@ -44,6 +44,23 @@ def test_reads_what_it_writes(preset):
     assert_same_weights(stored.weights, random_weights(CONFIG, "sentence_order"))
 
 
+def as_keras_nlp(preset: Path) -> None:
+    """Makes a preset one of KerasNLP, whose weights Keras 3.0 saved."""
+    config = json.loads((preset / "config.json").read_text())
+    config |= {"module": "keras_nlp.models", "registered_name": "keras_nlp>AlbertBackbone"}
+    (preset / "config.json").write_text(json.dumps(config))
+    with h5py.File(preset / "model.weights.h5", "r+") as file:
+        for layer in file["layers"].values():
+            for name in ("query", "key", "value", "output"):
+                if "_self_attention_layer" in layer:
+                    layer.move(f"_self_attention_layer/{name}_dense", f"_self_attention_layer/_{name}_dense")
+
+
+def test_presets_of_keras_nlp_are_read(preset):
+    as_keras_nlp(preset)
+    assert_same_weights(read(preset).weights, random_weights(CONFIG, "sentence_order"))
+
+
 def test_bfloat16_is_widened(preset):
     """As Keras writes it: HDF5 has no such type."""
     with h5py.File(preset / "model.weights.h5", "r+") as file:
@@ -157,6 +174,16 @@ def test_kerashub_loads_what_we_write(name, tmp_path):
     comparison = compare_models(stored, read(tmp_path))
     assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.outputs == ("sequence_output", "pooled_output")
+    assert comparison.difference < 1e-5
+
+
+@pytest.mark.very_slow
+@needs_keras_hub
+def test_kerashub_loads_presets_of_keras_nlp(preset):
+    """Which shows that they are as `as_keras_nlp` makes them."""
+    as_keras_nlp(preset)
+    comparison = compare_models(random_stored(CONFIG), read(preset))
+    assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.difference < 1e-5
 
 
