@@ -67,7 +67,7 @@ def test_config_round_trip(name, policy, other_global_policy):
     assert [(v.path, v.shape, v.dtype) for v in again.weights] == [
         (v.path, v.shape, v.dtype) for v in model.weights
     ]
-    options = set(inspect.signature(type(model)).parameters) - {"kwargs"}
+    options = set(inspect.signature(type(model).__init__).parameters) - {"self", "kwargs"}
     if not getattr(model, "has_labels", True):
         options -= {"labels"}
     assert options | {"name", "dtype"} <= set(config)
