@@ -1,6 +1,7 @@
 """Tar archives, unpacked only if nothing in them can do harm."""
 
 import gzip
+import shutil
 import tarfile
 import zlib
 from pathlib import Path
@@ -60,7 +61,8 @@ def unpack(archive: Path, folder: Path) -> Path:
                         f"{archive} holds more than {_MOST_MEMBERS:,} files, which no checkpoint does. "
                         "Nothing was unpacked."
                     )
-            tar.extractall(folder, members, filter="data")
+            for member in members:
+                _extract(tar, member, folder)
     except InputError:
         raise
     except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
@@ -69,6 +71,20 @@ def unpack(archive: Path, folder: Path) -> Path:
         raise InputError(f"{archive} is not a complete tar archive: {error}.") from None
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Writes a file or folder of an archive, without its owner and mode.
+
+    `TarFile.extract` has no filter for these before Python 3.11.4; Debian 12 has 3.11.2.
+    """
+    path = folder / member.name
+    if member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with cast(BinaryIO, tar.extractfile(member)) as source, path.open("wb") as file:
+        shutil.copyfileobj(source, file)
 
 
 def _decompressed(archive: Path) -> BinaryIO:
@@ -84,7 +100,7 @@ def most_bytes(archive: Path) -> int:
 
 def _check(member: tarfile.TarInfo, archive: Path) -> None:
     path = Path(member.name)
-    if path.is_absolute() or ".." in path.parts:
+    if path.anchor or ".." in path.parts:
         raise InputError(
             f"{archive} holds the path {member.name!r}, which leads out of it. Nothing was unpacked."
         )

@@ -1,6 +1,7 @@
 import errno
 import gzip
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def test_a_full_disk_is_no_damaged_archive(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tarfile.TarFile, "extractall", full)
+    monkeypatch.setattr("shutil.copyfileobj", full)
     with pytest.raises(InputError, match=r"model.tar.gz cannot be unpacked: No space left on device\."):
         read(archive(tmp_path))
 
@@ -98,3 +99,10 @@ def test_unpacks_files_and_folders(tmp_path):
     unpack(archive(tmp_path, member("albert/deep", type=tarfile.DIRTYPE, mode=0o755)), tmp_path / "unpacked")
     assert (tmp_path / "unpacked" / "albert" / "first").read_bytes() == b"first"
     assert (tmp_path / "unpacked" / "albert" / "deep").is_dir()
+
+
+def test_modes_and_owners_are_not_unpacked(tmp_path):
+    (tmp_path / "unpacked").mkdir()
+    unpack(archive(tmp_path, member("albert/run", size=1, mode=0o6777, uid=12345)), tmp_path / "unpacked")
+    found = (tmp_path / "unpacked" / "albert" / "run").stat()
+    assert (found.st_mode & 0o6111, found.st_uid) == (0, os.getuid())
