@@ -17,7 +17,7 @@ from data_prep.tasks.examples import (
     shown,
 )
 from data_prep.tasks.glue import has_pairs, with_glue_names
-from data_prep.tasks.squad import checked_question
+from data_prep.tasks.squad import checked_question, has_text
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.text_rows import (
     NOT_A_TEXT,
@@ -193,7 +193,7 @@ def _questions(rows: Iterable[TableRow], first: TableRow, split: Split) -> Itera
             context=texts[1] or "",
             answers=answers,
             answer_starts=starts,
-            is_impossible=answer is not None and not answers and split.task.answerable,
+            is_impossible=answer is not None and not has_text(answers) and split.task.answerable,
         )
         if start is None and "answer_start" not in str(_value(row, answer)):
             example = _with_starts(example)

@@ -1,7 +1,7 @@
 """Questions in SQuAD's JSON, versions 1.1 and 2.0 (also XQuAD, CMRC and DRCD), and the location of answers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,10 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import Problems, QuestionExample, Split, shown
 from data_prep.tasks.tables import parse_json, read_unpacked
 from data_prep.tasks.task import Task
+from data_prep.tasks.text_rows import as_label
+
+NOT_A_QUESTION = "question that is not in SQuAD's form"  # a problem
+_MARKS = {"true": True, "1": True, "false": False, "0": False, "": None, "null": None, "none": None}
 
 
 def read_squad(path: Path, split: Split) -> list[QuestionExample]:
@@ -31,7 +35,7 @@ def read_squad(path: Path, split: Split) -> list[QuestionExample]:
         raise InputError(f"SQuAD's files are JSON. {file} is not: {error}.") from None
     examples = []
     seen: set[str] = set()
-    for example, source in _questions(content, file, split.problems):
+    for example, source in _questions(content, file, split):
         if example.id in seen:
             split.problems.add("id that another question has", source, f"received {shown(example.id)}")
             continue
@@ -58,7 +62,8 @@ def squad_file(task: Task, folder: Path, split: str) -> Path:
     )
 
 
-def _questions(content: Any, file: Path, problems: Problems) -> Iterator[tuple[QuestionExample, str]]:
+def _questions(content: Any, file: Path, split: Split) -> Iterator[tuple[QuestionExample, str]]:
+    problems = split.problems
     articles = content.get("data") if isinstance(content, dict) else None
     if not isinstance(articles, list):
         raise InputError(
@@ -75,25 +80,46 @@ def _questions(content: Any, file: Path, problems: Problems) -> Iterator[tuple[Q
             if not isinstance(context, str) or not isinstance(paragraph.get("qas"), list):
                 problems.add("paragraph without a text `context` and a list `qas`", source, _form(paragraph))
                 continue
-            for example in _paragraph_questions(paragraph, source, problems):
+            for example in _paragraph_questions(paragraph, source, split):
                 yield example, source
 
 
-def _paragraph_questions(paragraph: dict, source: str, problems: Problems) -> Iterator[QuestionExample]:
+def _paragraph_questions(paragraph: dict, source: str, split: Split) -> Iterator[QuestionExample]:
     for q, question in enumerate(paragraph["qas"]):
         try:
             answers = question.get("answers") or ()
+            texts = tuple(_as_text(answer["text"]) for answer in answers)
             yield QuestionExample(
                 id=str(question["id"]),
                 question=_as_text(question["question"]),
                 context=paragraph["context"],
-                answers=tuple(_as_text(answer["text"]) for answer in answers),
+                answers=texts,
                 answer_starts=tuple(int(answer["answer_start"]) for answer in answers),
-                is_impossible=bool(question.get("is_impossible", False)),
+                is_impossible=is_impossible(question.get("is_impossible"), texts, split),
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            problems.add("question that is not in SQuAD's form", f"{source}, question {q}", reason)
+            split.problems.add(NOT_A_QUESTION, f"{source}, question {q}", reason)
+
+
+def is_impossible(mark: Any, answers: Sequence[str], split: Split) -> bool:
+    """Whether a question has no answer, as `mark` says, which is the field `is_impossible` of its row.
+
+    Without a mark it has none in SQuAD 2.0 if it lists none, except in a test set, which may hide them.
+
+    Raises:
+      ValueError: the mark is neither true nor false.
+    """
+    word = as_label(mark).lower()
+    if word not in _MARKS:
+        raise ValueError(f"`is_impossible` is neither true nor false: {shown(mark)}")
+    marked = _MARKS[word]
+    return not (split.is_test or has_text(answers)) and split.task.answerable if marked is None else marked
+
+
+def has_text(answers: Sequence[str]) -> bool:
+    """Whether there is an answer that is not blank; annotation tools write "" for none."""
+    return any(answer.strip() for answer in answers)
 
 
 def _as_text(value: Any) -> str:
@@ -118,7 +144,7 @@ def checked_question(example: QuestionExample, source: str, split: Split) -> Que
             problems.add(f"empty {name}", where, f"received {text!r}", outcome=outcome)
             if is_training:
                 return None
-    if example.answers and not example.is_impossible:
+    if has_text(example.answers) and not example.is_impossible:
         return with_located_answers(example, source, problems, is_training=is_training)
     if is_training and not (split.task.answerable and example.is_impossible):
         if not split.task.answerable:

@@ -9,7 +9,7 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import Example, QuestionExample, Split
 from data_prep.tasks.own_data import examples_of_rows
 from data_prep.tasks.race import passage_questions
-from data_prep.tasks.squad import checked_question
+from data_prep.tasks.squad import NOT_A_QUESTION, checked_question, is_impossible
 from data_prep.tasks.tables import TableRow
 from data_prep.tasks.task import Task
 from data_prep.tasks.text_rows import TextColumns, text_examples
@@ -123,14 +123,18 @@ def _examples(dataset: str, rows: Iterator[TableRow], split: Split) -> list[Exam
 def _question(row: TableRow, split: Split) -> Iterator[QuestionExample]:
     values = row.values
     try:
+        answers = tuple(values["answers"]["text"])
         example = QuestionExample(
             id=values["id"],
             question=values["question"],
             context=values["context"],
-            answers=tuple(values["answers"]["text"]),
+            answers=answers,
             answer_starts=tuple(values["answers"]["answer_start"]),
-            is_impossible=bool(values.get("is_impossible", False)),
+            is_impossible=is_impossible(values.get("is_impossible"), answers, split),
         )
+    except ValueError as error:
+        split.problems.add(NOT_A_QUESTION, row.source, str(error))
+        return
     except (KeyError, TypeError) as error:
         raise InputError(
             f"{split.task.name} must have the features id, question, context and answers. "

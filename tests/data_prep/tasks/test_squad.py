@@ -54,7 +54,7 @@ def test_questions_without_answers(tmp_path):
         tmp_path / "a.json",
         qa("q1", "Who?", [("Ann", 0)]),
         qa("q2", "Why?", is_impossible=True, plausible_answers=[{"text": "Rome", "answer_start": 15}]),
-        qa("q3", "How?"),
+        qa("q3", "How?", is_impossible=False),
     )
     examples, problems = read(path, "squad2.0", "train")
     assert [(example.id, example.is_impossible) for example in examples] == [("q1", False), ("q2", True)]
@@ -66,6 +66,48 @@ def test_questions_without_answers(tmp_path):
         examples, problems = read(path, task, "test")
         assert [example.id for example in examples] == ["q1", "q2", "q3"]
         assert problems.lines() == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "expected"),
+    [(True, True), (False, False), (1, True), (0, False), (1.0, True), ("true", True), ("False", False),
+     (" TRUE ", True), ("1", True), ("0", False), (None, False), ("", False), ("null", False)],
+)  # fmt: skip
+def test_marks_of_unanswerable_questions(tmp_path, mark, expected):
+    [example], problems = read(
+        write(tmp_path / "a.json", qa("q1", "Who?", [("Ann", 0)], is_impossible=mark)), "squad2.0", "dev"
+    )
+    assert example.is_impossible is expected
+    assert not problems.counts or expected
+
+
+@pytest.mark.parametrize("mark", ["no", 2, [], {}, -1, 0.5])
+def test_other_marks_are_reported(tmp_path, mark):
+    path = write(
+        tmp_path / "a.json",
+        qa("q1", "Who?", [("Ann", 0)]),
+        qa("q2", "Who?", [("Ann", 0)], is_impossible=mark),
+    )
+    examples, problems = read(path, "squad2.0")
+    assert [example.id for example in examples] == ["q1"]
+    assert "`is_impossible` is neither true nor false" in problems.lines()[0]
+
+
+@pytest.mark.parametrize("answers", [{"answers": []}, {"answers": [{"text": "", "answer_start": 0}]}, {}])
+@pytest.mark.parametrize("mark", [{}, {"is_impossible": None}])
+def test_questions_without_answers_and_without_a_mark(tmp_path, answers, mark):
+    question = {"id": "q1", "question": "Who?", **answers, **mark}
+    path = write(tmp_path / "a.json", question)
+    for split, expected in (
+        ("train", True),
+        ("dev", True),
+        ("test", False),
+    ):  # a test set may hide its answers
+        [example], problems = read(path, "squad2.0", split)
+        assert example.is_impossible is expected
+        assert problems.lines() == [] or split == "test"
+    with pytest.raises(InputError, match="squad2.0 trains on them"):
+        read(path, "squad1.1")
 
 
 def test_unusable_questions_are_reported(tmp_path):

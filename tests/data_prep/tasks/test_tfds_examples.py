@@ -29,6 +29,10 @@ FEATURES = {
         "id": f.Text(), "title": f.Text(), "context": f.Text(), "question": f.Text(),
         "answers": f.Sequence({"text": f.Text(), "answer_start": np.int32}),
     },
+    "v2.0": {
+        "id": f.Text(), "title": f.Text(), "context": f.Text(), "question": f.Text(), "is_impossible": f.Text(),
+        "answers": f.Sequence({"text": f.Text(), "answer_start": np.int32}),
+    },
     "middle": {
         "article": f.Text(), "questions": f.Sequence(f.Text()), "answers": f.Sequence(f.Text()),
         "options": f.Sequence(f.Sequence(f.Text())), "example_id": f.Text(),
@@ -42,6 +46,12 @@ ROWS = {
     "v1.1": [
         {"id": "q", "title": "", "context": "Ann went.", "question": "Who?",
          "answers": {"text": ["Ann"], "answer_start": [0]}},
+    ],
+    "v2.0": [
+        {"id": f"q{mark}", "title": "", "context": "Ann went.", "question": "Who?", "is_impossible": mark,
+         "answers": {"text": [], "answer_start": []} if mark in ("", "true") else
+                    {"text": ["Ann"], "answer_start": [0]}}
+        for mark in ("", "true", "false", "maybe")
     ],
     "middle": [
         {"article": "Ann went.", "questions": ["Who?", "_ went."], "answers": ["A", "C"],
@@ -115,6 +125,14 @@ def test_questions(prepared):
     examples, problems = read("squad1.1", "tfds:miniature/v1.1")
     assert examples == [QuestionExample("q", "Who?", "Ann went.", ("Ann",), (0,))]
     assert problems.lines() == []
+
+
+def test_marks_of_unanswerable_questions(prepared):
+    examples, problems = read("squad2.0", "tfds:miniature/v2.0")
+    assert [(example.id, example.is_impossible) for example in examples] == [
+        ("q", True), ("qfalse", False), ("qtrue", True)
+    ]  # fmt: skip
+    assert list(problems.counts) == ["question that is not in SQuAD's form, left out"]
 
 
 def test_passages(prepared):
