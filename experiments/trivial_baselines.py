@@ -103,7 +103,7 @@ def _groups(examples: Sequence[ChoiceExample]) -> list[str] | None:
 
 
 def _of_questions(task: Task, examples: Sequence[QuestionExample], language: str) -> dict[str, Any]:
-    answers = {example.id: () if example.is_impossible else example.answers for example in examples}
+    answers = {example.id: example.answers for example in examples}
     contexts = {example.context: example for example in examples}
     sentences = {context: first_sentence(example, language) for context, example in contexts.items()}
     first = {example.id: sentences[example.context] for example in examples}

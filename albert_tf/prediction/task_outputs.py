@@ -148,7 +148,7 @@ def null_threshold_of(results: Mapping[str, Any]) -> float:
 def has_answers(task: Task, splits: Sequence[EncodedSplit]) -> bool:
     """Whether the answers to some questions are known; that none of them has one is known, too."""
     questions = [one for split in splits for one in split.examples if isinstance(one, QuestionExample)]
-    if any(question.answers and not question.is_impossible for question in questions):
+    if any(question.answers for question in questions):
         return True
     return task.answerable and all(question.is_impossible for question in questions)
 
@@ -159,7 +159,7 @@ def _squad_metrics(
     if not has_answers(task, splits):
         return {}
     answers = {
-        example.id: () if example.is_impossible else example.answers
+        example.id: example.answers  # alone decide, as in the official script, also if `is_impossible` differs
         for split in splits
         for example in split.examples
         if isinstance(example, QuestionExample)

@@ -151,6 +151,9 @@ def checked_question(example: QuestionExample, source: str, split: Split) -> Que
             outcome += "; --task=squad2.0 trains on them"
         problems.add("question without an answer", where, shown(example.question), outcome=outcome)
         return None
+    if has_text(example.answers):
+        outcome = "learned as unanswerable" if is_training else "scored with its answers"
+        problems.add("`is_impossible` beside an answer", where, shown(example.answers[0]), outcome=outcome)
     return example
 
 

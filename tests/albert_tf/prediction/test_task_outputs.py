@@ -140,6 +140,15 @@ def test_questions_that_all_have_no_answer_can_be_scored():
     assert metrics["best_f1"] == metrics["NoAns_f1"] == 100.0
 
 
+def test_answers_alone_decide_whether_a_question_has_one():
+    """As in the official script, and so in `albert evaluate --predictions`."""
+    question = QuestionExample("1", "q", "b c", ("b",), (0,), is_impossible=True)
+    metrics = squad_metrics("squad2.0", question)
+    assert (metrics["HasAns_f1"], metrics["best_f1"]) == (0.0, 0.0)
+    assert not any(name.startswith("NoAns") for name in metrics)
+    assert squad_metrics("squad1.1", question) == {"exact_match": 0.0, "f1": 0.0}
+
+
 def test_the_threshold_that_never_answers_is_kept_if_it_is_the_best():
     """The official script's is 0 then, which would answer the questions with lower null odds."""
     unanswerable = [QuestionExample(str(i), "q", "c", is_impossible=True) for i in range(2)]

@@ -74,11 +74,11 @@ def test_questions_without_answers(tmp_path):
      (" TRUE ", True), ("1", True), ("0", False), (None, False), ("", False), ("null", False)],
 )  # fmt: skip
 def test_marks_of_unanswerable_questions(tmp_path, mark, expected):
-    [example], problems = read(
-        write(tmp_path / "a.json", qa("q1", "Who?", [("Ann", 0)], is_impossible=mark)), "squad2.0", "dev"
-    )
-    assert example.is_impossible is expected
-    assert not problems.counts or expected
+    path = write(tmp_path / "a.json", qa("q1", "Who?", [("Ann", 0)], is_impossible=mark))
+    for split in ("train", "dev"):
+        [example], problems = read(path, "squad2.0", split)
+        assert example.is_impossible is expected
+        assert bool(problems.counts) == expected  # the mark and the answer contradict each other
 
 
 @pytest.mark.parametrize("mark", ["no", 2, [], {}, -1, 0.5])
