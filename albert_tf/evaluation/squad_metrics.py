@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data_prep.errors import InputError
+from data_prep.tasks.squad import articles_of
 from data_prep.tasks.task import Task
 
 NA_PROB_THRESH = 1.0  # the official script's default
@@ -54,7 +55,7 @@ def gold_answers(data: Any, source: str = "the gold file") -> dict[str, tuple[st
     try:
         questions = [
             (_text(question["id"]), tuple(_text(answer["text"]) for answer in question["answers"]))
-            for article in data["data"]
+            for article in articles_of(data, source)
             for paragraph in article["paragraphs"]
             for question in paragraph["qas"]
         ]

@@ -12,6 +12,7 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.prediction.preprocessor import as_texts
 from albert_tf.prediction.task_outputs import EVEN_ODDS
 from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD
+from data_prep.errors import InputError
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -130,6 +131,16 @@ class QuestionAnswering(TaskModel):
         windows = preprocessor.windows(examples)
         rows = self._rows_of(preprocessor.inputs(windows), batch_size, verbose=0)
         return predict_answers(examples, windows, rows, n_best=n_best, max_answer_length=max_answer_length)
+
+    def _features(self, x, y, sample_weight):
+        if y is not None and not self.answerable:
+            examples = self._needed_preprocessor().examples(x, y)
+            if without := [example.id for example in examples if example.is_impossible]:
+                raise InputError(
+                    "The head of SQuAD 1.1 needs an answer to every question. Received "
+                    f"{len(without):,} empty ones, first in number {without[0]}: give the model `answerable=True`."
+                )
+        return super()._features(x, y, sample_weight)
 
     def call(self, inputs, training=False):
         tokens = self.encode(inputs, training)["sequence_output"]

@@ -208,7 +208,9 @@ def _value(row: TableRow, column: str | None) -> Any:
 
 def _answers(value: Any, start: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Answers and their offsets, from a text, a list of texts, or the nested forms of SQuAD and its datasets."""
-    value, start = as_list(value), as_list(start)
+    listed, start = as_list(value), as_list(start)
+    if _are_answers(listed) or not isinstance(value, str):
+        value = listed
     if value in (None, "", []):
         return (), ()
     if isinstance(value, dict):
@@ -223,6 +225,12 @@ def _answers(value: Any, start: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     if len(starts) != len(texts):
         raise ValueError(f"received {len(texts)} answers that begin at {len(starts)} places")
     return tuple(texts), tuple(map(_position, starts))
+
+
+def _are_answers(listed: Any) -> bool:
+    """Whether a field's text lists answers; otherwise it is itself one, such as "[12]"."""
+    members = listed if isinstance(listed, list) else [listed]
+    return all(isinstance(one, str) or (isinstance(one, dict) and "text" in one) for one in members)
 
 
 def _position(value: Any) -> int:

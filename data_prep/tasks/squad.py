@@ -62,14 +62,33 @@ def squad_file(task: Task, folder: Path, split: str) -> Path:
     )
 
 
-def _questions(content: Any, file: Path, split: Split) -> Iterator[tuple[QuestionExample, str]]:
-    problems = split.problems
+def articles_of(content: Any, file: Path | str) -> list[Any]:
+    """The list `data` of a file's content.
+
+    Raises:
+      InputError: there is none, or it holds questions as the rows of a table.
+    """
     articles = content.get("data") if isinstance(content, dict) else None
     if not isinstance(articles, list):
         raise InputError(
             f"SQuAD's files are an object with a list `data` of articles. {file} is {_form(content)}."
         )
-    for a, article in enumerate(articles):
+    if (
+        articles
+        and isinstance(articles[0], dict)
+        and "paragraphs" not in articles[0]
+        and "context" in articles[0]
+    ):
+        raise InputError(
+            f"The list `data` of SQuAD's files holds articles with `paragraphs`. {file} has rows with "
+            f"{', '.join(map(str, articles[0]))}: write the list alone, or each row to a line of a .jsonl file."
+        )
+    return articles
+
+
+def _questions(content: Any, file: Path, split: Split) -> Iterator[tuple[QuestionExample, str]]:
+    problems = split.problems
+    for a, article in enumerate(articles_of(content, file)):
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
         if not isinstance(paragraphs, list):
             problems.add("article without a list `paragraphs`", f"{file}, article {a}", _form(article))

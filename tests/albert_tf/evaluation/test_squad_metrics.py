@@ -138,10 +138,12 @@ def test_gold_of_another_form(data):
 
 
 def test_what_gold_answers_lack_is_named():
-    with pytest.raises(InputError, match="Received dev.json without 'data'"):
-        gold_answers({}, "dev.json")
+    with pytest.raises(InputError, match="Received dev.json without 'paragraphs'"):
+        gold_answers({"data": [{}]}, "dev.json")
     with pytest.raises(InputError, match="Received dev.json, which is not"):
-        gold_answers([], "dev.json")
+        gold_answers({"data": [1]}, "dev.json")
+    with pytest.raises(InputError, match="dev.json has rows with id, context"):
+        gold_answers({"data": [{"id": "1", "context": "x"}]}, "dev.json")
 
 
 def test_ids_must_be_those_of_the_gold_file():

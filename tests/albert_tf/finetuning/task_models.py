@@ -85,9 +85,10 @@ class Case:
         return self.model(encoder, classifier_dropout=dropout, seed=seed, **self.arguments, **arguments)
 
 
-_ANSWERS = [text.split()[-1] if i % 3 else "" for i, text in enumerate(TEXTS)]
+_LAST_WORDS = [text.split()[-1] for text in TEXTS]
 _QUESTIONS = ["who painted?" if i % 2 else "what had the captain forgotten?" for i in range(N)]
-_ANSWERED = (_ANSWERS, [text.rfind(answer) for text, answer in zip(TEXTS, _ANSWERS, strict=True)])
+_ANSWERED = (_LAST_WORDS, [text.rfind(word) for text, word in zip(TEXTS, _LAST_WORDS, strict=True)])
+_ANSWERED_OR_NOT = ([word if i % 3 else "" for i, word in enumerate(_LAST_WORDS)], _ANSWERED[1])
 _OPTIONS = [["300 apples" if option == i % 3 else "a letter" for option in range(3)] for i in range(N)]
 
 CASES = {
@@ -113,7 +114,7 @@ CASES = {
         {"labels": ("O", "NAME")},
     ),
     "span": Case(QuestionAnswering, (_QUESTIONS, TEXTS), _ANSWERED, {}, 24),
-    "span or none": Case(QuestionAnswering, (_QUESTIONS, TEXTS), _ANSWERED, {"answerable": True}, 24),
+    "span or none": Case(QuestionAnswering, (_QUESTIONS, TEXTS), _ANSWERED_OR_NOT, {"answerable": True}, 24),
 }
 
 

@@ -802,6 +802,11 @@ def test_bad_input(model_file):
         questions.answer("Who sailed?", "Ann sailed.")
     with pytest.raises(InputError, match="takes 2 columns"):
         questions.predict(TEXTS)
+    for call in (questions.fit, questions.evaluate, questions.train_on_batch):
+        with pytest.raises(
+            InputError, match="Received 1 empty ones, first in number 1: .* `answerable=True`"
+        ):
+            call((["Who?", "Who?"], ["Ann sailed."] * 2), ["Ann", ""])
 
 
 def unequal_examples(count=37):

@@ -306,6 +306,14 @@ def test_questions(tmp_path, columns, starts):
     assert problems.lines() == []
 
 
+@pytest.mark.parametrize("answer", ["[12]", "[1, 2]", "{}", '{"a": 1}', "[citation needed]"])
+def test_answers_in_brackets_are_texts(tmp_path, answer):
+    row = {"context": f"Ann came {answer}.", "question": "What?", "answer": answer}
+    for name in ("train.csv", "train.jsonl"):
+        [example], problems = read("question-answering", write(tmp_path / name, [row]))
+        assert (example.answers, example.answer_starts, problems.lines()) == ((answer,), (9,), [])
+
+
 @pytest.mark.parametrize("task", ["question-answering", "squad2.0"])
 def test_questions_in_a_json_array(tmp_path, task):
     rows = [{"question": "Who?", "context": "Mary keeps it.", "answer": "Mary"}]

@@ -141,6 +141,10 @@ def test_unusable_questions_are_reported(tmp_path):
         ("{", "files are JSON. .*a.json is not"),
         ("1", "a list `data` of articles. .* is an? int"),
         ('{"version": 1}', "a list `data` of articles. .* is an object with version"),
+        (
+            '{"data": [{"context": "a", "question": "b"}]}',
+            "has rows with context, question: write the list alone",
+        ),
         ('{"data": [{"title": "x"}]}', "none to use: 1 row: article without a list `paragraphs`"),
         (
             '{"data": [{"paragraphs": [{"qas": []}]}]}',
