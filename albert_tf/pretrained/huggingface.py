@@ -21,6 +21,7 @@ from albert_tf.pretrained.names import (
     FileDtype,
     as_groups,
 )
+from albert_tf.pretrained.sentence_modules import modules_beside_mean
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line, needs_extra
@@ -122,7 +123,9 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
         fields = as_record(_HeadFields, values, folder / _CONFIG_FILE)
         dropout, thresholds = fields.classifier_dropout_prob, fields.label_thresholds
         head = Head(size, (kind,), head_weights, labels, dropout, thresholds)
-    return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head)
+    if modules := modules_beside_mean(folder):
+        notes += (f"left out: {', '.join(modules)} of sentence-transformers, without which vectors differ",)
+    return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head, modules)
 
 
 @dataclass(frozen=True)

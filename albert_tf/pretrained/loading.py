@@ -49,6 +49,8 @@ class Pretrained:
       vocabulary: the vocabulary, if the files include one.
       head: head of a fine-tuned model, which is not part of `model`; `TextClassifier.from_pretrained` and the
         other task models load it.
+      sentence_modules: modules of sentence-transformers beside the model, such as "Normalize", without which its
+        vectors are not those of `embed`.
 
     >>> loaded = load_pretrained("runs/base")
     >>> loaded.missing, loaded.encoder.name, loaded.vocabulary.count_pieces()
@@ -65,6 +67,7 @@ class Pretrained:
     missing: tuple[str, ...]
     vocabulary: Vocabulary | None
     head: Head | None = None
+    sentence_modules: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -115,9 +118,19 @@ class Pretrained:
           float32 (N, H).
 
         Raises:
-          InputError: the model has no vocabulary.
+          InputError: the model has no vocabulary, or is one of sentence-transformers with other vectors.
         """
+        self.check_vectors()
         return embeddings(self.model, self._tokenizer_for_text(), texts)
+
+    def check_vectors(self) -> None:
+        """Raises InputError if sentence-transformers makes other vectors than the mean of the tokens' vectors."""
+        if self.sentence_modules:
+            raise InputError(
+                "The vector of a text is the mean of its tokens' vectors. modules.json beside the model also "
+                f"names {', '.join(self.sentence_modules)}: use sentence-transformers, or remove modules.json "
+                "for the mean."
+            )
 
     def encoder_inputs(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_seq_length: int | None = None
@@ -224,7 +237,8 @@ def read_with_config(source: str | Path, config: AlbertConfig | str | Path | Non
 
 def as_pretrained(stored: StoredModel, seed: int | None = None, dtype=None) -> Pretrained:
     """A model with the weights of files that were read; see `load_pretrained`."""
-    return Pretrained(stored.to_pretrainer(seed, dtype), stored.missing, stored.vocabulary, stored.head)
+    model = stored.to_pretrainer(seed, dtype)
+    return Pretrained(model, stored.missing, stored.vocabulary, stored.head, stored.sentence_modules)
 
 
 def load_weights_into(

@@ -32,6 +32,7 @@ class StoredModel:
       vocabulary: the vocabulary, if the files include one.
       notes: sentences on what the format could not express or the files do not hold.
       head: the head of a fine-tuned model, if the files hold one.
+      sentence_modules: what sentence-transformers makes vectors with besides the encoder and the mean over tokens.
     """
 
     format: Format
@@ -41,6 +42,7 @@ class StoredModel:
     vocabulary: Vocabulary | None = None
     notes: tuple[str, ...] = ()
     head: Head | None = None
+    sentence_modules: tuple[str, ...] = ()
 
     @property
     def all_weights(self) -> dict[str, np.ndarray]:
