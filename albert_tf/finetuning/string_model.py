@@ -23,7 +23,7 @@ from albert_tf.finetuning.string_batches import (
     without_strings,
 )
 from albert_tf.model.keras_model import AlbertModel
-from albert_tf.prediction.preprocessor import class_name
+from albert_tf.prediction.preprocessor import class_name, in_order_of
 from albert_tf.prediction.splits import BatchSize, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import batches_per_epoch
@@ -236,7 +236,9 @@ class StringModel(AlbertModel):
         return evaluate_batches(self._features(x, y, sample_weight), sample_weight, batch_size or 32)
 
     def _numbered(self, x, y):
-        """The labels of texts beside a dict of ids, as numbers if they are names; anything else unchanged."""
+        """The labels beside a dict of ids, as numbers if they are names; anything else unchanged."""
+        if self.kind == "multi_label_classification" and isinstance(x, Mapping):
+            return in_order_of(self.labels, y)
         has_classes = self.kind in ("classification", "ordinal_classification")
         are_names = (
             isinstance(x, Mapping) and y is not None and has_classes and np.asarray(y).dtype.kind in "USO"

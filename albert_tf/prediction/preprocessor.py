@@ -95,7 +95,7 @@ class LabelSetPreprocessor(TextPreprocessor):
     def labels(self, y, number, classes):
         if y is None:
             return [None] * number
-        return [self._names(row, classes) for row in _label_lists(y, number)]
+        return [self._names(row, classes) for row in _label_lists(in_order_of(classes, y), number)]
 
     def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
         if _is_list(row) and all(isinstance(name, str) for name in row):
@@ -321,6 +321,24 @@ def _label_lists(y, number: int):
             f"There must be a list of labels for each text. Received {len(y)} lists and {number} texts."
         )
     return as_rows(y)
+
+
+def in_order_of(classes: Sequence[str], y):
+    """A table with a column of 0 and 1 for each class as an array in the order of the classes; else `y` itself.
+
+    Raises:
+      InputError: its columns have other names. Numbers from 0, which pandas gives an array's, are none.
+    """
+    if not hasattr(y, "columns"):
+        return y
+    values, names = np.asarray(y), [str(name) for name in y.columns]
+    if sorted(names) == sorted(classes):
+        return values[:, [names.index(name) for name in classes]]
+    if names != [str(number) for number in range(len(classes))]:
+        raise InputError(
+            f"A table of labels must have the columns {', '.join(classes)}. Received {', '.join(names)}."
+        )
+    return values
 
 
 def class_name(label, classes: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -117,3 +118,11 @@ def test_names_of_classes_beside_ids():
         model.fit(ids, ["huge", "big"])
     with pytest.raises(InputError, match="must be one of small, big"):
         model.fit(ids, [0, 1], validation_data=(ids, ["huge", "big"]))
+
+
+def test_columns_of_labels_beside_ids():
+    model, ids = CASES["topics"].build(None), {"input_ids": np.ones((1, 3), int)}
+    labels = pd.DataFrame({"clocks": [1], "captain": [0], "apples": [0]})
+    np.testing.assert_array_equal(model._one_batch(ids, labels)[1], [[0, 0, 1]])
+    with pytest.raises(InputError, match="must have the columns apples, captain, clocks. Received a, b, c"):
+        model.evaluate(ids, labels.set_axis(["a", "b", "c"], axis=1))

@@ -126,7 +126,11 @@ def test_tables_for_several_columns():
     """Of labels as 0 and 1, and of the options of a question."""
     labels = pd.DataFrame({"bad": [0, 1], "good": [1, 1]})
     expected = features("multi_label_classification", ["a", "b"], labels.to_numpy())
-    np.testing.assert_equal(features("multi_label_classification", ["a", "b"], labels), expected)
+    for same in (labels, labels[["good", "bad"]], pd.DataFrame(labels.to_numpy())):
+        np.testing.assert_equal(features("multi_label_classification", ["a", "b"], same), expected)
+    for other in (labels.rename(columns={"bad": "worse"}), labels[["good", "good"]], labels[["good"]]):
+        with pytest.raises(InputError, match="must have the columns bad, good. Received"):
+            features("multi_label_classification", ["a", "b"], other)
     options = pd.DataFrame({"first": ["a"], "second": ["b"]})
     expected = features("multiple_choice", QUESTION, [1])
     np.testing.assert_equal(features("multiple_choice", (*QUESTION[:2], options), [1]), expected)
