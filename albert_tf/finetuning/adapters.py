@@ -15,6 +15,7 @@ import safetensors.numpy
 
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.training.weights import as_weights
 from data_prep.errors import InputError, first_line
 from data_prep.files import Integer, Number, as_record, check_file, decode_json, written_aside
 
@@ -81,6 +82,11 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
     ours = {name: fact for name, fact in _facts(model).items() if name != "thresholds"}
     if facts != ours:
         raise InputError(f"Adapters must be for the same task and labels, {ours}. {path} is for {facts}.")
+    if isinstance(model, TaskModel) and len(thresholds) != len(model.thresholds):
+        raise InputError(
+            f"Adapters must have a threshold for each label, {len(model.thresholds)}. {path} has "
+            f"{len(thresholds)}."
+        )
     if encoder.lora_rank is None:
         encoder.enable_lora(rank, alpha)
     variables = _adapters(model)
@@ -147,4 +153,4 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict]:
             f"{path} must be a file that `save_adapters` wrote. It lacks a base, or its matrices have another "
             "rank than it states."
         )
-    return arrays, facts
+    return as_weights(arrays, path), facts

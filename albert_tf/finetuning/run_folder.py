@@ -24,7 +24,7 @@ from albert_tf.finetuning.settings import FIXED
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.prediction.preprocessor import PREPROCESSORS
-from albert_tf.pretrained.keras_files import check_size, keras_reason, read_description
+from albert_tf.pretrained.keras_files import check_size, check_weights, keras_reason, read_description
 from albert_tf.pretrained.own import MODEL_FILE
 from albert_tf.pretrained.stored import read_optional_json
 from albert_tf.training.run_files import (
@@ -34,7 +34,6 @@ from albert_tf.training.run_files import (
     check_same_run,
     settings_json,
 )
-from albert_tf.training.weights import check_finite
 from data_prep.errors import InputError
 from data_prep.files import as_record, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -160,7 +159,7 @@ def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> Ta
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras has no common class for damaged files
         raise InputError(f"{path} is not a complete fine-tuned model: {keras_reason(error)}") from None
-    check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.weights}, path)
+    check_weights(model, path)
     return model
 
 

@@ -1,6 +1,7 @@
 """Safe reading of Keras' files: everything in them is checked before anything is built from what they claim."""
 
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -9,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import keras
 import ml_dtypes
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.parameters import count_parameters
 from albert_tf.pretrained.archives import most_bytes
+from albert_tf.training.weights import as_weights
 from data_prep.errors import InputError
 from data_prep.files import check_file
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
+_NO_WEIGHTS = re.compile(
+    "optimizer/|(.*/)?dropout_state$"
+)  # arrays of a .keras file, by the begin of their names
 _LONGEST_REASON = 400  # characters; Keras may quote the whole configuration
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -34,10 +40,11 @@ _DAMAGE = (
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """The description of the model in a .keras file, after a check of everything in the file.
+    """The description of the model in a .keras file, after a check of everything in the file but weights' values.
 
     Raises:
-      InputError: the file is damaged, unpacks to many times its size, or has arrays larger than itself.
+      InputError: the file is damaged, unpacks to many times its size, has arrays larger than itself, or weights of
+        a model that is not quantized are no floating-point numbers.
     """
     check_file(path)
     try:
@@ -48,13 +55,17 @@ def read_description(path: Path) -> dict[str, Any]:
                 raise InputError(f"{path} is damaged: the checksum of {member} is wrong.")
             description = json.loads(archive.read("config.json"))
             with archive.open(WEIGHTS_FILE) as weights, h5py.File(weights) as file:
-                _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
+                arrays = _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
+                dtypes = {name: _dtype(item) for name, item in arrays.items() if not _NO_WEIGHTS.match(name)}
     except InputError:
         raise
     except _DAMAGE as error:
         raise InputError(f"{path} is not a complete .keras file: {error}.") from None
     if not isinstance(description, dict):
         raise InputError(f"{path} is not a complete .keras file: its config.json must hold one JSON object.")
+    config = description.get("config")
+    if not (isinstance(config, dict) and "quantized" in config):
+        as_weights({name: np.empty(0, dtype) for name, dtype in dtypes.items()}, path)
     return description
 
 
@@ -73,18 +84,24 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
     try:
         with h5py.File(path) as file:
             arrays = _check_arrays(file, path.stat().st_size, path)
-            return {name: _read_array(item) for name, item in arrays.items() if is_wanted(name)}
+            return {name: item[()].view(_dtype(item)) for name, item in arrays.items() if is_wanted(name)}
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {path.parent}.") from None
     except (OSError, RuntimeError, KeyError) as error:
         raise InputError(f"{path} is not a complete HDF5 file: {error}.") from None
 
 
-def _read_array(item: h5py.Dataset) -> np.ndarray:
+def check_weights(model: keras.Model, path: Path) -> None:
+    """Raises InputError if weights that Keras has read from a file are not finite."""
+    # Quantized models hold integers, too.
+    floats = [each for each in model.weights if keras.backend.is_float_dtype(each.dtype)]
+    as_weights({each.path: keras.ops.convert_to_numpy(each) for each in floats}, path)
+
+
+def _dtype(item: h5py.Dataset) -> np.dtype:
     """Keras stores bfloat16, which HDF5 does not know, as two bytes without a type, and names it beside them."""
-    array = item[()]
-    is_bfloat16 = array.dtype == "V2" and str(item.attrs.get("dtype")) == "bfloat16"
-    return array.view(ml_dtypes.bfloat16) if is_bfloat16 else array
+    is_bfloat16 = item.dtype == "V2" and str(item.attrs.get("dtype")) == "bfloat16"
+    return np.dtype(ml_dtypes.bfloat16) if is_bfloat16 else item.dtype
 
 
 def keras_reason(error: Exception) -> str:
@@ -125,8 +142,6 @@ def _check_arrays(file: h5py.File, size: int, path: Path) -> dict[str, h5py.Data
             return
         if item.external or item.is_virtual:  # would read other files
             raise InputError(f"{path} must hold its arrays itself; {name} lies in another file.")
-        if item.dtype.kind == "c":
-            raise InputError(f"{path} must hold real numbers; {name} holds complex ones.")
         if item.nbytes > size:  # Keras does not compress
             raise InputError(
                 f"{path} must hold its arrays in full; {name} claims to be larger than the file."

@@ -21,6 +21,7 @@ from albert_tf.pretrained.heads import Head, from_task_model
 from albert_tf.pretrained.keras_files import (
     WEIGHTS_FILE,
     check_size,
+    check_weights,
     keras_reason,
     read_description,
     read_hdf5,
@@ -41,7 +42,7 @@ from albert_tf.training.run_files import (
     best_seed_folder,
     read_best_step,
 )
-from albert_tf.training.weights import check_finite, find_checkpoint, load_weights
+from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import Number, as_record, write_json
@@ -337,7 +338,7 @@ def _load_weights(model: keras.Model, path: Path) -> None:
             model.load_weights(file)
         except (ValueError, KeyError, OSError) as error:
             raise InputError(f"{path} does not fit its configuration: {keras_reason(error)}") from None
-    check_finite({each.path: keras.ops.convert_to_numpy(each) for each in model.trainable_variables}, path)
+    check_weights(model, path)
 
 
 @contextlib.contextmanager

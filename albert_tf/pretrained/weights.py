@@ -16,10 +16,10 @@ from albert_tf.pretrained.names import (
     as_groups,
     parameters,
 )
+from albert_tf.training.weights import as_weights
 from data_prep.errors import InputError
 
 _LISTED = 12  # names in one message
-_WIDENED = ("float32", "float16", "bfloat16")  # every value of these is a float32
 # The group of layer i as the libraries of two formats compute it, in floating point: for some L and G, rounding
 # makes one too small. Ours is i * G // L.
 _LIBRARY_GROUPS: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
@@ -49,7 +49,7 @@ def to_ours(
       what it reads.
 
     Raises:
-      InputError: names are missing or left over, shapes or dtypes are wrong, or arrays hold NaN; all are listed.
+      InputError: names are missing or left over, shapes are wrong, or arrays are no weights; all are listed.
         Or the format's library gives a layer another group than we do.
     """
     _check_groups(config, naming, f"{where} cannot be read")
@@ -75,12 +75,16 @@ def rename(arrays: dict[str, np.ndarray], rows: Iterable[Parameter], where: str)
     missing, extra = expected.keys() - arrays.keys(), arrays.keys() - expected.keys()
     if missing or extra:
         raise InputError(f"{where} does not fit its configuration: {_names_message(missing, extra)}.")
-    wrong = [_fault(name, arrays[name], row.their_shape) for name, row in expected.items()]
-    if any(wrong):
-        raise InputError(f"{where} does not fit its configuration: {_listed(filter(None, wrong), '; ')}.")
-    ours = {}
+    wrong = [
+        f"{name} has the shape {list(arrays[name].shape)} and should have {list(row.their_shape)}"
+        for name, row in expected.items()
+        if arrays[name].shape != row.their_shape
+    ]
+    if wrong:
+        raise InputError(f"{where} does not fit its configuration: {_listed(wrong, '; ')}.")
+    weights, ours = as_weights(arrays, where), {}
     for name, row in expected.items():
-        array = np.asarray(arrays[name], np.float32)
+        array = weights[name]
         ours[row.ours] = np.ascontiguousarray(array.T) if row.transposed else array.reshape(row.shape)
     return ours
 
@@ -149,16 +153,6 @@ def _names_message(missing: Iterable[str], extra: Iterable[str]) -> str:
         if names:
             messages.append(f"{len(names)} {'name' if len(names) == 1 else 'names'} {what}: {_listed(names)}")
     return "; ".join(messages)
-
-
-def _fault(name: str, array: np.ndarray, shape: tuple[int, ...]) -> str | None:
-    if array.shape != shape:
-        return f"{name} has the shape {list(array.shape)} and should have {list(shape)}"
-    if array.dtype.name not in _WIDENED:
-        return f"{name} is {array.dtype.name} and should be float32"
-    if not np.isfinite(np.asarray(array, np.float32)).all():
-        return f"{name} holds NaN or infinity"
-    return None
 
 
 def _listed(items: Iterable[str], separator: str = ", ") -> str:

@@ -19,6 +19,8 @@ from albert_tf.training.run_files import CHECKPOINTS, read_best_step
 from data_prep.errors import InputError, first_line
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_DTYPES = ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")  # of weights in files
+_LISTED = 12  # faults in one message
 
 
 def find_checkpoint(path: str | Path) -> str:
@@ -86,7 +88,7 @@ def load_weights(
     seeds = {_name(variable) for variable in model.non_trainable_variables}
     weights = {name: value for name, value in weights.items() if name not in seeds}
     _check_fit(prefix, ours, weights, resize_positions)
-    check_finite(weights, prefix)
+    weights = as_weights(weights, prefix)
     if optimizer is not None:
         moments = _saved(prefix, "optimizer")
         if moments and not any(name.startswith(optimizer.name + ".") for name in moments):
@@ -97,6 +99,8 @@ def load_weights(
             )
         states = {_name(variable): variable for variable in optimizer.variables}
         _check_fit(prefix, states, moments, resize_positions)
+        floats = {name for name, state in states.items() if keras.backend.is_float_dtype(state.dtype)}
+        moments |= as_weights({name: moments[name] for name in floats}, prefix)
         for name, value in moments.items():
             assign(states[name], value, resize_positions)
     for name, value in weights.items():
@@ -104,10 +108,35 @@ def load_weights(
     return prefix
 
 
-def check_finite(weights: Mapping[str, np.ndarray], where: str | Path) -> None:
-    """Raises InputError if an array holds NaN or infinity, as after a training that diverged."""
-    if faulty := sorted(name for name, array in weights.items() if not np.isfinite(array).all()):
-        raise InputError(f"Weights must be finite numbers. {where} holds NaN or infinity in {_list(faulty)}.")
+def as_weights(arrays: Mapping[str, np.ndarray], where: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of a file, of any format, as weights: the check that all of them pass before they are used.
+
+    Args:
+      arrays: by their names in the file.
+      where: the file, for the message.
+
+    Returns:
+      The same in float32.
+
+    Raises:
+      InputError: an array holds integers, truth values or complex numbers; or NaN or infinity, as after a training
+        that diverged, also in the shape of float64 that is larger than any float32.
+    """
+    weights, faults = {}, []
+    for name, array in sorted(arrays.items()):
+        if array.dtype.name not in _DTYPES:
+            faults.append(f"{name} is {array.dtype.name}")
+            continue
+        with np.errstate(over="ignore"):
+            weights[name] = np.asarray(array, np.float32)
+        if not np.isfinite(weights[name]).all():
+            faults.append(f"{name} holds NaN or infinity")
+    if faults:
+        more = f" and {len(faults) - _LISTED} more" if len(faults) > _LISTED else ""
+        raise InputError(
+            f"Weights must be finite floating-point numbers. In {where}, {'; '.join(faults[:_LISTED])}{more}."
+        )
+    return weights
 
 
 def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:

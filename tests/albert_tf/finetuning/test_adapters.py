@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import safetensors
 import safetensors.numpy
 
 from albert_tf import load_adapters, save_adapters
@@ -120,6 +121,17 @@ def test_adapters_of_another_model_are_refused(adapters, tmp_path):
     refused("not a complete file of adapters", model, tmp_path / "half")
     safetensors.numpy.save_file({"a": np.ones(2)}, tmp_path / "other")
     refused("must be a file that `save_adapters` wrote", model, tmp_path / "other")
+
+
+def test_thresholds_are_one_for_each_label(adapters):
+    arrays = safetensors.numpy.load_file(adapters)
+    with safetensors.safe_open(adapters, "numpy") as file:
+        facts = {**file.metadata(), "thresholds": "[0.1, 0.2, 0.3, 0.4, 0.5]"}
+    safetensors.numpy.save_file(arrays, adapters, facts)
+    model = CASES["topics"].build(None)
+    with pytest.raises(InputError, match="must have a threshold for each label, 3. .* has 5"):
+        load_adapters(model, adapters)
+    assert (model.thresholds, model.encoder.lora_rank) == ((0.5, 0.25, 0.75), None)
 
 
 def test_misuse():

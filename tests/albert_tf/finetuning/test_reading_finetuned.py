@@ -468,11 +468,3 @@ def test_damaged_files_are_refused(sources, tmp_path):
         read += 1
         assert all(map(np.array_equal, found, expected))
     assert read < 20
-
-
-def test_weights_that_are_not_finite(sources, tmp_path):
-    model = keras.saving.load_model(sources("text") / "model.keras")
-    model.classifier.output_dense.bias.assign([np.nan, 0.0])
-    model.save(tmp_path / "model.keras")
-    with pytest.raises(InputError, match="model.keras"):
-        read_finetuned(tmp_path)

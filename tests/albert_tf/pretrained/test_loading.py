@@ -212,15 +212,6 @@ def test_encoder_inputs(tmp_path):
         loaded.encoder_inputs(texts, ["a"])
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_keras_files_with_weights_that_are_not_finite(tmp_path, value):
-    stored = random_stored(CONFIG)
-    stored.weights["pooler/bias"][1] = value
-    write_keras(stored, tmp_path)
-    with pytest.raises(InputError, match=r".*model.keras holds NaN or infinity in .*pooler/bias"):
-        read(tmp_path)
-
-
 def test_keras_files_list_untrained_parts(tmp_path):
     (note,) = write_keras(random_stored(CONFIG, "pooler", "sentence_order"), tmp_path)
     assert note == "untrained in model.keras, according to pretrained.json: pooler, sentence_order"
@@ -261,7 +252,7 @@ def test_damaged_keras_files(tmp_path):
     with h5py.File(tmp_path / "complex.h5", "w") as file:
         file["complex"] = np.ones(3, np.complex64)
     rewrite(**{"model.weights.h5": (tmp_path / "complex.h5").read_bytes()})
-    with pytest.raises(InputError, match="must hold real numbers; complex holds complex ones"):
+    with pytest.raises(InputError, match="complex is complex64"):
         read(path)
     with h5py.File(tmp_path / "huge.h5", "w") as file:
         file.create_dataset("huge", (1 << 40,), "float32", chunks=(1024,))

@@ -46,8 +46,18 @@ def test_weights_that_are_not_finite_are_refused(tiny_config, tmp_path):
     model, optimizer = made(tiny_config, 1)
     model.trainable_variables[3].assign(np.full(model.trainable_variables[3].shape, np.nan))
     RunCheckpoints(tmp_path, model, optimizer).save()
-    with pytest.raises(InputError, match=r"must be finite numbers. .*ckpt-0 holds NaN or infinity in "):
+    with pytest.raises(InputError, match=r"must be finite .*ckpt-0, .* holds NaN or infinity"):
         load_weights(made(tiny_config, 2)[0], tmp_path)
+
+
+def test_moments_that_are_not_finite_are_refused(tiny_config, tmp_path):
+    model, optimizer = made(tiny_config, 1)
+    optimizer.variables[-1].assign(np.full(optimizer.variables[-1].shape, np.inf))
+    RunCheckpoints(tmp_path, model, optimizer).save()
+    other, its_optimizer = made(tiny_config, 2)
+    load_weights(other, tmp_path)
+    with pytest.raises(InputError, match=r"must be finite .*ckpt-0, .* holds NaN or infinity"):
+        load_weights(other, tmp_path, optimizer=its_optimizer)
 
 
 @pytest.mark.slow
