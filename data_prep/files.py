@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, first_line, system_fault
 
 T = TypeVar("T")
 # Numbers that can be computed with; in JSON an integer may have thousands of digits, and a float be infinite.
@@ -56,6 +56,30 @@ def check_file(path: str | os.PathLike, most: int | None = None) -> None:
         raise InputError(f"{path} must be a regular file. Received a pipe or a device.")
     if most is not None and status.st_size > most:
         raise InputError(f"{path} must have at most {most:,} bytes. It has {status.st_size:,}.")
+
+
+@contextlib.contextmanager
+def refuse_damage(path: str | os.PathLike, what: str) -> Iterator[None]:
+    """Within the context, whatever is raised is an InputError that names the file.
+
+    Only for calls of libraries that read files: on damaged bytes they raise errors of any class, which differ
+    between their releases.
+
+    Args:
+      path: the file.
+      what: what it is not, for instance "a complete HDF5 file".
+
+    Raises:
+      InputError: the file is damaged, or the system does not let it be read.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if words := system_fault(error):
+            raise InputError(f"{path} cannot be read or unpacked: {words}.") from None
+        raise InputError(f"{path} is not {what}: {first_line(error).rstrip('.')}.") from None
 
 
 def utf8_command(begin: bytes) -> str:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import safetensors
 import safetensors.numpy
 
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.pretrained.safetensors_files import read_safetensors
 from albert_tf.training.weights import as_weights
-from data_prep.errors import InputError, first_line
-from data_prep.files import Integer, Number, as_record, check_file, decode_json, written_aside
+from data_prep.errors import InputError
+from data_prep.files import Integer, Number, as_record, decode_json, written_aside
 
 ADAPTERS_FILE = "adapters.safetensors"  # in the folder of a seed
 _LORA = "lora_kernel"  # in the names of Keras' low-rank matrices
@@ -135,16 +135,8 @@ class _Facts:
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict]:
-    if path.exists():
-        check_file(path)
-    try:
-        with safetensors.safe_open(str(path), "numpy") as file:
-            facts = {name: decode_json(fact, path) for name, fact in (file.metadata() or {}).items()}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise InputError(f"There is no file {path} of adapters.") from None
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise InputError(f"{path} is not a complete file of adapters: {first_line(error)}") from None
+    arrays, metadata = read_safetensors(path)
+    facts = {name: decode_json(fact, path) for name, fact in metadata.items()}
     ranks = {array.shape[:1] for name, array in arrays.items() if name.endswith(f"{_LORA}_b")}
     if not {"rank", "alpha", "base", "model"} <= facts.keys() or ranks != {
         (as_record(_Facts, facts, path).rank,)

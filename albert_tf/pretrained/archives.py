@@ -3,17 +3,18 @@
 import gzip
 import shutil
 import tarfile
-import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from data_prep.errors import InputError, disk_full
+from data_prep.errors import InputError
+from data_prep.files import refuse_damage
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar")
 # Weights hardly compress; an archive that grows more than this was made to fill a disk.
 _MOST_GROWTH = 50
 _ALWAYS_ALLOWED = 100 << 20  # bytes, for small archives of small models
 _MOST_MEMBERS = 10_000  # files and folders; a checkpoint has ten
+_MOST_LEVELS = 20  # of folders in folders; a SavedModel has 3
 _MOST_AT_ONCE = 16 << 20  # bytes; files are copied in small portions, and names are short
 _GZIP = b"\x1f\x8b"
 
@@ -42,33 +43,27 @@ def unpack(archive: Path, folder: Path) -> Path:
         holds links, devices or paths that lead out of the folder, or grows out of proportion.
     """
     most = most_bytes(archive)
-    try:
-        with (
-            _decompressed(archive) as file,
-            tarfile.open(fileobj=cast(BinaryIO, _SmallReads(file, archive)), mode="r:") as tar,
-        ):
-            total, members = 0, []
-            for member in tar:
-                _check(member, archive)
-                total += member.size
-                if total > most:
-                    raise InputError(
-                        f"{archive} unpacks to more than {_MOST_GROWTH} times its size, which no checkpoint does."
-                    )
-                members.append(member)
-                if len(members) > _MOST_MEMBERS:
-                    raise InputError(
-                        f"{archive} holds more than {_MOST_MEMBERS:,} files, which no checkpoint does. "
-                        "Nothing was unpacked."
-                    )
-            for member in members:
-                _extract(tar, member, folder)
-    except InputError:
-        raise
-    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
-        if words := disk_full(error):
-            raise InputError(f"{archive} cannot be unpacked: {words}.") from None
-        raise InputError(f"{archive} is not a complete tar archive: {error}.") from None
+    with (
+        refuse_damage(archive, "a complete tar archive"),
+        _decompressed(archive) as file,
+        tarfile.open(fileobj=cast(BinaryIO, _SmallReads(file, archive)), mode="r:") as tar,
+    ):
+        total, members = 0, []
+        for member in tar:
+            _check(member, archive)
+            total += abs(member.size)  # a damaged one may be negative
+            if total > most:
+                raise InputError(
+                    f"{archive} unpacks to more than {_MOST_GROWTH} times its size, which no checkpoint does."
+                )
+            members.append(member)
+            if len(members) > _MOST_MEMBERS:
+                raise InputError(
+                    f"{archive} holds more than {_MOST_MEMBERS:,} files, which no checkpoint does. "
+                    "Nothing was unpacked."
+                )
+        for member in members:
+            _extract(tar, member, folder)
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
@@ -103,6 +98,10 @@ def _check(member: tarfile.TarInfo, archive: Path) -> None:
     if path.anchor or ".." in path.parts:
         raise InputError(
             f"{archive} holds the path {member.name!r}, which leads out of it. Nothing was unpacked."
+        )
+    if len(path.parts) > _MOST_LEVELS:
+        raise InputError(
+            f"{archive} holds a path of {len(path.parts)} levels, which no checkpoint has. Nothing was unpacked."
         )
     if not (member.isfile() or member.isdir()):
         raise InputError(f"{archive} holds {member.name!r}, a link or a device. Nothing was unpacked.")

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy, so that safetensors reads and writes it)
 import numpy as np
-import safetensors
 import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
@@ -21,11 +19,12 @@ from albert_tf.pretrained.names import (
     FileDtype,
     as_groups,
 )
+from albert_tf.pretrained.safetensors_files import read_safetensors
 from albert_tf.pretrained.sentence_modules import modules_beside_mean
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
 from data_prep.errors import InputError, first_line, needs_extra
-from data_prep.files import Number, as_record, check_file, read_json_object, write_json
+from data_prep.files import Number, as_record, check_file, read_json_object, refuse_damage, write_json
 from data_prep.tokenizers.tokenizer_json import (
     TOKENIZER_JSON,
     gives_other_ids,
@@ -307,11 +306,7 @@ def _shards(index: Path) -> list[Path]:
 
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    check_file(path)
-    try:
-        return safetensors.numpy.load_file(str(path))
-    except (safetensors.SafetensorError, TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{path} is not a complete safetensors file: {error}.") from None
+    return read_safetensors(path)[0]
 
 
 def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
@@ -320,11 +315,8 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
         import torch
     check_file(path)
     _check_zip(path)
-    try:
+    with refuse_damage(path, "a file of tensors that can be read safely"):
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # PyTorch has no common class for damaged files
-        reason = first_line(error)
-        raise InputError(f"{path} is not a file of tensors that can be read safely: {reason}") from None
     is_named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
     if not is_named or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise InputError(f"{path} must hold names and tensors, and nothing else.")

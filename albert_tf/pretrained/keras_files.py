@@ -2,9 +2,7 @@
 
 import json
 import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,24 +17,13 @@ from albert_tf.parameters import count_parameters
 from albert_tf.pretrained.archives import most_bytes
 from albert_tf.training.weights import as_weights
 from data_prep.errors import InputError
-from data_prep.files import check_file
+from data_prep.files import check_file, refuse_damage
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
 _NO_WEIGHTS = re.compile(
     "optimizer/|(.*/)?dropout_state$"
 )  # arrays of a .keras file, by the begin of their names
 _LONGEST_REASON = 400  # characters; Keras may quote the whole configuration
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    KeyError,
-    EOFError,
-    ValueError,
-    OverflowError,
-    OSError,
-    RuntimeError,
-)
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -47,20 +34,15 @@ def read_description(path: Path) -> dict[str, Any]:
         a model that is not quantized are no floating-point numbers.
     """
     check_file(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(info.file_size for info in archive.infolist()) > most_bytes(path):
-                raise InputError(f"{path} unpacks to many times its size, which no weights do.")
-            if member := archive.testzip():
-                raise InputError(f"{path} is damaged: the checksum of {member} is wrong.")
-            description = json.loads(archive.read("config.json"))
-            with archive.open(WEIGHTS_FILE) as weights, h5py.File(weights) as file:
-                arrays = _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
-                dtypes = {name: _dtype(item) for name, item in arrays.items() if not _NO_WEIGHTS.match(name)}
-    except InputError:
-        raise
-    except _DAMAGE as error:
-        raise InputError(f"{path} is not a complete .keras file: {error}.") from None
+    with refuse_damage(path, "a complete .keras file"), zipfile.ZipFile(path) as archive:
+        if sum(info.file_size for info in archive.infolist()) > most_bytes(path):
+            raise InputError(f"{path} unpacks to many times its size, which no weights do.")
+        if member := archive.testzip():
+            raise InputError(f"{path} is damaged: the checksum of {member} is wrong.")
+        description = json.loads(archive.read("config.json"))
+        with archive.open(WEIGHTS_FILE) as weights, h5py.File(weights) as file:
+            arrays = _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
+            dtypes = {name: _dtype(item) for name, item in arrays.items() if not _NO_WEIGHTS.match(name)}
     if not isinstance(description, dict):
         raise InputError(f"{path} is not a complete .keras file: its config.json must hold one JSON object.")
     config = description.get("config")
@@ -79,16 +61,10 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
     Raises:
       InputError: the file is absent or damaged, or an array lies in another file or is larger than this one.
     """
-    if path.exists():
-        check_file(path)
-    try:
-        with h5py.File(path) as file:
-            arrays = _check_arrays(file, path.stat().st_size, path)
-            return {name: item[()].view(_dtype(item)) for name, item in arrays.items() if is_wanted(name)}
-    except FileNotFoundError:
-        raise InputError(f"There is no {path.name} in {path.parent}.") from None
-    except (OSError, RuntimeError, KeyError) as error:
-        raise InputError(f"{path} is not a complete HDF5 file: {error}.") from None
+    check_file(path)
+    with refuse_damage(path, "a complete HDF5 file"), h5py.File(path) as file:
+        arrays = _check_arrays(file, path.stat().st_size, path)
+        return {name: item[()].view(_dtype(item)) for name, item in arrays.items() if is_wanted(name)}
 
 
 def check_weights(model: keras.Model, path: Path) -> None:
@@ -140,6 +116,8 @@ def _check_arrays(file: h5py.File, size: int, path: Path) -> dict[str, h5py.Data
     def collect(name: str, item) -> None:
         if not isinstance(item, h5py.Dataset):
             return
+        if item.shape is None:
+            raise InputError(f"{path} must hold arrays; {name} has no values.")
         if item.external or item.is_virtual:  # would read other files
             raise InputError(f"{path} must hold its arrays itself; {name} lies in another file.")
         if item.nbytes > size:  # Keras does not compress

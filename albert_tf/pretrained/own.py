@@ -336,7 +336,7 @@ def _load_weights(model: keras.Model, path: Path) -> None:
     with _weights_file(path) as file:
         try:
             model.load_weights(file)
-        except (ValueError, KeyError, OSError) as error:
+        except Exception as error:  # Keras has no common class for damaged files
             raise InputError(f"{path} does not fit its configuration: {keras_reason(error)}") from None
     check_weights(model, path)
 

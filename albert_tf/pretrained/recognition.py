@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
-from google.protobuf import text_format
 
 from albert_tf.config import AlbertConfig
 from albert_tf.pretrained import huggingface, kerashub, own, savedmodels, tf1
 from albert_tf.pretrained.downloads import PORTABLE_FACTS
 from albert_tf.pretrained.sources import READABLE, local_files
 from albert_tf.pretrained.stored import StoredModel, check_vocabulary
-from data_prep.errors import InputError, first_line
-from data_prep.files import read_json_object
+from data_prep.errors import InputError
+from data_prep.files import read_json_object, refuse_damage
 
 
 def read(source: str | Path, otherwise: AlbertConfig | None = None) -> StoredModel:
@@ -90,10 +89,8 @@ def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
         raise InputError(f"There is no model in the folder {folder}. A model is {READABLE}.")
     if len(prefixes) == 1:
         return _read_checkpoint(prefixes[0].with_suffix(""), otherwise)
-    try:
+    with refuse_damage(folder / "checkpoint", "a list of checkpoints"):
         latest = tf.train.latest_checkpoint(str(folder))
-    except (tf.errors.OpError, ValueError, text_format.ParseError) as error:
-        raise InputError(f"{folder / 'checkpoint'} cannot be read: {first_line(error)}") from None
     if latest is None or Path(latest).parent != folder:  # the file may name one elsewhere
         names = ", ".join(path.stem for path in prefixes)
         raise InputError(f"{folder} holds several checkpoints: {names}. Name one.")
@@ -107,10 +104,8 @@ def _read_checkpoint(prefix: Path, otherwise: AlbertConfig | None) -> StoredMode
 def _read_savedmodel(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
     """A SavedModel of TF2, or of TF1, which has no object graph."""
     prefix = folder / "variables" / "variables"
-    try:
+    with refuse_damage(folder, "a complete SavedModel"):
         names = tf.train.load_checkpoint(str(prefix)).get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: a truncated file
-        raise InputError(f"The SavedModel {folder} cannot be read: {first_line(error)}") from None
     if savedmodels.OBJECT_GRAPH in names:
         return savedmodels.read_savedmodel(folder)
     return tf1.read_tf1(prefix, folder / "assets", otherwise)

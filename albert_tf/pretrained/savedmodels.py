@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
@@ -20,7 +19,7 @@ from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.tf1 import read_arrays
 from albert_tf.pretrained.weights import to_ours
 from data_prep.errors import InputError
-from data_prep.files import read_bytes
+from data_prep.files import read_bytes, refuse_damage
 from data_prep.tokenizers.normalization import Normalization
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -40,11 +39,10 @@ def read_savedmodel(folder: Path) -> StoredModel:
       InputError: the files are damaged, do not fit each other, or hold another model.
     """
     graph = TrackableObjectGraph()
-    try:
-        graph.ParseFromString(read_arrays(folder / _VARIABLES, OBJECT_GRAPH.__eq__)[OBJECT_GRAPH])
+    content = read_arrays(folder / _VARIABLES, OBJECT_GRAPH.__eq__)[OBJECT_GRAPH]
+    with refuse_damage(folder, "a complete SavedModel"):
+        graph.ParseFromString(content)
         keys = _export_keys(graph)
-    except (DecodeError, IndexError):
-        raise InputError(f"{folder} is not a complete SavedModel: it does not list its variables.") from None
     return _read_export(folder, keys) if keys else _read_garden(folder, graph)
 
 
@@ -84,13 +82,14 @@ def _for_predictions(folder: Path) -> InputError:
 
 def _constants(saved_model: saved_model_pb2.SavedModel) -> dict[str, np.ndarray]:
     """The weights that our export holds as constants, under our names."""
-    return {
-        node.name.removeprefix(CONSTANT): tf.make_ndarray(node.attr["value"].tensor)
-        for graph in saved_model.meta_graphs
-        for function in graph.graph_def.library.function
-        for node in function.node_def
-        if node.op == "Const" and node.name.startswith(CONSTANT)
-    }
+    with refuse_damage("A constant of a SavedModel", "an array"):
+        return {
+            node.name.removeprefix(CONSTANT): tf.make_ndarray(node.attr["value"].tensor)
+            for graph in saved_model.meta_graphs
+            for function in graph.graph_def.library.function
+            for node in function.node_def
+            if node.op == "Const" and node.name.startswith(CONSTANT)
+        }
 
 
 def _read_garden(folder: Path, graph: TrackableObjectGraph) -> StoredModel:
@@ -125,10 +124,9 @@ def _is_lower_case(graph: TrackableObjectGraph, arrays: dict[str, np.ndarray]) -
 
 
 def _parse(path: Path) -> saved_model_pb2.SavedModel:
-    try:
-        return saved_model_pb2.SavedModel.FromString(read_bytes(path))
-    except (DecodeError, InputError):
-        raise InputError(f"{path} is not a complete SavedModel.") from None
+    content = read_bytes(path)
+    with refuse_damage(path, "a complete SavedModel"):
+        return saved_model_pb2.SavedModel.FromString(content)
 
 
 def _garden_config(
@@ -201,5 +199,6 @@ def _dropout(functions: list[list], *, in_attention: bool) -> float:
         for node in nodes:
             is_elsewhere = not in_attention and "transformer" in node.name
             if node.name.endswith("dropout/GreaterEqual/y") and scope in node.name and not is_elsewhere:
-                return round(float(tf.make_ndarray(node.attr["value"].tensor)), 6)
+                with refuse_damage(f"The constant {node.name}", "one number"):
+                    return round(float(tf.make_ndarray(node.attr["value"].tensor)), 6)
     return 0.0

@@ -12,7 +12,8 @@ from albert_tf.pretrained.heads import Head, head_size, name_of_kind, read_weigh
 from albert_tf.pretrained.names import SEQUENCE_HEAD, HeadSize, as_groups, heads_in
 from albert_tf.pretrained.stored import StoredModel, find_vocabulary
 from albert_tf.pretrained.weights import to_theirs
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError
+from data_prep.files import refuse_damage
 
 _CHECKPOINT = "model.ckpt-best"  # the name in Google's archives
 _HUB_SCOPE = "module/"
@@ -97,13 +98,11 @@ def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: Tr
     Raises:
       InputError: the files are missing or damaged.
     """
-    try:
+    with refuse_damage(prefix, "a complete checkpoint"):
         reader = tf.train.load_checkpoint(str(prefix))
         return {
             name: reader.get_tensor(name) for name in filter(is_wanted, reader.get_variable_to_shape_map())
         }
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: a truncated file
-        raise InputError(f"The checkpoint {prefix} cannot be read: {first_line(error)}") from None
 
 
 def write_tf1(stored: StoredModel, folder: Path) -> list[str]:

@@ -16,10 +16,11 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
 from albert_tf.training.positions import POSITION_TABLE, resized_table, tile_positions
 from albert_tf.training.run_files import CHECKPOINTS, read_best_step
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError
+from data_prep.files import refuse_damage
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_DTYPES = ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")  # of weights in files
+_DTYPES = ("float32", "float16", "bfloat16", "float64")  # of weights in files
 _LISTED = 12  # faults in one message
 
 
@@ -155,15 +156,13 @@ def _name(variable: keras.Variable) -> str:
 
 def _saved(prefix: str, part: str) -> dict[str, np.ndarray]:
     """The values of one part of a checkpoint: "weights" or "optimizer"."""
-    try:
+    with refuse_damage(prefix, "a complete checkpoint"):
         reader = tf.train.load_checkpoint(prefix)
         keys = [k for k in reader.get_variable_to_shape_map() if k.startswith(part + "/") and _VALUE in k]
         return {
             key.removeprefix(part + "/").removesuffix(_VALUE).replace("..", "."): reader.get_tensor(key)
             for key in keys
         }
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:  # IndexError: a truncated file
-        raise InputError(f"The checkpoint {prefix} cannot be read: {first_line(error)}") from None
 
 
 def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: ResizePositions) -> None:

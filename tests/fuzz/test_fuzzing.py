@@ -1,11 +1,15 @@
 """A few cases of each reader; `python -m tests.fuzz` runs thousands. And what once gave a traceback."""
 
+import gzip
 import json
 import os
+import struct
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import pytest
 from sentencepiece import sentencepiece_model_pb2
 
@@ -66,7 +70,84 @@ def flipped(path: Path) -> None:
     path.write_bytes(content)
 
 
+def of_dtype(name: str) -> Callable[[Path], None]:
+    """Calls the numbers of a safetensors file's last tensor others, of 8 bits."""
+
+    def change(path: Path) -> None:
+        content = path.read_bytes()
+        end = 8 + int.from_bytes(content[:8], "little")
+        tensors = json.loads(content[8:end])
+        tensor = tensors[max(tensors, key=lambda each: tensors[each].get("data_offsets", [0]))]
+        tensor |= {"dtype": name, "shape": [4, *tensor["shape"]]}
+        header = json.dumps(tensors).encode()
+        path.write_bytes(struct.pack("<Q", len(header)) + header + content[end:])
+
+    return change
+
+
+def compressed(path: Path) -> None:
+    """Compresses a zip file with LZMA, and damages it."""
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    damaged = bytearray(path.read_bytes())
+    begin = damaged.index(b"model.weights.h5") + len("model.weights.h5")
+    damaged[begin : begin + 1000] = bytes(1000)
+    path.write_bytes(damaged)
+
+
+def of_type(make: Callable[[], h5py.h5t.TypeID | None]) -> Callable[[Path], None]:
+    """Replaces an array of an HDF5 file by one of another type, or by none."""
+
+    def change(path: Path) -> None:
+        with h5py.File(path, "r+") as file:
+            shape = file["layers/dense/vars/0"].shape
+            del file["layers/dense/vars/0"]
+            if kind := make():
+                h5py.h5d.create(file.id, b"layers/dense/vars/0", kind, h5py.h5s.create_simple(shape))
+            else:
+                file["layers/dense/vars/0"] = h5py.Empty("f4")
+
+    return change
+
+
+def three_bytes() -> h5py.h5t.TypeID:
+    kind = h5py.h5t.STD_I32LE.copy()
+    kind.set_size(3)
+    return kind
+
+
+def wide_float() -> h5py.h5t.TypeID:
+    """Has more bits than any float of NumPy, as damaged headers do."""
+    kind = h5py.h5t.IEEE_F64LE.copy()
+    kind.set_size(32)
+    kind.set_precision(256)
+    kind.set_fields(255, 200, 55, 0, 200)
+    return kind
+
+
+def chain_of(kind: bytes) -> Callable[[Path], None]:
+    """An archive in which a header follows a header follows a header."""
+    header = tarfile.TarInfo("long")
+    header.type, header.size = kind, 10
+    block = header.tobuf(tarfile.GNU_FORMAT) + b"1 a=b".ljust(512, b"\0")
+    return lambda path: path.write_bytes(gzip.compress(block * 5000))
+
+
+def of_levels(path: Path) -> None:
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(tarfile.TarInfo("a/" * 1000 + "config.json"))
+
+
 ONCE_FAILED = [
+    *(("Hugging Face", "model.safetensors", of_dtype(name)) for name in ("F8_E4M3", "F8_E8M0")),
+    ("adapters", "adapters.safetensors", of_dtype("F8_E5M2")),
+    ("keras pretrainer", "model.keras", compressed),
+    *(("KerasHub", "task.weights.h5", of_type(make)) for make in (lambda: None, three_bytes, wide_float)),
+    *(("archive", "model.tar.gz", chain_of(kind)) for kind in (b"L", b"x", b"g")),
+    ("archive", "model.tar.gz", of_levels),
     ("config", "albert_config.json", written("[" * 100_000)),
     ("run", "best.json", written('{"step": [1]}')),
     ("run", "spm.model", flipped),

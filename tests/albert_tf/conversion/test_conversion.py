@@ -290,7 +290,10 @@ def test_mistakes_write_nothing(source, tmp_path, capfd):
         ((tmp_path / "tf2", tmp_path / "out", "--to=keras"), "There is no checkpoint at"),
         ((tmp_path / "nothing", tmp_path / "out", "--to=keras"), "There is no model in the folder"),
         ((source / "spm.model", tmp_path / "out", "--to=keras"), "is not a model that can be read"),
-        ((tmp_path / "cut", tmp_path / "out", "--to=keras"), "cut/model.ckpt-best cannot be read"),
+        (
+            (tmp_path / "cut", tmp_path / "out", "--to=keras"),
+            "cut/model.ckpt-best is not a complete checkpoint",
+        ),
         ((source, tmp_path / "out", "--to=hugginface"), "huggingface"),
         ((source, tmp_path / "out", "--too=keras"), "Did you mean --to?"),
         ((source, tmp_path / "out"), "--to"),

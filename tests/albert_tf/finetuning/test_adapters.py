@@ -116,9 +116,9 @@ def test_adapters_of_another_model_are_refused(adapters, tmp_path):
     model = case.build(None)
     model.labels = ("captain", "apples", "clocks")
     refused("same task and labels, .*'captain', 'apples'.* is for .*'apples', 'captain'", model)
-    refused("There is no file", model, tmp_path / "nothing")
+    refused("nothing must exist", model, tmp_path / "nothing")
     (tmp_path / "half").write_bytes(adapters.read_bytes()[:-9])
-    refused("not a complete file of adapters", model, tmp_path / "half")
+    refused("not a complete safetensors file", model, tmp_path / "half")
     safetensors.numpy.save_file({"a": np.ones(2)}, tmp_path / "other")
     refused("must be a file that `save_adapters` wrote", model, tmp_path / "other")
 

@@ -84,7 +84,9 @@ def test_a_full_disk_is_no_damaged_archive(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("shutil.copyfileobj", full)
-    with pytest.raises(InputError, match=r"model.tar.gz cannot be unpacked: No space left on device\."):
+    with pytest.raises(
+        InputError, match=r"model.tar.gz cannot be read or unpacked: No space left on device\."
+    ):
         read(archive(tmp_path))
 
 

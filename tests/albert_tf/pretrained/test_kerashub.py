@@ -135,7 +135,7 @@ def test_damaged_files(preset):
         with pytest.raises(InputError, match="is not a complete HDF5 file|does not fit its configuration"):
             read(preset)
     path.unlink()
-    with pytest.raises(InputError, match="There is no model.weights.h5"):
+    with pytest.raises(InputError, match="model.weights.h5 must exist"):
         read(preset)
     del config["config"]["num_heads"]
     (preset / "config.json").write_text(json.dumps(config))

@@ -119,14 +119,14 @@ def test_damaged_and_missing_files(google):
     data = google / "model.ckpt-best.data-00000-of-00001"
     whole = data.read_bytes()
     data.write_bytes(whole[:1000])
-    with pytest.raises(InputError, match="model.ckpt-best cannot be read"):
+    with pytest.raises(InputError, match="model.ckpt-best is not a complete checkpoint"):
         read(google)
     data.unlink()
-    with pytest.raises(InputError, match="model.ckpt-best cannot be read"):
+    with pytest.raises(InputError, match="model.ckpt-best is not a complete checkpoint"):
         read(google)
     data.write_bytes(whole)
     (google / "model.ckpt-best.index").write_bytes(b"no index")
-    with pytest.raises(InputError, match="model.ckpt-best cannot be read"):
+    with pytest.raises(InputError, match="model.ckpt-best is not a complete checkpoint"):
         read(google)
     (google / "albert_config.json").unlink()
     with pytest.raises(
