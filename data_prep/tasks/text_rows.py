@@ -2,8 +2,10 @@
 
 import ast
 import math
+import re
 import string
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
@@ -12,6 +14,7 @@ from data_prep.tasks.tables import TableRow, parse_json
 
 NOT_A_TEXT = "list or object in place of a text"  # a problem
 _MOST_BETWEEN_ORDINALS = 100
+_WHOLE = re.compile(r"(-?\d+)\.0+")
 Label = str | float | tuple[str, ...]
 
 
@@ -48,7 +51,29 @@ def text_examples(rows: Iterable[TableRow], columns: TextColumns, split: Split) 
             split.problems.add("no label", row.source, f"received {shown(value)} in {columns.label!r}")
             continue
         examples.append(TextExample(identity, text_a, text_b, label))
-    return examples
+    return examples if split.labels or not split.task.has_classes else _with_one_spelling(examples)
+
+
+def _with_one_spelling(examples: list[TextExample]) -> list[TextExample]:
+    """The examples with the shortest spelling of each class, where a table has some rows with 1.0 for 1."""
+    found = {name for example in examples for name in _names(example.label)}
+    spellings: dict[str, str] = {}
+    for name in sorted(found, key=lambda name: (len(name), name)):
+        spellings.setdefault(_class_of(name), name)
+    if len(spellings) == len(found):
+        return examples
+
+    def respelled(label: Any) -> Any:
+        if label is None:
+            return None
+        names = tuple(dict.fromkeys(spellings[_class_of(name)] for name in _names(label)))
+        return names[0] if isinstance(label, str) else names
+
+    return [replace(example, label=respelled(example.label)) for example in examples]
+
+
+def _names(label: Any) -> tuple[str, ...]:
+    return () if label is None else (label,) if isinstance(label, str) else label
 
 
 def with_ids(rows: Iterable[TableRow], column: str | None, split: Split) -> Iterator[tuple[str, TableRow]]:
@@ -81,14 +106,16 @@ def _text(row: TableRow, column: str | None, split: Split) -> str | None:
 
 
 def _is_missing(value: Any, split: Split) -> bool:
-    """Whether there is no label; an empty text is an empty set of labels."""
+    """Whether there is no label, also written as NaN; an empty text is an empty set of labels."""
     is_empty = isinstance(value, str) and not value.strip()
-    return value is None or (is_empty and split.task.kind != "multi_label_classification")
+    is_nan = str(value) in ("nan", "NaN") and isinstance(value, str | float)
+    return value is None or is_nan or (is_empty and split.task.kind != "multi_label_classification")
 
 
 def _label(value: Any, source: str, split: Split) -> Label | None:
     if split.task.kind == "multi_label_classification":
         names = as_labels(value, split.columns.label_separator)
+        names = tuple(dict.fromkeys(known_label(name, split.labels) for name in names))
         if any(_is_outside(name, source, split) for name in names):
             return None
         return names
@@ -125,14 +152,14 @@ def known_label(label: str, labels: Sequence[str]) -> str:
     """
     if not labels or label in labels:
         return label
-    number = as_number(label)
-    same = [
-        known
-        for known in labels
-        if (number is not None and as_number(known) == number)
-        or (label.lower() in ("true", "false") and known.lower() == label.lower())
-    ]
+    same = [known for known in labels if _class_of(known) == _class_of(label)]
     return same[0] if len(same) == 1 else label
+
+
+def _class_of(label: str) -> str:
+    """What all spellings of a class have in common: 1 of 1.0, and true of True."""
+    whole, is_truth = _WHOLE.fullmatch(label), label.lower() in ("true", "false")
+    return whole[1] if whole else label.lower() if is_truth else label
 
 
 def as_labels(value: Any, separator: str) -> tuple[str, ...]:

@@ -166,7 +166,7 @@ def test_scores_that_are_not_numbers(tmp_path):
     )
     examples, problems = read(tmp_path, "sts-b", "train")
     assert len(examples) == 1
-    assert problems.counts == {"label that is not a number, left out": 2}
+    assert problems.counts == {"label that is not a number, left out": 1, "no label, left out": 1}
 
 
 def test_missing_files_and_splits(tmp_path):

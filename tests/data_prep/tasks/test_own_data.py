@@ -4,6 +4,8 @@ import csv
 import json
 import re
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from data_prep.errors import InputError
@@ -108,6 +110,34 @@ def test_labels_as_the_training_split_writes_them(tmp_path, given, labels, expec
     examples, problems = read("classification", path, "dev", labels=labels)
     assert [example.label for example in examples] == expected
     assert problems.lines() == []
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "expected"),
+    [
+        ("classification", ["1", "1.0", "0.0", "0", "nan", "NaN"], ["1", "1", "0", "0"]),
+        ("classification", ["True", "true", "TRUE", "1"], ["TRUE", "TRUE", "TRUE", "1"]),
+        ("ordinal-classification", ["5", "5.0", "4.0"], ["5", "5", "4.0"]),
+        ("multi-label-classification", ["1.0", "1, 2", "", "NaN", "2.0,2"], [("1",), ("1", "2"), (), ("2",)]),
+        ("classification", ["1.1", "1.10", "01"], ["1.1", "1.10", "01"]),  # versions and codes
+    ],
+)  # fmt: skip
+def test_spellings_of_one_class(tmp_path, task, given, expected):
+    """The same in training, where they make the classes, and for those of the training split."""
+    rows = [{"text": "a", "label": label} for label in given]
+    examples, problems = read(task, write(tmp_path / "train.csv", rows))
+    assert [example.label for example in examples] == expected
+    assert list(problems.counts) in ([], ["no label, left out"])
+    again, _ = read(task, write(tmp_path / "dev.csv", rows), "dev", labels=labels_of(examples))
+    assert again == examples
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_missing_labels_of_parquet(tmp_path, task):
+    table = pa.table({"text": ["a", "b"], "label": pa.array([1.0, float("nan")])})
+    pyarrow.parquet.write_table(table, tmp_path / "train.parquet")
+    [example], problems = read(task, tmp_path / "train.parquet")
+    assert (str(float(example.label)), list(problems.counts)) == ("1.0", ["no label, left out"])
 
 
 def test_lists_that_pandas_writes_to_csv(tmp_path):
