@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.prediction.preprocessor import Preprocessor, class_name
+from albert_tf.prediction.preprocessor import Preprocessor, as_rows, class_name
 from albert_tf.prediction.splits import padded_batch
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches, by_falling_length
@@ -57,8 +57,8 @@ def check_no_steps(name: str, steps: int | None, what: str) -> None:
 
 def is_empty(x) -> bool:
     """Whether `x` is a list or an array, or a tuple of them, without examples."""
-    column = x[0] if isinstance(x, tuple) and x else x
-    return (isinstance(column, Sequence) or hasattr(column, "__array__")) and not len(column)
+    column = as_rows(x[0] if isinstance(x, tuple) and x else x)
+    return hasattr(column, "__len__") and not len(column)
 
 
 def is_dataset_of_strings(x) -> bool:

@@ -11,7 +11,7 @@ from data_prep.errors import InputError
 from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample, shown
 from data_prep.tasks.features import Features, choice_features, text_features, word_features
 from data_prep.tasks.squad import answer_places, answer_span
-from data_prep.tasks.text_rows import as_number, option_number
+from data_prep.tasks.text_rows import as_label, as_number, known_label, option_number
 from data_prep.tasks.windows import Window, question_windows, window_features
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -258,6 +258,8 @@ def _parts(x, *numbers: int) -> tuple:
             f"This task takes {expected} columns of strings; several must be a tuple. Received {len(parts)}."
         )
     parts = tuple(map(as_rows, parts))
+    if wrong := [part for part in parts if not hasattr(part, "__len__")]:
+        raise InputError(f"A column must be a list. Received {wrong[0]!r}; for no text give an empty string.")
     _check_lengths(*parts)
     return parts
 
@@ -277,7 +279,8 @@ def _is_list(values) -> bool:
 
 def as_rows(values):
     """A column as a sequence of rows: an array for those of pandas, polars and TensorFlow."""
-    return np.asarray(values) if hasattr(values, "__array__") else values
+    rows = np.asarray(values) if hasattr(values, "__array__") else values
+    return rows.item() if isinstance(rows, np.ndarray) and not rows.ndim else rows
 
 
 def as_texts(values) -> list[str]:
@@ -342,28 +345,28 @@ def in_order_of(classes: Sequence[str], y):
 
 
 def class_name(label, classes: Sequence[str]) -> str:
-    """The class that a label names, or numbers from 0.
+    """The class that a label names, or numbers from 0; numbers are names if the names of all classes are numbers.
 
     Raises:
       InputError: there is no such class, or the number is the name of another one.
     """
+    label = label.item() if isinstance(label, np.generic) else label
     name = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
-    if isinstance(name, str) and name in classes:
-        return str(name)
-    if isinstance(name, int | float | np.number) and name in range(
-        len(classes)
-    ):  # pandas' NA cannot be compared
+    is_number = isinstance(name, int | float) and not isinstance(name, bool)
+    named = known_label(as_label(name), classes) if isinstance(name, str | int | float) else None
+    has_numbers = is_number and all(as_number(known) is not None for known in classes)
+    if named in classes and (has_numbers or not is_number):
+        return str(named)
+    if isinstance(name, int | float) and name in range(len(classes)) and not has_numbers:
         found = classes[int(name)]
-        if str(int(name)) in classes and found != str(int(name)):
+        if named in classes and found != named:
             raise InputError(
                 f"Labels that are numbers count the classes from 0. Received {label!r}, which is the name of a "
                 f"class and the number of another one, {found}; give the names as strings."
             )
         return found
-    raise InputError(
-        f"A label must be one of {', '.join(classes)}, or its number from 0 to {len(classes) - 1}. Received "
-        f"{label!r}."
-    )
+    or_number = "" if has_numbers else f", or its number from 0 to {len(classes) - 1}"
+    raise InputError(f"A label must be one of {', '.join(classes)}{or_number}. Received {label!r}.")
 
 
 def _number(label) -> float:

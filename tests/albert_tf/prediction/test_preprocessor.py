@@ -26,14 +26,27 @@ def test_a_class_as_name_or_number(label):
 
 
 def test_a_class_that_the_number_of_another_names():
-    """Stars from 1 to 5 as integers would all be one too many."""
+    """Numbers are names if all names are numbers, as of stars from 1 to 5; of other names they could be either."""
     preprocessor, stars = PREPROCESSORS["classification"](VOCABULARY), tuple("12345")
+    for labels in ([1, 5], ["1", "5"], np.array([1.0, 5.0]), ["1.0", "5.0"]):
+        assert [found["label"] for found in preprocessor.features(["a", "b"], labels, stars)] == [0, 4]
+    with pytest.raises(InputError, match="must be one of 1, 2, 3, 4, 5. Received 0"):
+        preprocessor.features(["a"], [0], stars)
     with pytest.raises(
-        InputError, match="Received 1, which is the name of a class and the number of another one, 2"
+        InputError, match="Received 1, which is the name of a class and the number of another one, other"
     ):
-        preprocessor.features(["a", "b"], [1, 5], stars)
-    assert preprocessor.features(["a"], ["5"], stars)[0]["label"] == 4
+        preprocessor.features(["a"], [1], ("1", "other"))
     assert preprocessor.features(["a"], [1], ("0", "1"))[0]["label"] == 1
+
+
+def test_truth_as_a_class():
+    preprocessor = PREPROCESSORS["classification"](VOCABULARY)
+    for classes, label, number in (
+        (("True", "False"), True, 0),
+        (("false", "true"), "True", 1),
+        (CLASSES, True, 1),
+    ):
+        assert preprocessor.features(["a"], [label], classes)[0]["label"] == number
 
 
 @pytest.mark.parametrize("label", [1, np.float32(1), "1", "B", "b", b"b"])
@@ -75,6 +88,8 @@ def test_an_option_as_number_letter_or_text(label):
         ("question_answering", (["a"], ["b b"]), ["b"], "'b' without a position; it occurs 2 times"),
         ("question_answering", (["a"], ["b b"]), (["b"], [7]), "'b' at 7; it occurs 2 times"),
         ("classification", [["a", "b"], ["b", "a"]], None, "a tuple of two columns"),
+        ("classification", np.array("text"), None, "must be a list of strings. Received 'text'"),
+        ("multiple_choice", (None, ["a"], [["a", "b"]]), None, "A column must be a list. Received None"),
         (
             "classification",
             ["a", "b"],
