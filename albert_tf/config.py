@@ -70,7 +70,7 @@ class AlbertConfig:
       hidden_dropout_prob: dropout on embeddings, attention output and feed-forward output.
       attention_probs_dropout_prob: dropout on attention probabilities.
       max_position_embeddings: longest sequence.
-      type_vocab_size: number of token types (segments).
+      type_vocab_size: number of token types (segments); a model of one reads any type as 0.
       initializer_range: standard deviation of the truncated normal initializer.
       layer_norm_epsilon: added to the variance in every LayerNorm.
       parameter_sharing: which parts all layers share (paper, section 3.1 and Table 4).

@@ -22,6 +22,7 @@ from albert_tf.finetuning.string_batches import (
     without_column,
     without_strings,
 )
+from albert_tf.model.inputs import report_padding
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.prediction.preprocessor import class_name, in_order_of
 from albert_tf.prediction.splits import BatchSize, EncodedSplit, by_row, numpy_batches
@@ -81,8 +82,13 @@ class StringModel(AlbertModel):
         """`class_weight` as Keras needs it: by number, and for all classes.
 
         Raises:
-          InputError: a key is neither the name nor the number of a class.
+          InputError: it is no dict, or a key is neither the name nor the number of a class.
         """
+        if not isinstance(weights, Mapping):
+            raise InputError(
+                "`class_weight` must be a dict of a weight for each class. Received "
+                f"{weights!r}; of N labels, balanced weights are N / (classes * count of the class)."
+            )
         if self.kind not in ("classification", "ordinal_classification"):
             raise ValueError(
                 f"`class_weight` needs one class for each text. `{type(self).__name__}` has others: give each "
@@ -252,6 +258,8 @@ class StringModel(AlbertModel):
           InputError: a generator or a `PyDataset` yields strings.
         """
         if not is_dataset_of_strings(x):
+            if isinstance(x, Mapping):
+                report_padding(x)
             return without_strings(x)
         self._check_one_sequence()
         if self.kind == "token_classification" and has_labels(x):

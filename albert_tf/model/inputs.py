@@ -1,9 +1,12 @@
 """The dict of arrays that a model takes: its names, its defaults, and the rules for it."""
 
+import functools
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from albert_tf.config import AlbertConfig
@@ -36,6 +39,25 @@ def check_names(inputs: Any, *needed: str) -> None:
             raise ValueError(
                 f"The inputs must have `{name}`. Received {', '.join(map(str, inputs)) or 'none'}."
             )
+    report_padding(inputs)
+
+
+def report_padding(inputs: Mapping[str, Any]) -> None:
+    """Logs once if rows end with padding, the id 0, that no `input_mask` marks."""
+    ids = inputs.get("input_ids")
+    is_known = isinstance(ids, np.ndarray) or hasattr(ids, "numpy")  # others belong to a graph
+    if "input_mask" in inputs or not is_known or not len(ids.shape) or _report_padding.cache_info().currsize:
+        return
+    if not np.all(ops.convert_to_numpy(ids[..., -1:])):
+        _report_padding()
+
+
+@functools.cache
+def _report_padding() -> None:
+    logging.getLogger(__name__).warning(
+        "`input_ids` end with padding (0) and come without `input_mask`: the model reads the padding, which "
+        "changes its outputs. Pass `input_mask`, 1 for tokens and 0 for padding."
+    )
 
 
 def encoder_arrays(inputs: Mapping[str, Any], config: AlbertConfig) -> tuple:
@@ -67,6 +89,8 @@ def encoder_arrays(inputs: Mapping[str, Any], config: AlbertConfig) -> tuple:
                 f"`{name}` must have the shape of `input_ids`. Received {tuple(array.shape)} and {shape}."
             )
         others.append(default(input_ids) if array is None else array)
+    if config.type_vocab_size == 1:  # texts of a pair have no types of their own
+        others[1] = ops.zeros_like(others[1])
     return input_ids, *others
 
 

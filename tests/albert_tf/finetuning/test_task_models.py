@@ -554,11 +554,11 @@ def test_a_dataset_of_strings(model_file):
 
 @pytest.mark.slow
 def test_datasets_of_strings_check_their_labels(model_file):
-    """Numbers that are names of other classes, letters of options, and words, whose tokens have no labels."""
+    """Numbers that are not among the names, letters of options, and words, whose tokens have no labels."""
     stars = CASES["stars"].build(model_file)
     stars.compile("sgd")
-    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, [int(stars.labels[0])] * N)).batch(N)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="give the names as strings"):
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, [0] * N)).batch(N)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be one of 1, 2, 3, 4, 5. Received"):
         stars.evaluate(dataset, verbose=0)
     regressor = CASES["pair"].build(model_file)
     regressor.compile("sgd")
@@ -743,6 +743,11 @@ def test_bad_input(model_file):
     ):
         with pytest.raises(InputError, match=message):
             model.fit(x, y)
+    for call in (model.fit, model.train_on_batch):
+        with pytest.raises(InputError, match="a dict of a weight for each class. Received 'balanced'"):
+            call(TEXTS, ["big"] * N, class_weight="balanced")
+    with pytest.raises(InputError, match="must be a list of strings. Received 'text'"):
+        model.predict_labels(np.array("text"))
     for weights in ([1.0], np.ones(N + 1)):
         for call in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
             with pytest.raises(InputError, match=f"number for each example. Received {len(weights)} and 21"):

@@ -1,9 +1,12 @@
 """Calls with other things than a dict of integer arrays under the usual names."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 
+from albert_tf.model import inputs
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 
@@ -76,3 +79,24 @@ def test_symbolic_inputs(tiny_config):
     assert outputs["pooled_output"].shape == (None, tiny_config.hidden_size)
     with pytest.raises(ValueError, match=r"Received float32 \(None, None\); give `keras.Input` dtype"):
         encoder({"input_ids": keras.Input((None,))})
+
+
+def test_padding_without_a_mask_is_reported_once(tiny_config, caplog):
+    encoder, padded = AlbertEncoder(tiny_config), {"input_ids": np.array([[2, 7, 9, 3], [2, 3, 0, 0]])}
+    inputs._report_padding.cache_clear()
+    encoder({"input_ids": IDS})
+    encoder({**padded, "input_mask": np.sign(padded["input_ids"])})
+    assert not caplog.messages
+    for ids in (padded["input_ids"], keras.ops.convert_to_tensor(padded["input_ids"])):
+        encoder({"input_ids": ids})
+    assert [message[:31] for message in caplog.messages] == ["`input_ids` end with padding (0"]
+
+
+def test_a_model_of_one_token_type_reads_pairs(tiny_config):
+    """Out of its table, the types would fail in inference, and count as no type at all in training."""
+    encoder = AlbertEncoder(dataclasses.replace(tiny_config, type_vocab_size=1))
+    for training in (False, True):
+        keras.utils.set_random_seed(0)
+        expected = encoder({"input_ids": IDS}, training=training)["sequence_output"]
+        found = encoder({"input_ids": IDS, "token_type_ids": np.array([[0, 0, 1, 1]])}, training=training)
+        np.testing.assert_array_equal(found["sequence_output"], expected)
