@@ -44,7 +44,7 @@ def check_names(inputs: Any, *needed: str) -> None:
 
 def report_padding(inputs: Mapping[str, Any]) -> None:
     """Logs once if rows end with padding, the id 0, that no `input_mask` marks."""
-    ids = inputs.get("input_ids")
+    ids: Any = inputs.get("input_ids")
     is_known = isinstance(ids, np.ndarray) or hasattr(ids, "numpy")  # others belong to a graph
     if "input_mask" in inputs or not is_known or not len(ids.shape) or _report_padding.cache_info().currsize:
         return
