@@ -51,17 +51,17 @@ def embed(
       input_format: layout of standard input. "text" has one text per line; "jsonl", a JSON object; "csv", a table
         whose first line names the columns. "auto" decides from the first line, and recognizes tables with tabs,
         too.
-      column_names: name of the column that holds the texts, as in text=review. Default: text, text_a, sentence or
-        sentence1.
+      column_names: name of the column that holds the texts, as in text=review. Default: that of a fine-tuned
+        model's training data, or text_a, text, sentence1 or sentence.
       portable: how a portable model runs.
     """
     if output is not None and not output.endswith(".npy"):
         raise InputError(f"--output must end in .npy. Received {output}.")
-    columns = Columns.named(column_names)
-    vectors_of = _read_embedder(model_dir, SourceFlags(albert_config_file, vocab_file), portable)
+    named = Columns.named(column_names)
+    vectors_of, columns = _read_embedder(model_dir, SourceFlags(albert_config_file, vocab_file), portable)
     from albert_tf.prediction.vector_stream import arriving_texts, write_json_vectors, write_vector_file
 
-    texts = arriving_texts(sys.stdin.buffer, columns, input_format)
+    texts = arriving_texts(sys.stdin.buffer, columns, input_format, named)
     if output is None:
         write_json_vectors(vectors_of, texts, sys.stdout.buffer)
         return
@@ -71,8 +71,11 @@ def embed(
     print(output)
 
 
-def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings) -> "Embed":
-    """Texts -> vectors, by a model of any format; TensorFlow is imported for all but portable ones."""
+def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings) -> tuple["Embed", Columns]:
+    """Texts -> vectors, by a model of any format, and the columns of its training data.
+
+    TensorFlow is imported for all but portable ones.
+    """
     if is_portable_model(model_dir, flags, settings):
         from albert_tf.portable.folder import PortableFolder
         from albert_tf.portable.loading import load_folder
@@ -84,8 +87,9 @@ def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings)
                 f"--model_dir must be a portable model of the kind embedding. {model_dir} is of the kind "
                 f"{model.folder.facts.kind}; export it with --kind=embedding."
             )
-        return lambda texts: model(texts)["embedding"]
+        return lambda texts: model(texts)["embedding"], Columns()
     import_tensorflow()
     from albert_tf.pretrained.loading import as_pretrained, read_source
 
-    return as_pretrained(read_source(model_dir, flags), dtype="float32").embed
+    stored = read_source(model_dir, flags)
+    return as_pretrained(stored, dtype="float32").embed, stored.columns

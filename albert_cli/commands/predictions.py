@@ -30,6 +30,7 @@ def predict(
     task: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     input_format: Literal["auto", "text", "tsv", "csv", "jsonl"] = "auto",
+    column_names: str = "",
     batch_size: int = 64,
     batch_tokens: int | None = None,
     max_answer_length: int | None = None,
@@ -42,6 +43,8 @@ def predict(
       albert predict --model_dir=runs/sst-2 < reviews.txt
 
       albert predict --model_dir=runs/mine < new.csv
+
+      albert predict --model_dir=runs/mine --column_names=text=review < reviews.csv
 
       albert predict --model_dir=runs/squad < questions.jsonl
 
@@ -63,6 +66,8 @@ def predict(
         texts; a question and its context; a passage, a question and options); "jsonl", a JSON object with the
         columns of your own data; "csv", a table whose first line names these columns. "auto" decides from the
         first line, and recognizes tables with tabs, too.
+      column_names: names of the columns of a table or of objects, for example text=review; see `albert finetune
+        --help`. Default: those of the model's training data, or the known ones.
       batch_size: maximum number of lines per batch; lines are answered as they arrive.
       batch_tokens: maximum number of tokens per batch, padding included; a single line may have more. Default:
         no limit.
@@ -75,13 +80,14 @@ def predict(
             "--batch_size, --batch_tokens and --max_answer_length must be at least 1. "
             f"Received {batch_size}, {batch_tokens} and {max_answer_length}."
         )
+    named = Columns.named(column_names)
     model = _read_model(model_dir, flags, find_task(task).kind if task else None, portable)
     from albert_tf.prediction.predictor import Predictor, predict_stream
     from albert_tf.prediction.splits import BatchSize
 
     size = BatchSize(batch_size, batch_tokens)
     predictor = Predictor(model, size=size, max_answer_length=max_answer_length)
-    predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format)
+    predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format, named)
 
 
 def evaluate(

@@ -119,6 +119,7 @@ class StringModel(AlbertModel):
             check_no_steps("validation_steps", kwargs.get("validation_steps"), "validation")
             self._check_one_sequence()
         features = self._features(x, y, sample_weight)
+        self._needed_preprocessor().note_columns(x, y)
         held_out = len(features) - math.floor(len(features) * (1 - validation_split))
         if held_out:  # the last examples, as many as in Keras
             weights = None if sample_weight is None else np.asarray(sample_weight)[-held_out:]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from albert_tf.prediction.preprocessor import PREPROCESSORS
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Example, Problems, QuestionExample, Split, WordsExample, shown
@@ -22,16 +23,12 @@ from data_prep.tasks.tables import (
     quoted_rows,
 )
 from data_prep.tasks.task import Task
+from data_prep.tasks.text_rows import as_number
 
 LineFormat = Literal["auto", "text", "tsv", "csv", "jsonl"]
 _FIELDS = {
-    "classification": ("text_a", "text_b"),
-    "ordinal_classification": ("text_a", "text_b"),
-    "multi_label_classification": ("text_a", "text_b"),
-    "regression": ("text_a", "text_b"),
-    "question_answering": ("question", "context"),
-    "multiple_choice": ("passage", "question"),  # then one field per option
-    "token_classification": ("words",),
+    kind: tuple(part for part in preprocessor.parts if part != "options")  # which are one field each
+    for kind, preprocessor in PREPROCESSORS.items()
 }
 _OPTIONAL = ("text_b", "passage")
 _LEAST_FIELDS = 4  # of multiple choice: a passage, a question and two options
@@ -42,7 +39,11 @@ _NEEDED = {
     "token_classification": ("words",),
 }
 _TEXT = ("text_a",)
+_LONGEST_NAME = 40  # characters of a column's name, to tell a header from a sentence with a comma
 _ARRAY = re.compile(r"""\s*\[\s*(\{\s*(".*)?)?""")  # the first line of a JSON array of objects
+
+
+UNNAMED = Columns()
 
 
 class InputLines:
@@ -54,8 +55,9 @@ class InputLines:
       line_format: text for one text per line, which may contain tabs; tsv for texts with a tab between them; jsonl
         for JSON objects; csv for a table with commas, whose first line names the columns. auto recognizes the
         format by the first line, and also a table with tabs.
-      plain: what auto takes lines for that are neither objects nor a table. None: the lines are one of these, and
-        have all columns that `columns` names.
+      plain: what auto takes lines for that are neither objects nor a table.
+      named: the columns that the user names. With any, auto takes the lines for objects or a table, which must
+        have these columns.
     """
 
     def __init__(
@@ -63,11 +65,14 @@ class InputLines:
         task: Task,
         columns: Columns,
         line_format: LineFormat = "auto",
-        plain: Literal["tsv", "text"] | None = "tsv",
+        plain: Literal["tsv", "text"] = "tsv",
+        named: Columns = UNNAMED,
     ):
-        self._task, self._columns, self._plain = task, dataclasses.replace(columns, id=None), plain
+        self._task, self._columns = task, dataclasses.replace(columns, id=None)
+        self._plain, self._named = plain, dataclasses.replace(named, id=None)
         self._format, self._table = line_format, _Table() if line_format == "csv" else None
         self._done = 0  # lines
+        self._headers: dict[str, list[str]] = {}  # what the first line, read as text, names if it is a header
 
     def examples(self, lines: Sequence[str]) -> list[Example]:
         """The examples in lines that have arrived, without line ends.
@@ -81,6 +86,8 @@ class InputLines:
             lines = [lines[0].removeprefix("\ufeff"), *lines[1:]]  # a byte-order mark
             if self._format == "auto":
                 self._recognize(lines[0])
+        if self._headers and self._done > 1:
+            self._check_no_table(lines[1:] if first == 1 else lines)
         if self._table:
             return [self._example(values, number) for number, values in self._table.rows(lines)]
         numbered = enumerate(lines, start=first)
@@ -97,7 +104,7 @@ class InputLines:
         """Sets the format.
 
         Raises:
-          InputError: the line begins a JSON array.
+          InputError: the line begins a JSON array, or a table of which a column is known, but not the texts.
         """
         if _is_object(line):
             self._format = "jsonl"
@@ -107,20 +114,45 @@ class InputLines:
                 "JSON must have one object per line. Received an array, which begins in line 1; write its objects "
                 "as lines, for instance with `jq -c '.[]'`. --input_format=text reads lines as texts."
             )
-        if self._plain is None:
+        if self._named != UNNAMED:
             self._table = _Table("\t" if "\t" in line else csv_delimiter(line))
             return
         self._format = self._plain
+        needed = _NEEDED.get(self._task.kind, _TEXT)
         for delimiter in ",;\t":
             names = _header(line, delimiter, self._columns)
             columns = self._columns.present_in(names)
-            if all(columns.find(what, names, "") for what in _NEEDED.get(self._task.kind, _TEXT)):
+            if all(columns.find(what, names, "") for what in needed):
                 self._table = _Table(delimiter)
                 logging.getLogger(__name__).warning(
                     "the first line names the columns: %s; --input_format=text reads it as a text",
                     ", ".join(names),
                 )
                 return
+            if _are_names(names):
+                self._headers[delimiter] = names
+        for names in self._headers.values():
+            if any(map(self._columns.knows, names)):
+                self._refuse_table(names)
+        if self._plain == "tsv":
+            self._headers.pop("\t", None)  # a pair of texts
+
+    def _check_no_table(self, lines: Sequence[str]) -> None:
+        """Raises InputError if most lines after the first have as many fields as it has."""
+        for delimiter, names in self._headers.items():
+            rows = [row for _, row in _records(lines, delimiter) if row]
+            fitting = sum(
+                is_open_quote(row) or (isinstance(row, list) and len(row) == len(names)) for row in rows
+            )
+            if 2 * fitting > len(rows):
+                self._refuse_table(names)
+        self._headers = {}
+
+    def _refuse_table(self, names: Sequence[str]) -> None:
+        """Raises InputError, since a table with these columns has not those of the task."""
+        columns = self._columns.present_in(names)
+        for what in _NEEDED.get(self._task.kind, _TEXT):
+            columns.need(what, names, "Line 1, which --input_format=text reads as a text,")
 
     def _fields(self, line: str, number: int) -> Mapping[str, Any]:
         """The columns of a line, as texts."""
@@ -146,7 +178,7 @@ class InputLines:
     def _example(self, values: Mapping[str, Any], number: int) -> Example:
         problems = Problems()
         row = TableRow({**values, "id": str(number)}, f"line {number}")
-        columns = self._columns if self._plain is None else self._columns.present_in(row.values)
+        columns = self._columns.present_in(row.values).replaced_by(self._named)
         for what in set(_FIELDS[self._task.kind]) - {"words"}:
             name = columns.find(what, values, row.source)
             given = values.get(name, "") if name else ""
@@ -219,6 +251,16 @@ def _header(line: str, delimiter: str, columns: Columns) -> list[str]:
         return []
     stripped = [name.strip() for name in names]
     return stripped if names == stripped or all(map(columns.knows, stripped)) else []
+
+
+def _are_names(names: Sequence[str]) -> bool:
+    """Whether fields of a first line may be names of columns; pandas leaves that of its index empty."""
+    return (
+        len(names) > 1
+        and len(set(names)) == len(names)
+        and all(names[1:])
+        and all(len(name) <= _LONGEST_NAME and as_number(name) is None for name in names)
+    )
 
 
 def _is_object(line: str) -> bool:

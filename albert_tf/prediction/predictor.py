@@ -9,10 +9,11 @@ from typing import Any, BinaryIO
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
 from albert_tf.prediction.finite import not_finite
-from albert_tf.prediction.input_lines import InputLines, LineFormat
+from albert_tf.prediction.input_lines import UNNAMED, InputLines, LineFormat
 from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, as_split, by_row, numpy_batches
 from albert_tf.prediction.task_outputs import Predictions, outside_label, predictions_of
 from albert_tf.prediction.trained_model import TrainedModel
+from data_prep.tasks.columns import Columns
 from data_prep.tasks.examples import Example
 from data_prep.tasks.task import own_data_task
 from data_prep.text.line_stream import arriving_lines
@@ -38,7 +39,8 @@ class Predictor:
     ):
         self._model, self._preprocessor = model, model.preprocessor
         self._size, self._max_answer_length = size, max_answer_length or model.max_answer_length
-        self.task, self.columns = own_data_task(model.kind, model.answerable), model.columns
+        self.task = own_data_task(model.kind, model.answerable)
+        self.columns = Columns.noted(model.preprocessor.columns).replaced_by(model.columns)
 
     def __call__(self, examples: Sequence[Example]) -> Iterator[dict[str, Any]]:
         """Yields the JSON object of each example."""
@@ -58,7 +60,11 @@ class Predictor:
 
 
 def predict_stream(
-    predictor: Predictor, source: BinaryIO, sink: BinaryIO, line_format: LineFormat = "auto"
+    predictor: Predictor,
+    source: BinaryIO,
+    sink: BinaryIO,
+    line_format: LineFormat = "auto",
+    named: Columns = UNNAMED,
 ) -> None:
     """Answers the lines of a stream, each as soon as it has arrived.
 
@@ -67,12 +73,13 @@ def predict_stream(
       source: UTF-8; only "\\n" ends a line.
       sink: receives one JSON object per line, or per object or row of a table.
       line_format: as for `InputLines`.
+      named: as for `InputLines`.
 
     Raises:
       InputError: a line is not UTF-8 or not an example of the model's task, or a prediction is not finite;
         earlier batches are answered.
     """
-    lines = InputLines(predictor.task, predictor.columns, line_format)
+    lines = InputLines(predictor.task, predictor.columns, line_format, named=named)
     for arrived in arriving_lines(source, _LINES):
         examples = lines.examples(arrived)
         answers = predictor(examples) if examples else ()

@@ -23,10 +23,17 @@ class Preprocessor:
     Args:
       vocabulary: the encoder's.
       max_seq_length: longest sequence, including [CLS] and [SEP].
+
+    Attributes:
+      columns: the names of the columns that `fit` was given, by what they hold, as in `Columns`.
     """
+
+    parts: tuple[str, ...] = ("text_a", "text_b")  # what the columns hold
+    label_parts: tuple[str, ...] = ("label",)
 
     def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128):
         self.vocabulary, self.max_seq_length = vocabulary, max_seq_length
+        self.columns: dict[str, str] = {}
         self.tokenizer = vocabulary.tokenizer()
 
     def features(self, x, y=None, classes: Sequence[str] = ()) -> list[Features]:
@@ -42,6 +49,15 @@ class Preprocessor:
         """
         raise NotImplementedError
 
+    def note_columns(self, x, y) -> None:
+        """Keeps the names of columns that have some, as those of pandas do, for tables to predict later."""
+        for parts, columns in ((self.parts, x), (self.label_parts, y)):
+            together = columns if isinstance(columns, tuple) else (columns,)
+            names = {
+                what: getattr(column, "name", None) for what, column in zip(parts, together, strict=False)
+            }
+            self.columns |= {what: name for what, name in names.items() if name and isinstance(name, str)}
+
     def shorten(self, longest: int) -> None:
         """Lowers the lengths to what a model with `longest` positions can take."""
         self.max_seq_length = min(self.max_seq_length, longest)
@@ -52,6 +68,7 @@ class Preprocessor:
             "content": base64.b64encode(self.vocabulary.content).decode("ascii"),
             **dataclasses.asdict(self.vocabulary.normalization),
             **self.lengths,
+            **({"columns": self.columns} if self.columns else {}),
         }
 
     @property
@@ -65,8 +82,10 @@ class Preprocessor:
         vocabulary = Vocabulary(
             config["kind"], content, Normalization.from_dict(config, "The preprocessor's configuration")
         )
-        used = {"kind", "content", *dataclasses.asdict(vocabulary.normalization)}
-        return cls(vocabulary, **{name: value for name, value in config.items() if name not in used})
+        used = {"kind", "content", "columns", *dataclasses.asdict(vocabulary.normalization)}
+        found = cls(vocabulary, **{name: value for name, value in config.items() if name not in used})
+        found.columns = dict(config.get("columns", {}))
+        return found
 
 
 class TextPreprocessor(Preprocessor):
@@ -120,6 +139,8 @@ class ChoicePreprocessor(Preprocessor):
       max_qa_length: longest question with an option; longer ones lose their beginning.
     """
 
+    parts = ("passage", "question", "options")
+
     def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128, max_qa_length: int = 128):
         super().__init__(vocabulary, max_seq_length)
         self.max_qa_length = max_qa_length
@@ -148,6 +169,8 @@ class ChoicePreprocessor(Preprocessor):
 
 class WordsPreprocessor(Preprocessor):
     """Takes sentences, each a list of words; labels are a list of names or numbers for each sentence."""
+
+    parts, label_parts = ("words",), ("word_labels",)
 
     def features(self, x, y=None, classes=()):
         (sentences,) = _parts(x, 1)
@@ -184,6 +207,8 @@ class QuestionPreprocessor(Preprocessor):
       max_query_length: longer questions are truncated. Default: 64, but at most a quarter of a window.
       doc_stride: tokens between the starts of successive windows. Default: 128, but at most a third of a window.
     """
+
+    parts, label_parts = ("question", "context"), ("answer", "answer_start")
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import numpy as np
 
 from albert_tf.prediction.finite import not_finite
-from albert_tf.prediction.input_lines import InputLines, LineFormat
+from albert_tf.prediction.input_lines import UNNAMED, InputLines, LineFormat
 from data_prep.errors import InputError
 from data_prep.files import written_aside
 from data_prep.tasks.columns import Columns
@@ -20,25 +20,25 @@ Embed = Callable[[list[str]], np.ndarray]  # N texts -> float32 (N, H)
 _LINES = 1024  # lines that are sorted by length and computed together
 
 
-def arriving_texts(source: BinaryIO, columns: Columns, line_format: LineFormat) -> Iterator[list[str]]:
+def arriving_texts(
+    source: BinaryIO, columns: Columns, line_format: LineFormat, named: Columns = UNNAMED
+) -> Iterator[list[str]]:
     """Yields the texts that have arrived, one for each line, object or row of a table.
 
     Args:
       source: UTF-8; only "\\n" ends a line.
-      columns: the column of the texts, if it has no usual name.
+      columns: as for `InputLines`.
       line_format: as for `InputLines`.
+      named: as for `InputLines`; the column of the texts.
 
     Raises:
-      InputError: a line is not UTF-8, has no text, or has two and `columns` does not say which to take; the texts
+      InputError: a line is not UTF-8, has no text, or has two and `named` does not say which to take; the texts
         before it have been yielded.
     """
-    is_named = columns.text_a is not None
-    lines = InputLines(
-        own_data_task("classification"), columns, line_format, plain=None if is_named else "text"
-    )
+    lines = InputLines(own_data_task("classification"), columns, line_format, plain="text", named=named)
     for arrived in arriving_lines(source, _LINES):
         examples = [example for example in lines.examples(arrived) if isinstance(example, TextExample)]
-        if not is_named and (pair := next((one for one in examples if one.text_b), None)):
+        if named.text_a is None and (pair := next((one for one in examples if one.text_b), None)):
             raise InputError(
                 f"A vector is that of one text. Received two in line {pair.id}; name the column of one of them, "
                 "as in --column_names=text=NAME."

@@ -6,7 +6,7 @@ import dataclasses
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +39,7 @@ from albert_tf.pretrained.weights import weights_of
 from albert_tf.training.run_files import (
     CHECKPOINTS,
     MANIFEST_FILE,
+    SETTINGS_FILE,
     best_seed_folder,
     read_best_step,
 )
@@ -46,6 +47,7 @@ from albert_tf.training.weights import find_checkpoint, load_weights
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import Number, as_record, write_json
+from data_prep.tasks.columns import Columns
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
@@ -203,6 +205,11 @@ class _VocabularyConfig:
     content: str
 
 
+@dataclass(frozen=True)
+class _ColumnsConfig:
+    columns: dict[str, str] = field(default_factory=dict)
+
+
 _Length = Annotated[int, msgspec.Meta(ge=1)] | None
 
 
@@ -285,7 +292,15 @@ def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) 
         _lengths_in(config.preprocessor.config, path) if config.preprocessor else {},
     )
     vocabulary = _vocabulary_in(config.preprocessor.config, path) if config.preprocessor else None
-    return StoredModel("keras", path, model.config, _encoder_weights(model, path), vocabulary, head=head)
+    weights = _encoder_weights(model, path)
+    return StoredModel("keras", path, model.config, weights, vocabulary, (), head, _columns(path, config))
+
+
+def _columns(path: Path, config: _TaskModelConfig) -> Columns:
+    """The columns of the training data, by the run's settings and by what `fit` has noted."""
+    noted = as_record(_ColumnsConfig, config.preprocessor.config, path).columns if config.preprocessor else {}
+    settings = read_optional_json(path.parent / SETTINGS_FILE) if path.name == MODEL_FILE else {}
+    return Columns.noted(noted).replaced_by(Columns.of_run(settings))
 
 
 def _vocabulary_in(preprocessor: dict[str, Any], path: Path) -> Vocabulary:

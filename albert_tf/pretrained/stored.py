@@ -14,6 +14,7 @@ from albert_tf.pretrained.names import OPTIONAL_PARTS
 from albert_tf.pretrained.weights import parts_of, set_weights
 from data_prep.errors import InputError
 from data_prep.files import read_bytes, read_json_object
+from data_prep.tasks.columns import Columns
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind, read_normalization
 
@@ -33,6 +34,7 @@ class StoredModel:
       notes: sentences on what the format could not express or the files do not hold.
       head: the head of a fine-tuned model, if the files hold one.
       sentence_modules: what sentence-transformers makes vectors with besides the encoder and the mean over tokens.
+      columns: those of the data that a fine-tuned model of ours was trained on.
     """
 
     format: Format
@@ -43,6 +45,7 @@ class StoredModel:
     notes: tuple[str, ...] = ()
     head: Head | None = None
     sentence_modules: tuple[str, ...] = ()
+    columns: Columns = field(default_factory=Columns)
 
     @property
     def all_weights(self) -> dict[str, np.ndarray]:

@@ -94,6 +94,12 @@ class Columns:
         separator = settings.get("label_separator", LABEL_SEPARATOR)
         return cls.named(str(settings.get("column_names", "")), str(separator))
 
+    @classmethod
+    def noted(cls, names: Mapping[str, str]) -> "Columns":
+        """The columns that a model's file says it was trained on, without those that are unknown."""
+        known: dict[str, Any] = {what: str(name) for what, name in names.items() if what in _USUAL}
+        return cls(**known)
+
     def replaced_by(self, given: "Columns") -> "Columns":
         """The columns with what another object gives in place of their own."""
         values = {field.name: getattr(given, field.name) for field in fields(Columns)}

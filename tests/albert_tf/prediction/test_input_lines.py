@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.prediction.input_lines import InputLines
+from albert_tf.prediction.input_lines import UNNAMED, InputLines
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
 from data_prep.tasks.task import own_data_task
@@ -17,11 +17,12 @@ OWN = Columns.named("text_a=review,label=stars")
 TEXT = own_data_task("classification")
 
 
-def texts(content: str, columns: Columns = OWN, line_format="auto") -> list[tuple]:
+def texts(content: str, columns: Columns = OWN, line_format="auto", named=UNNAMED) -> list[tuple]:
     """The texts of all lines, and of the same lines if each arrives alone."""
     found = []
+    lines = content.removesuffix("\n").split("\n")
     for size in (10**6, 1):
-        reader, lines = InputLines(TEXT, columns, line_format), content.removesuffix("\n").split("\n")
+        reader = InputLines(TEXT, columns, line_format, named=named)
         examples = [one for i in range(0, len(lines), size) for one in reader.examples(lines[i : i + size])]
         reader.finish()
         found.append([(one.id, one.text_a, one.text_b, one.label) for one in examples])
@@ -110,3 +111,43 @@ def test_refused_lines(content, message):
     with pytest.raises(InputError) as error:
         texts(content)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("size", [1, 10**6])
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("id,article,topic,review\n1,A,b,good\n", "id, article, topic, review"),
+        ("id\treview\n1\tgood\n", "id, review"),
+        ('nr,topic,critique\n1,a,"good,\nin two lines"\n2,b,bad\n', "nr, topic, critique"),
+        (",Review Text,Rating\n0,Absolutely wonderful,4\n1,I love it,5\n", ", Review Text, Rating"),
+        ("nr;critique\n1;good, really\n2;bad\n", "nr, critique"),
+        ("Text,Stars\ngood,1\na broken, row,2\nbad,2\nworse,3", "Text, Stars"),
+    ],
+)
+def test_a_table_without_a_known_column_is_no_text(content, names, size):
+    reader, lines = InputLines(TEXT, Columns()), content.removesuffix("\n").split("\n")
+    with pytest.raises(InputError, match="--column_names=text_a=NAME.*reads as a text") as error:
+        for i in range(0, len(lines), size):
+            reader.examples(lines[i : i + size])
+    assert str(error.value).endswith(f"only: {names}.")
+
+
+def test_texts_with_commas_are_no_table():
+    for text in (
+        "Well, I liked it\nSo, did I\n",
+        "Hello,world\nNothing else here\n",
+        "\u5f88\u597d,\u6211\u559c\u6b22\n\u4e0d\u597d\n\u597d,\u597d,\u597d\n",
+        "1,000\n2,000\n",
+        "one;two\n",
+    ):
+        assert [found[1] for found in texts(text)] == text.split("\n")[:-1]
+
+
+def test_named_columns_make_a_table():
+    named = Columns.named("text_a=critique")
+    assert texts("critique\na, b\n".replace("a, b", '"a, b"'), named=named) == [("2", "a, b")]
+    assert texts("review,critique,label\na,b,c\n", named=named) == [("2", "b")]
+    assert texts('{"review": "a", "critique": "b"}\n', named=named) == [("1", "b")]
+    with pytest.raises(InputError, match="has no 'critique', only: review, stars"):
+        texts("review,stars\na,5\n", named=named)

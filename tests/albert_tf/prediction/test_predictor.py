@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from albert_cli import cli
@@ -72,6 +73,21 @@ def test_the_test_file_itself(classifier, finetuning_files, capfd, standard_inpu
     standard_input(b'text,label\n"a,1\n')
     assert cli.main(["predict", flag, "--input_format=csv"]) == 2
     assert "The one in line 2 never does" in capfd.readouterr().err
+
+
+def test_columns_of_a_table(classifier, finetuning_files, capfd, standard_input):
+    texts = texts_of(finetuning_files)
+    table = pd.DataFrame({"id": range(len(texts)), "topic": "a", "critique": texts}).to_csv(index=False)
+    flag = f"--model_dir={classifier}/seed_1"
+    from_table = answered(capfd, standard_input, table, flag, "--column_names=text=critique")
+    from_lines = answered(capfd, standard_input, "\n".join(texts), flag)
+    expected = [line["probability"] for line in from_lines]
+    assert [line["probability"] for line in from_table] == pytest.approx(expected, abs=1e-6)
+    for model in (flag, f"{flag}/model.keras"):
+        standard_input(table.encode())
+        assert cli.main(["predict", model]) == 2
+        out, err = capfd.readouterr()
+        assert (out, "only: id, topic, critique" in err) == ("", True)
 
 
 def test_a_pair_and_a_text_with_a_tab(classifier, capfd, standard_input):

@@ -4,10 +4,11 @@ import json
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 
 from albert_cli.cli import main
-from albert_tf import load_pretrained
+from albert_tf import TextClassifier, load_pretrained
 from export.run import export_for_runtime
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import model_file, source, story, tokenizer
@@ -114,6 +115,24 @@ def test_tables_and_objects(stdin, flags, embed, source):
     )
 
 
+def test_columns_of_the_training_data(embed, source, model_file, tmp_path):
+    """Those that a run's settings name, or that `fit` was given."""
+    texts = pd.DataFrame({"critique": ["a, b", "the captain"], "stars": ["good", "bad"]})
+    model = TextClassifier.from_pretrained(source, ["bad", "good"], vocab_file=model_file)
+    model.save(tmp_path / "model.keras")
+    (tmp_path / "settings.json").write_text('{"column_names": "text_a=critique,label=stars"}')
+    model.compile("sgd")
+    model.fit(texts["critique"], texts["stars"], verbose=0)
+    model.save(tmp_path / "fitted.keras")
+    expected = load_pretrained(source).embed(["a, b"])
+    for path in (tmp_path, tmp_path / "fitted.keras"):
+        status, out, _ = embed(f"--model_dir={path}", stdin=b'id,critique\n1,"a, b"\n')
+        assert status == 0
+        assert np.shape([json.loads(line) for line in out.splitlines()]) == expected.shape
+    loaded = keras.saving.load_model(tmp_path / "fitted.keras")
+    assert loaded.preprocessor.columns == {"text_a": "critique", "label": "stars"}
+
+
 def test_bad_input(embed, source, tmp_path):
     vectors = tmp_path / "vectors.npy"
     name = "--column_names=text=review"
@@ -122,6 +141,8 @@ def test_bad_input(embed, source, tmp_path):
         ([f"--output={vectors}"], b"", "Received no line"),
         ([f"--output={vectors}"], b"one\n\xff\n", "Line 2 has the byte 0xff"),
         (["--requests=2"], b"one\n", "need a portable model"),
+        ([], b"id,critique\n1,good\n", "only: id, critique"),
+        ([], b"nr\tcritique\n1\tgood\n", "only: nr, critique"),
         ([], b"sentence1,sentence2\na,b\n", "Received two in line 2; name the column"),
         ([name], b"text,stars\na,5\n", "line 2 has no 'review', only: text, stars"),
         ([name], b"a text\nanother\n", "line 2 has no 'review', only: a text"),
