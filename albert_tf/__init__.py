@@ -1,12 +1,14 @@
 """ALBERT in TensorFlow and Keras 3.
 
 The public names are those that `__init__.pyi` imports. Each is imported on first use, which keeps `albert --help`
-fast.
+fast. So that Keras loads a file of the package's models all the same, it knows their names, too.
 """
 
 import ast
 import importlib
 from pathlib import Path
+
+from albert_tf.keras_registry import register_when_imported
 
 __version__ = "0.1.0"
 
@@ -23,6 +25,9 @@ def __getattr__(name: str):
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+register_when_imported(__all__, __getattr__)
 
 
 def __dir__() -> list[str]:

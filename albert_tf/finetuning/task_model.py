@@ -18,7 +18,7 @@ from albert_tf.finetuning.replicas import (
 )
 from albert_tf.finetuning.string_model import StringModel
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.prediction.preprocessor import PREPROCESSORS, Preprocessor
+from albert_tf.prediction.preprocessor import PREPROCESSORS, Preprocessor, VocabularyContent
 from albert_tf.pretrained.heads import Head, name_of_kind, set_head
 from albert_tf.pretrained.loading import as_pretrained, read_with_config
 from albert_tf.pretrained.stored import StoredModel
@@ -371,6 +371,9 @@ class TaskModel(StringModel):
 
     @classmethod
     def arguments_of(cls, config):
+        if config["preprocessor"]:  # in place: Keras prints the configuration if anything of it is refused
+            stored = config["preprocessor"]["config"]
+            stored["content"] = VocabularyContent(stored["content"])
         # Files from before an encoder stored its own dtype have only the task model's.
         encoder = AlbertEncoder.from_config({"dtype": config["dtype"], **config["encoder"]})
         preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])

@@ -17,6 +17,13 @@ from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
+class VocabularyContent(str):
+    """A vocabulary's file as base64. Printed configurations, such as in Keras' messages, show its size alone."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} characters>"
+
+
 class Preprocessor:
     """A tokenizer, and how a task combines texts into sequences.
 
@@ -65,7 +72,7 @@ class Preprocessor:
     def get_config(self) -> dict[str, Any]:
         return {
             "kind": self.vocabulary.kind,
-            "content": base64.b64encode(self.vocabulary.content).decode("ascii"),
+            "content": VocabularyContent(base64.b64encode(self.vocabulary.content).decode("ascii")),
             **dataclasses.asdict(self.vocabulary.normalization),
             **self.lengths,
             **({"columns": self.columns} if self.columns else {}),
