@@ -229,9 +229,8 @@ def _evaluate_model(model: "TrainedModel", task: Task, gold: str, columns: Colum
     """The metrics of a fine-tuned model on a dev set."""
     from albert_tf.prediction.trained_model import predict_task
 
-    with working(f"evaluating on {gold}"):
-        found = predict_task(model, task, gold, columns=model.columns.replaced_by(columns))
-    print_notes(found.problems.lines())
+    with _noted_problems() as problems, working(f"evaluating on {gold}"):
+        found = predict_task(model, task, gold, problems, columns=model.columns.replaced_by(columns))
     if not found.metrics:
         raise InputError(f"--gold must have labels. Received {gold}, which has none.")
     return found.metrics
@@ -283,12 +282,12 @@ def ensemble(
 
     columns = Columns.of_run(_settings_of(folders))
 
-    def predict_member(member: str):
+    def predict_member(member: str, problems: "Problems"):
         import_tensorflow()
         from albert_tf.finetuning import finetuned
 
         with working(f"predicting with {member}"):
-            return finetuned.predict_member(member, found_task, split, data_dir, flags, columns)
+            return finetuned.predict_member(member, found_task, split, data_dir, flags, problems, columns)
 
     for folder in folders:
         _check_task(folder, found_task.name)
@@ -297,7 +296,7 @@ def ensemble(
             found_task,
             runs,
             split,
-            predict_member,
+            lambda member: predict_member(member, problems),
             gold=Path(gold) if gold else None,
             columns=columns,
             problems=problems,

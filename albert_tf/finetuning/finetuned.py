@@ -24,6 +24,7 @@ from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
+from data_prep.tasks.examples import Problems
 from data_prep.tasks.task import Task, TaskKind, wrong_kind
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -215,7 +216,13 @@ def _describe(model: TaskModel) -> str:
 
 
 def predict_member(
-    member: str, task: Task, role: str, data: str | None, flags: SourceFlags, columns: Columns | None = None
+    member: str,
+    task: Task,
+    role: str,
+    data: str | None,
+    flags: SourceFlags,
+    problems: Problems,
+    columns: Columns | None = None,
 ) -> Sequence[Predictions]:
     """The predictions of a member of an ensemble for each of the task's splits.
 
@@ -225,6 +232,7 @@ def predict_member(
       role: "dev" or "test".
       data: as for `predict_task`; None for the data that our run was trained with.
       flags: as for `read_finetuned`.
+      problems: as for `predict_task`.
       columns: of own data, for a member that is no run of ours. Default: the usual ones.
 
     Raises:
@@ -237,7 +245,8 @@ def predict_member(
             f"{member} has no predictions for the {role} set yet. Name the task's folder, or a file, with "
             "--data_dir."
         )
-    found = predict_task(finetuned, task, str(data), role, columns=None if finetuned.settings else columns)
+    columns = None if finetuned.settings else columns
+    found = predict_task(finetuned, task, str(data), problems, role, columns=columns)
     if len(found.predictions) != len(task.splits[role]):
         raise InputError(
             f"--data_dir must be a folder with {' and '.join(task.splits[role])}. Received {data}, a file."

@@ -114,8 +114,8 @@ class TrainingRun(FinetuningRun):
         vocabulary = choose_vocabulary(self.pretrained, settings)
         length = choose_length(settings, task, config)
         self.preprocessor = make_preprocessor(task, vocabulary, length, settings, config)
-        self.read_data()
-        self.report_data()
+        with self.reported_data():
+            self.read_data()
         settings = dataclasses.replace(settings, do_lower_case=vocabulary.normalization.do_lower_case)
         examples = len(self.splits["train"][0].features)
         self.resolved = resolve(settings, task, config, self.preprocessor.lengths, examples)
@@ -224,10 +224,10 @@ class TrainedRun(FinetuningRun):
             if getattr(settings, name) == getattr(FinetuningSettings, name) and name in stored:
                 settings = dataclasses.replace(settings, **{name: stored[name]})
         self.settings = settings
-        self.read_evaluation_splits()
+        with self.reported_data():
+            self.read_evaluation_splits()
         if warning := warning_of_another_dev_set(settings, stored):
             self.say(warning)
-        self.report_data()
 
     def load_model(self, folder: SeedFolder) -> TaskModel:
         """The model with the best weights of a seed; the first one's is loaded already."""

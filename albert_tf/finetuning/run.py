@@ -1,7 +1,8 @@
 """What all seeds of a fine-tuning run share, and what is done with each of them."""
 
+import contextlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import read_split, split_batches
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.prediction.preprocessor import Preprocessor
-from albert_tf.prediction.splits import EncodedSplit, as_split, by_row
+from albert_tf.prediction.splits import EncodedSplit, as_split, by_row, count_cut
 from albert_tf.prediction.task_outputs import (
     Predictions,
     has_answers,
@@ -105,21 +106,35 @@ class FinetuningRun:
         """Examples as arrays."""
         return as_split(self.task, name, examples, self.preprocessor, self.labels, self.settings.cache_dir)
 
-    def report_data(self) -> None:
-        """Prints what was read and its problems.
+    @contextlib.contextmanager
+    def reported_data(self) -> Iterator[None]:
+        """Prints what is read in the block, and first unusable rows, also if the rest is too little.
 
         Raises:
           InputError: there is a problem, and --strict allows none.
         """
-        for split in self.splits.get("train", ()):
-            questions = [example for example in split.examples if isinstance(example, QuestionExample)]
-            report_unreachable(questions, split.windows, self.problems)
-        self.problems.check(strict=self.settings.strict)
-        for line in self.problems.lines():
-            self.say(f"warning: {line}")
+        try:
+            yield
+            for split in self.splits.get("train", ()):
+                questions = [example for example in split.examples if isinstance(example, QuestionExample)]
+                report_unreachable(questions, split.windows, self.problems)
+            self.problems.check(strict=self.settings.strict)
+        except InputError as error:
+            self._warn_of_problems(str(error))
+            raise
+        self._warn_of_problems()
         for splits in self.splits.values():
             for split in splits:
                 self.say(str(split))
+                if cut := count_cut(self.task, split, self.preprocessor, self.labels):
+                    longest = self.preprocessor.max_seq_length
+                    self.say(f"warning: {split.name}: {cut:,} examples are cut to --max_seq_length={longest}")
+
+    def _warn_of_problems(self, said: str = "") -> None:
+        """Prints a line for each kind of unusable rows, unless an error says it."""
+        for line in self.problems.lines():
+            if line not in said:
+                self.say(f"warning: {line}")
 
     def run_seed(self, seed: int) -> dict[str, Any]:
         """Trains one seed, if that is left to do, then evaluates and predicts with its best weights.

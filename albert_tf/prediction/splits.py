@@ -1,5 +1,6 @@
 """The examples of a split as arrays, batches of them, and the outputs of batches as rows, in NumPy."""
 
+import copy
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -103,6 +104,25 @@ def as_split(
     else:
         features = text_features(examples, tokenizer, T, labels if task.has_classes else ())
     return EncodedSplit(name, examples, _with_common_names(features))
+
+
+def count_cut(task: Task, split: EncodedSplit, preprocessor: Preprocessor, labels: Sequence[str]) -> int:
+    """The number of texts, or passages, that have more tokens than their sequences.
+
+    Questions have windows instead, and `EncodedSplit` counts words.
+    """
+    if task.kind in ("question_answering", "token_classification"):
+        return 0
+    T = preprocessor.max_seq_length
+    full = [
+        example
+        for example, features in zip(split.examples, split.features, strict=False)
+        if features["input_ids"].shape[-1] == T
+    ]
+    longer = copy.copy(preprocessor)
+    longer.max_seq_length = T + 1
+    again = as_split(task, split.name, full, longer, labels).features
+    return sum(features["input_ids"].shape[-1] > T for features in again)
 
 
 def _check_options(examples: Sequence[ChoiceExample]) -> None:

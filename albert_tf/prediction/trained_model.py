@@ -127,19 +127,18 @@ class TaskPredictions:
       splits: the splits.
       predictions: those for each split.
       metrics: the task's metrics over all splits; empty if labels are unknown.
-      problems: rows of the data that cannot be used.
     """
 
     splits: Sequence[EncodedSplit]
     predictions: Sequence[Predictions]
     metrics: Mapping[str, float]
-    problems: Problems
 
 
 def predict_task(
     model: TrainedModel,
     task: Task,
     data: str,
+    problems: Problems,
     role: str = "dev",
     *,
     columns: Columns | None = None,
@@ -152,6 +151,7 @@ def predict_task(
       model: the model.
       task: the task.
       data: the task's folder, a file, or tfds:NAME.
+      problems: collects rows of the data that cannot be used.
       role: "dev" or "test".
       columns: of own data; default: those that our run was trained on.
       size: of the batches.
@@ -164,7 +164,7 @@ def predict_task(
         roles = " and ".join(name for name, splits in task.splits.items() if splits)
         raise InputError(f"{task.name} has no {role} set. It only has a {roles} set.")
     model.check_task(task)
-    preprocessor, problems = model.preprocessor, Problems()
+    preprocessor = model.preprocessor
     longest = max_answer_length or model.max_answer_length
     columns = columns or model.columns
     rows = list[dict[str, np.ndarray]]()
@@ -176,4 +176,4 @@ def predict_task(
         predictions.append(predictions_of(task, split, outputs, model, longest))
         splits.append(split)
         rows += outputs
-    return TaskPredictions(splits, predictions, metrics_with_loss(task, splits, predictions, rows), problems)
+    return TaskPredictions(splits, predictions, metrics_with_loss(task, splits, predictions, rows))

@@ -719,6 +719,32 @@ def test_problems_are_reported_and_strict_refuses(finetuning_files, tmp_path, ca
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("the captain,light\n", "needs examples of two classes or more"),
+        ("", "A train file must have rows"),
+    ],
+)
+def test_rows_left_out_are_told_before_an_error_for_want_of_them(
+    rows, message, finetuning_files, tmp_path, capfd
+):
+    file = tmp_path / "train.csv"
+    file.write_text(f"text,label\n{rows}the captain, painted,dark\n")
+    error = refused(capfd, finetuning_files.flags(tmp_path / "run", train_file=file))
+    told, last = error.splitlines()[-2:]
+    assert message in last
+    assert told.startswith("warning: 1 row: wrong number of columns, left out")
+
+
+@pytest.mark.slow
+def test_cut_texts_are_told(finetuning_files, tmp_path, capfd):
+    flags = finetuning_files.flags(tmp_path / "run", num_train_steps=1, max_seq_length=8)
+    assert cli.main(flags) == 0
+    assert "warning: train: 30 examples are cut to --max_seq_length=8" in capfd.readouterr().err
+
+
+@pytest.mark.slow
 def test_an_answer_longer_than_a_window_is_reported(finetuning_files, tmp_path, capfd):
     passage = "the captain painted the lighthouse . " * 20
     answers = [{"text": passage.strip(), "answer_start": 0}]

@@ -12,6 +12,7 @@ from albert_tf.prediction.splits import (
     EncodedSplit,
     as_split,
     by_row,
+    count_cut,
     numpy_batches,
     padded_batch,
 )
@@ -91,6 +92,23 @@ def test_words_beyond_the_longest_sequence():
     split = as_split(TASKS["token-classification"], "dev", examples, preprocessor, ("x", "y"))
     assert split.words_beyond == 1
     assert str(split) == "dev: 2 examples, 8 tokens, longest 5, words beyond it: 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("classification", lambda size: TextExample("0", "a " * size)),
+        ("regression", lambda size: TextExample("0", "a " * (size - 4), "a a a")),  # and a second [SEP]
+        ("multiple-choice", lambda size: ChoiceExample("0", "a " * (size - 3), "a", ("a", "a"))),
+    ],
+)
+def test_texts_that_are_cut(name, make):
+    task = TASKS[name]
+    preprocessor = PREPROCESSORS[task.kind](VOCABULARY, 10)
+    for sizes, expected in (([4, 8], 0), ([9, 8, 40], 2), ([4], 0)):
+        split = as_split(task, "train", [make(size) for size in sizes], preprocessor, ("x", "y"))
+        assert count_cut(task, split, preprocessor, ("x", "y")) == expected
+    assert preprocessor.max_seq_length == 10
 
 
 def test_a_long_text_is_not_in_the_batch_of_short_ones():
