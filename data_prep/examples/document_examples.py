@@ -29,7 +29,8 @@ from data_prep.examples.segments import (
     single_segments,
 )
 from data_prep.examples.settings import PrepareSettings
-from data_prep.text.documents import Document, is_prose
+from data_prep.text.documents import Document
+from data_prep.text.layout import count_layout
 from data_prep.tfrecord.schema import Feature
 from data_prep.tfrecord.serialization import serialize_examples
 from data_prep.tokenizers.vocabulary import Tokenizer
@@ -97,8 +98,7 @@ def document_examples(
     next_segment = partners.chooser(document) if partners else None
     counts["documents"] += 1
     if settings.input_format == "lines":
-        counts["documents_of_one_line"] += len(document.sentences) == 1
-        counts["lines_of_prose"] += sum(map(is_prose, document.sentences))
+        count_layout(document, counts)
     counts["sentences"] += len(sentences)
     counts["tokens"] += sum(map(len, sentences))
     for duplicate in range(settings.passes):

@@ -33,8 +33,8 @@ class ExampleCounts:
       examples, example_tokens, masked_tokens, swapped_examples: in the output. Counts of what training draws are
         0 here and left out of the file.
       dropped_sentences: single sentences left over at the ends of documents, over all duplicates.
-      documents_of_one_line, lines_of_prose: signs of prose in text with one sentence per line: documents that make
-        no pair, and lines that hold several sentences.
+      documents_of_one_line, lines_of_prose, wrapped_lines: signs of prose in text with one sentence per line:
+        documents that make no pair, lines that hold several sentences, and lines that break off inside one.
     """
 
     documents: int
@@ -47,6 +47,7 @@ class ExampleCounts:
     dropped_sentences: int
     documents_of_one_line: int = 0
     lines_of_prose: int = 0
+    wrapped_lines: int = 0
 
     @classmethod
     def of(cls, counts: Counter) -> "ExampleCounts":

@@ -11,7 +11,8 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings
-from data_prep.text.rows import rows_reader
+from data_prep.text.layout import prose_warning
+from data_prep.text.rows import are_rows
 
 RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
 
@@ -147,7 +148,7 @@ def no_examples(settings: PrepareSettings, inputs: Iterable[str], counts: Counte
 
 def _advice(settings: PrepareSettings, inputs: Iterable[str]) -> str:
     """How to get documents of several sentences."""
-    if _are_rows(inputs):
+    if are_rows(inputs):
         return (
             "A row is a document of prose: put the sentences that belong together into one row, or set "
             "--sentence_objective=none."
@@ -159,35 +160,21 @@ def _advice(settings: PrepareSettings, inputs: Iterable[str]) -> str:
     return "If it has one sentence per line, set --input_format=lines."
 
 
-def _are_rows(inputs: Iterable[str]) -> bool:
-    """Whether inputs hold rows, which are prose whatever --input_format is."""
-    return all(rows_reader(Path(name)) for name in inputs)
-
-
 def layout_warning(settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts) -> str | None:
     """A warning if text that is read as one sentence per line looks like prose, or rows have only one sentence."""
-    lone, prose = counts.documents_of_one_line, counts.lines_of_prose
     makes_pairs = settings.sentence_objective != "none"
-    has_few_pairs = makes_pairs and lone > counts.documents / 2
-    if _are_rows(inputs):
-        advice = _advice(settings, inputs)
-        few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {advice}"
-        return few if has_few_pairs else None
-    if not has_few_pairs and prose <= counts.sentences / 4:
-        return None
-    consequence = ", which makes no pair" if makes_pairs else ""
-    return (
-        f"{lone:,} of {counts.documents:,} documents have one line{consequence}, and {prose:,} of "
-        f"{counts.sentences:,} lines hold several sentences. With --input_format=lines, a line is a sentence and "
-        "a blank line ends a document; for books and articles use --input_format=prose."
-    )
+    if not are_rows(inputs):
+        return prose_warning(vars(counts), makes_pairs)
+    lone, advice = counts.documents_of_one_line, _advice(settings, inputs)
+    few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {advice}"
+    return few if makes_pairs and lone > counts.documents / 2 else None
 
 
 def prose_refused(
     settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts
 ) -> InputError | None:
     """The error of text that looks like prose under --strict, if it does."""
-    if not settings.strict or _are_rows(inputs):
+    if not settings.strict or are_rows(inputs):
         return None
     warning = layout_warning(settings, inputs, counts)
     return (

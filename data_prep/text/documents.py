@@ -39,8 +39,6 @@ _MAX_PARAGRAPH = (
     1_000_000  # characters; a longer one is cut at the end of a line, a longer line between two words
 )
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
-# Where a sentence ends and another one begins, in scripts with and without spaces.
-_BOUNDARY = re.compile(r"[.!?…।॥۔؟።፧။។։]['\"”’»)\]]*\s+['\"“‘«(\[]*[^\W\d_a-z]|[。！？][^」』”’）]")
 # What the splitter does not look into: quotations and parentheses, which are one sentence whatever they hold.
 _QUOTES = re.compile(r"[\"“”„‘’«»‹›()\[\]「」『』（）]")
 _CLOSING = re.compile(r"(?:[\"”’»›)\]」』）]|[“‘«](?=\s|$))*")  # German closes with “, English opens with it
@@ -177,15 +175,6 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
 def _cut_sentence(sentence: str) -> Iterator[str]:
     """A sentence, without white space at its ends, in pieces of at most MAX_SENTENCE_CHARACTERS."""
     return filter(None, (piece.strip() for piece in _cut(sentence, MAX_SENTENCE_CHARACTERS)))
-
-
-def is_prose(line: str) -> bool:
-    """Whether a line that should be one sentence looks like three or more.
-
-    >>> is_prose("It rained. Mr. Knightley came. Nobody spoke."), is_prose("It rained, said Mr. Knightley.")
-    (True, False)
-    """
-    return len(_BOUNDARY.findall(line)) >= 2
 
 
 def cut_documents(documents: Iterable[Document]) -> Iterator[Document]:

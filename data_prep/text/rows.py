@@ -5,7 +5,7 @@ path --rows_reader(path)--> Row(text, source, position) ...
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +51,11 @@ def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
     if re.search(r"\.tfrecords?(-\d+-of-\d+)?$", name):
         return _read_tfrecords
     return _read_parquet if path.name.lower().endswith(".parquet") else None
+
+
+def are_rows(inputs: Iterable[str]) -> bool:
+    """Whether all inputs hold rows, which are prose whatever --input_format is."""
+    return all(rows_reader(Path(name)) for name in inputs)
 
 
 def _read_json(path: Path, text_field: str) -> Iterator[Row]:

@@ -3,10 +3,12 @@
 import contextlib
 import dataclasses
 import io
+import logging
 import os
 import re
 import signal
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from data_prep.errors import InputError, check_at_least
 from data_prep.files import as_record, encodable, new_folder, read_json_object, write_json, written_aside
 from data_prep.signals import signal_handler
 from data_prep.text.documents import read_documents
+from data_prep.text.layout import count_layout, prose_warning
+from data_prep.text.rows import are_rows
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
 from data_prep.tokenizers.normalization import Normalization, normalize
@@ -134,11 +138,18 @@ def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
 
 
 def _sentences(files: str, settings: VocabularySettings) -> Iterator[str]:
-    documents = read_documents(
-        expand_files(files), settings.input_format, settings.language, settings.text_field
-    )
+    inputs = expand_files(files)
+    documents = read_documents(inputs, settings.input_format, settings.language, settings.text_field)
+    is_lines = settings.input_format == "lines" and not are_rows(map(str, inputs))
+    counts: Counter = Counter()
     for document in documents:
+        if is_lines:
+            counts["documents"] += 1
+            counts["sentences"] += len(document.sentences)
+            count_layout(document, counts)
         yield from document.sentences
+    if warning := prose_warning(counts, makes_pairs=False):
+        logging.getLogger(__name__).warning("warning: %s", warning)
 
 
 def _is_held_out(sentence: str, seed: int) -> bool:

@@ -416,6 +416,10 @@ def test_advice_for_rows_that_a_pattern_names(model_file, tmp_path):
 
 
 PROSE = "The house was old. Nobody lived there. It had a garden.\n\n" * 40 + "A street.\nA door.\nA dog.\n"
+WRAPPED = """The house was old and stood at the end of a street that
+nobody had used since the bridge had fallen into the river.
+It had a garden with apple trees, which were as old as the
+house, and a gate."""
 
 
 @pytest.mark.slow
@@ -441,5 +445,12 @@ def test_prose_that_is_read_as_lines_is_reported(model_file, tmp_path, capsys):
     with pytest.raises(InputError, match="--strict allows no text that looks like prose. Received 40 of 41"):
         prepare(PrepareSettings(output_file=str(refused), strict=True, **flags))
     assert not refused.parent.exists()
+    (tmp_path / "novel.txt").write_text("\n\n".join([WRAPPED] * 20))
+    with pytest.raises(InputError, match="Received 40 of 80 lines break off inside a sentence"):
+        prepare(
+            PrepareSettings(
+                output_file=output, strict=True, **flags | {"input_file": f"{tmp_path}/novel.txt"}
+            )
+        )
     flags["input_file"] = str(tmp_path / "lines.txt")
     prepare(PrepareSettings(output_file=output, strict=True, **flags))

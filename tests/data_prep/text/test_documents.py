@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from data_prep.errors import InputError
 from data_prep.text.documents import (
     MAX_SENTENCE_CHARACTERS,
-    is_prose,
     read_documents,
     split_paragraphs,
     split_sentences,
@@ -105,24 +104,6 @@ def test_only_a_number_sign_after_a_space_closes_a_heading():
 )
 def test_sentences(language, text, expected):
     assert split_sentences(text, language) == expected
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "It rained. Mr. Knightley came. Nobody spoke.",
-        "他来了。她走了！为什么？",
-        "राम घर गया। सीता आई। वह चला गया।",
-        "وہ آیا۔ وہ گئی۔ پھر چلا گیا۔",
-        "لماذا؟ ثم عاد؟ وانتهى.",
-        "እሱ መጣ። እሷ ሄደች። ተመለሰ።",
-        "သူလာသည်။ သူမသွားသည်။ သူ။",
-        "Նա եկավ։ Նա գնաց։ Եկավ։",
-    ],
-)
-def test_lines_of_prose(line):
-    assert is_prose(line)
-    assert not any(map(is_prose, split_sentences(line, "hi")))
 
 
 def test_short_quotations_are_not_split():

@@ -3,6 +3,7 @@ import errno
 import gzip
 import json
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 import pytest
@@ -178,6 +179,19 @@ def test_other_languages(tmp_path, language, sentence):
     assert report.trained_sentences >= 800
     assert report.character_coverage == 1
     assert AlbertTokenizer(model_file).encode(sentence.format(7))
+
+
+def test_hard_wrapped_text_is_reported(story, tmp_path, caplog):
+    text = tmp_path / "novel.txt"
+    text.write_text(
+        "\n\n".join("\n".join(wrap(line * 3, 60)) for line in story.read_text("utf-8").split("\n"))
+    )
+    settings = VocabularySettings(str(text), str(tmp_path / "v"), vocab_size=60)
+    train_vocabulary(settings)
+    assert "break off inside a sentence" in caplog.text
+    caplog.clear()
+    train_vocabulary(dataclasses.replace(settings, input_format="prose", overwrite=True))
+    assert not caplog.text
 
 
 @pytest.mark.parametrize("language", ["de", "ja", "zh"])
