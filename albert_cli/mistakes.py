@@ -58,7 +58,10 @@ def _unknown_flag(error: cyclopts.CycloptsError, flags: Parameter) -> str | None
 
 def _describe_unknown(flag: str, error: cyclopts.CycloptsError, flags: Parameter) -> str:
     command = " ".join(error.command_chain or ())
-    if advice := INSTEAD.get(command, {}).get(flag.removeprefix("--")):
+    original, name = INSTEAD.get(command, {}), flag.removeprefix("--")
+    if advice := original.get(name) or original.get(
+        name.removeprefix("no")
+    ):  # --nouse_tpu is --use_tpu=false
         return f"{flag} is a flag of google-research/albert. Here, {advice}."
     if command in _FILTERS and flag in _FILES:
         return (

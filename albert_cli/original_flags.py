@@ -5,7 +5,7 @@ docs/fidelity.md lists them with their reasons; all others are the same.
 
 _TPU = "--tpu names a TPU or its grpc:// address"
 _TPU_FLAGS = {
-    "use_tpu": "--tpu alone is enough",
+    "use_tpu": "leave it out: a TPU is used if --tpu names one",
     **dict.fromkeys(("tpu_name", "tpu_zone", "gcp_project", "master"), _TPU),
     "num_tpu_cores": "leave it out: all cores are used",
 }
@@ -17,7 +17,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     "prepare": {
         "input_file_mode": "leave it out: text is UTF-8",
         "do_permutation": "leave it out: ALBERT predicts masked words, not a permutation",
-        "random_next_sentence": "use --sentence_objective=nsp",
+        "random_next_sentence": "leave it out for sentence order, as with false; true is --sentence_objective=nsp",
     },
     "pretrain": {
         "masked_lm_budget": "use albert prepare --masking=dynamic, whose masks are drawn during training",
@@ -27,7 +27,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "task_name": "use --task",
         "eval_file": "use --dev_file",
         "predict_file": "use --dev_file for a file with answers and --test_file for one without",
-        "spm_model_file": "leave it out if the checkpoint's folder has the vocabulary, or use --vocab_file",
+        "spm_model_file": "leave it out if the checkpoint has the vocabulary, or give the .model as --vocab_file",
         "cached_dir": "use --cache_dir",
         "train_feature_file": _CACHE,
         "predict_feature_file": _CACHE,

@@ -56,13 +56,21 @@ class VocabularySettings:
 def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) -> str:
     """The vocabulary file given by one of two flags.
 
+    As in the original, the list of a SentencePiece model's pieces, NAME.vocab, may be given beside NAME.model.
+
     Raises:
-      InputError: neither or both are given, or the file's extension belongs to the other flag.
+      InputError: neither is given, or two vocabularies, or the file's extension belongs to the other flag.
+
+    >>> vocabulary_from_flags("30k-clean.model", "30k-clean.vocab")
+    '30k-clean.model'
     """
+    if spm_model_file and vocab_file and Path(vocab_file).name == f"{Path(spm_model_file).stem}.vocab":
+        vocab_file = None
     if (spm_model_file is None) == (vocab_file is None):
+        both = "both; leave out `vocab_file`, which the original does not read beside a model"
         raise InputError(
             "A tokenizer needs one vocabulary: `spm_model_file` (SentencePiece) or `vocab_file` (WordPiece). "
-            f"Received {'neither' if vocab_file is None else 'both'}."
+            f"Received {both if vocab_file else 'neither'}."
         )
     for name, path, expected in (("spm_model_file", spm_model_file, False), ("vocab_file", vocab_file, True)):
         if path is not None and is_wordpiece(path) != expected:

@@ -70,6 +70,12 @@ def test_advice_is_on_flags_of_the_original_and_names_flags_that_exist(command):
         assert set(re.findall(r"--(\w+)", advice)) - {named for _, named in of_another_command} <= known, flag
 
 
+@pytest.mark.parametrize("flag", ["--random_next_sentence=False", "--norandom_next_sentence"])
+def test_a_flag_that_asks_for_the_default(flag, capsys):
+    assert cli.main(["prepare", flag, "--input_file=a.txt", "--output_file=b"]) == 2
+    assert "leave it out for sentence order, as with false" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("command", INSTEAD)
 def test_the_page_of_differences_lists_them(command):
     rows = [line for line in PAGE.splitlines() if line.startswith(f"| `albert {command}` |")]

@@ -92,9 +92,11 @@ def test_errors_name_the_file(tmp_path):
 def test_flags():
     assert vocabulary_from_flags("a.model", None) == "a.model"
     assert vocabulary_from_flags(None, "vocab.txt") == "vocab.txt"
+    assert vocabulary_from_flags("v/a.model", "v/a.vocab") == "v/a.model"
     for flags, message in (
         ((None, None), "Received neither"),
-        (("a.model", "vocab.txt"), "Received both"),
+        (("a.model", "vocab.txt"), "Received both; leave out `vocab_file`"),
+        (("a.model", "b.vocab"), "Received both"),
         (("vocab.txt", None), "Received spm_model_file=vocab.txt"),
         ((None, "a.model"), "Received vocab_file=a.model"),
     ):
