@@ -14,7 +14,7 @@ import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.settings import PrepareSettings, shard_names
 from data_prep.files import as_record, encodable, file_sha256, one_process_in, read_json_object, write_text
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
@@ -81,7 +81,8 @@ class VocabularyFacts:
     """The vocabulary that examples were made with.
 
     Attributes:
-      file: its path at that time.
+      file: its path as it was given if that is absolute or remote, otherwise relative to the manifest's folder, so
+        that it holds from everywhere.
       sha256: of its content, hexadecimal.
       size: V.
       cls_id, sep_id, mask_id: ids of the symbols.
@@ -124,14 +125,14 @@ class VocabularyFacts:
         """How the text was normalized."""
         return Normalization(self.do_lower_case, self.keep_accents, self.remove_space)
 
-    def read(self, file: str | os.PathLike | None = None) -> Vocabulary:
-        """Reads the vocabulary from its file at that time, or from another one.
+    def read(self, file: str | os.PathLike) -> Vocabulary:
+        """Reads the vocabulary, for instance from `Manifest.vocabulary_file`.
 
         Raises:
           InputError: the file cannot be read, has changed since, or is for text that is normalized otherwise than
             the examples.
         """
-        vocabulary = Vocabulary.read(file or self.file)
+        vocabulary = Vocabulary.read(file)
         beside = read_normalization(vocabulary.file)
         if beside and beside != self.normalization:
             raise InputError(
@@ -186,10 +187,11 @@ class Manifest:
         shards: Iterable[Shard],
     ) -> "Manifest":
         """The manifest of new files."""
+        facts = VocabularyFacts.of(tokenizer)
         return cls(
             ExampleCounts.of(counts),
             as_record(PrepareSettings, settings.output_settings, "The settings"),
-            VocabularyFacts.of(tokenizer),
+            dataclasses.replace(facts, file=_relative_to_output(facts.file, settings.output_file)),
             list(inputs),
             list(shards),
             package_versions(),
@@ -248,6 +250,11 @@ class Manifest:
         return by_name or next((shard for shard in self.shards if _has_content(path, shard)), None)
 
     @property
+    def vocabulary_file(self) -> Path:
+        """The vocabulary's file as this process finds it; it may have been removed."""
+        return Path(self.path.parent if self.path else "", self.vocabulary.file)
+
+    @property
     def name_when_earlier(self) -> str:
         """The name of its file once the folder has a newer one; no glob for the shards, as NAME*, matches it."""
         return f"manifest.{self.shards[0].file}.json"
@@ -256,6 +263,17 @@ class Manifest:
     def files(self) -> set[str]:
         """The names of the shards."""
         return {shard.file for shard in self.shards}
+
+
+def _relative_to_output(file: str, output_file: str) -> str:
+    """The path from the output's folder to a file given relative to the current one; others as they are."""
+    if Path(file).is_absolute() or "://" in f"{file} {output_file}":
+        return file
+    path = Path(file).parent.resolve() / Path(file).name  # a file that is a link keeps its name
+    try:
+        return os.path.relpath(path, shard_names(output_file, 1)[0].parent.resolve())
+    except ValueError:  # on another drive of Windows
+        return str(path)
 
 
 def manifests_in(folder: Path) -> list[Manifest]:

@@ -3,6 +3,7 @@ import hashlib
 import io
 import json
 import os
+from pathlib import Path
 
 import google_crc32c
 import numpy as np
@@ -269,6 +270,18 @@ def test_files_of_a_killed_run_are_replaced(story, model_file, tmp_path):
     (scratch / "0").write_bytes(b"half a record")
     prepared(story, model_file, tmp_path)
     assert sorted(contents(tmp_path)) == ["manifest.json", "train.tfrecord"]
+
+
+@pytest.mark.parametrize("elsewhere", ["data", "."])
+def test_the_vocabulary_is_found_from_any_folder(story, model_file, tmp_path, monkeypatch, elsewhere):
+    (tmp_path / "vocab").mkdir()
+    (tmp_path / "vocab" / "spm.model").write_bytes(model_file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    prepared(story, Path("vocab/spm.model"), Path("data"))
+    monkeypatch.chdir(elsewhere)
+    manifest = Manifest.read(Path("manifest.json" if elsewhere == "data" else "data/manifest.json"))
+    assert manifest.vocabulary.file == "../vocab/spm.model"
+    assert manifest.vocabulary.read(manifest.vocabulary_file).content == model_file.read_bytes()
 
 
 @pytest.mark.parametrize("text", ["One.\n\nTwo.\n\nThree.\n", "\n \n", "One.\n\u0301\n"])
