@@ -40,6 +40,7 @@ _NEEDED = {
 }
 _TEXT = ("text_a",)
 _LONGEST_NAME = 40  # characters of a column's name, to tell a header from a sentence with a comma
+_LONGEST_ROW = 1 << 26  # characters
 _ARRAY = re.compile(r"""\s*\[\s*(\{\s*(".*)?)?""")  # the first line of a JSON array of objects
 
 
@@ -200,15 +201,20 @@ class _Table:
         self._names: list[str] = []
         self._done = 0  # lines of complete rows
         self._rest: list[str] = []  # the lines of a row whose quote is open
+        self._rest_size = 0  # their characters
 
     def rows(self, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
         """The number of the first line of each complete row, and its values by column."""
         self._delimiter = self._delimiter or csv_delimiter(lines[0])
+        if self._rest and all(map(self._stays_open, lines)):
+            self._keep(lines)
+            return
         lines, before = [*self._rest, *lines], self._done
-        self._rest, self._done = [], before + len(lines)
+        self._rest, self._rest_size, self._done = [], 0, before + len(lines)
         for begin, fields in _records(lines, self._delimiter):
             if is_open_quote(fields):
-                self._rest, self._done = lines[begin - 1 :], before + begin - 1
+                self._done = before + begin - 1
+                self._keep(lines[begin - 1 :])
                 return
             source = f"line {before + begin}"
             if isinstance(fields, csv.Error):
@@ -218,6 +224,22 @@ class _Table:
             elif fields:
                 self._names = [name.strip() for name in fields]
                 check_different(self._names, source.capitalize())
+
+    def _stays_open(self, line: str) -> bool:
+        """Whether a quote that is open in front of a line, or another one, is open after it.
+
+        So each line is parsed twice at most, however many parts a row arrives in.
+        """
+        return '"' not in line or any(
+            is_open_quote(fields) for _, fields in csv_records([f'"{line}\n'], self._delimiter or ",")
+        )
+
+    def _keep(self, lines: Sequence[str]) -> None:
+        """Keeps lines of a row that is not complete."""
+        self._rest += lines
+        self._rest_size += sum(map(len, lines))
+        if self._rest_size > _LONGEST_ROW:
+            raise open_quote_error(f"line {self._done + 1}", f" in {_LONGEST_ROW:,} characters")
 
     def finish(self) -> None:
         """Raises InputError if a quote is open."""

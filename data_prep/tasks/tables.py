@@ -231,11 +231,11 @@ def is_open_quote(fields: list[str] | csv.Error) -> bool:
     return isinstance(fields, csv.Error) and "unexpected end of data" in str(fields)
 
 
-def open_quote_error(source: str) -> InputError:
-    """The error for a row that ends inside quotes."""
+def open_quote_error(source: str, within: str = "") -> InputError:
+    """The error for a row that ends inside quotes, or goes on for longer than `within` says."""
     return InputError(
-        f"A quote that opens a field must close it. The one in {source} never does; write quotes inside a field "
-        'twice ("").'
+        f"A quote that opens a field must close it. The one in {source} never does{within}; write quotes inside a "
+        'field twice ("").'
     )
 
 

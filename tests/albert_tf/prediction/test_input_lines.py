@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from albert_tf.prediction import input_lines
 from albert_tf.prediction.input_lines import UNNAMED, InputLines
 from data_prep.errors import InputError
 from data_prep.tasks.columns import Columns
@@ -67,6 +68,49 @@ def test_tables_that_python_writes(rows):
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerows([["review", "stars"], *([row, "1"] for row in rows)])
     assert [found[1] for found in texts(file.getvalue(), line_format="csv")] == rows
+
+
+@given(st.text('a",\n', max_size=40))
+def test_quotes_mean_the_same_however_the_lines_arrive(content):
+    results = []
+    for size in (10**6, 1):
+        reader, lines, found = InputLines(TEXT, Columns(), "csv"), ["text", *content.split("\n")], []
+        try:
+            for i in range(0, len(lines), size):
+                found += reader.examples(lines[i : i + size])
+            reader.finish()
+        except InputError as error:
+            found = str(error)
+        results.append(found)
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("line", ["b,1", 'a "" b,1', '","'])
+def test_a_stray_quote_costs_each_line_once(line, monkeypatch):
+    parsed, csv_records = [], input_lines.csv_records
+
+    def counted(lines, delimiter):
+        lines = list(lines)
+        parsed.extend(lines)
+        return csv_records(lines, delimiter)
+
+    monkeypatch.setattr(input_lines, "csv_records", counted)
+    reader = InputLines(TEXT, OWN, "csv")
+    assert reader.examples(["review,stars", '"a,1']) == []
+    for _ in range(500):
+        assert reader.examples([line]) == []
+    with pytest.raises(InputError, match="The one in line 2"):
+        reader.finish()
+    assert len(parsed) <= 3 * 502
+
+
+def test_a_quote_that_is_open_for_too_long(monkeypatch):
+    monkeypatch.setattr(input_lines, "_LONGEST_ROW", 100)
+    reader = InputLines(TEXT, OWN, "csv")
+    reader.examples(["review,stars", '"a,1'])
+    with pytest.raises(InputError, match="line 2 never does in 100 characters"):
+        for _ in range(100):
+            reader.examples(["b,1"])
 
 
 @pytest.mark.parametrize(
