@@ -124,7 +124,9 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
         head = Head(size, (kind,), head_weights, labels, dropout, thresholds)
     if modules := modules_beside_mean(folder):
         notes += (f"left out: {', '.join(modules)} of sentence-transformers, without which vectors differ",)
-    return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head, modules)
+    return StoredModel(
+        "huggingface", folder, config, weights, vocabulary, notes, head, sentence_modules=modules
+    )
 
 
 @dataclass(frozen=True)

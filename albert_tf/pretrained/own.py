@@ -293,7 +293,9 @@ def _read_finetuned(path: Path, config: _TaskModelConfig, kind: str, part: str) 
     )
     vocabulary = _vocabulary_in(config.preprocessor.config, path) if config.preprocessor else None
     weights = _encoder_weights(model, path)
-    return StoredModel("keras", path, model.config, weights, vocabulary, (), head, _columns(path, config))
+    return StoredModel(
+        "keras", path, model.config, weights, vocabulary, (), head, columns=_columns(path, config)
+    )
 
 
 def _columns(path: Path, config: _TaskModelConfig) -> Columns:
