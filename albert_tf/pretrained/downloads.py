@@ -3,6 +3,7 @@
 Nothing that is downloaded is run, and nothing is written outside the caches.
 """
 
+import glob
 import hashlib
 import http.client
 import os
@@ -10,15 +11,18 @@ import re
 import tempfile
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, cast
-from urllib.parse import urlsplit
+from typing import Annotated, NoReturn, cast
+from urllib.parse import quote, urlsplit
 
+import msgspec
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from albert_tf.pretrained import archives
 from data_prep.console import no_clock, open_console
 from data_prep.errors import InputError, first_line, needs_extra
+from data_prep.files import as_record, decode_json
 
 _CACHE = "ALBERT_TF_CACHE"  # the environment variable
 _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
@@ -39,6 +43,8 @@ _OTHER_HUB_FILES = [
 _MOST_BYTES = 8 << 30  # no archive of an ALBERT is larger
 _BLOCK = 1 << 20  # bytes
 _TIMEOUT = 60  # seconds without an answer
+# A relative path without "..", backslashes and control characters.
+_Name = Annotated[str, msgspec.Meta(pattern=r"^(?!/)(?!(.*/)?\.\.(/|$))[^\x00-\x1f\\]+$")]
 
 
 def download(address: str) -> Path:
@@ -103,23 +109,64 @@ def repository_of(address: str) -> tuple[str, str | None]:
     return repository, revision or None
 
 
+@dataclass(frozen=True)
+class _HubFile:
+    rfilename: _Name
+
+
+@dataclass(frozen=True)
+class _HubRepository:
+    """What the Hub answers about a repository, as far as it is needed."""
+
+    id: str
+    sha: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]  # names a folder of the cache
+    siblings: tuple[_HubFile, ...]
+
+
 def _download_from_hub(address: str, repository: str, revision: str | None) -> Path:
     """HF_ENDPOINT, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE mean what they mean to huggingface_hub."""
     import huggingface_hub
+    from huggingface_hub.utils import filter_repo_objects
 
     def snapshot(patterns: list[str]) -> Path:
+        if names is not None:
+            found = filter_repo_objects(names, allow_patterns=patterns)
+            patterns = [glob.escape(name) for name in found]
         return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
 
     try:
+        names = _names_on_hub(repository, revision or "main")
         folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
         if (folder / PORTABLE_FACTS).exists():
             snapshot(_PORTABLE_FILES)
         elif not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
             folder = snapshot(_HUB_FILES + _OTHER_HUB_FILES)
-    except hub_failures() as error:
+    except (
+        Exception
+    ) as error:  # of an answer that is not the Hub's, huggingface_hub raises what it meets in it
         command = f"`hf download {repository} --local-dir={repository.split('/')[1]}`"
         _fail(address, error, f"run {command} elsewhere and name the folder", "HF_HOME")
     return folder
+
+
+def _names_on_hub(repository: str, revision: str) -> list[str] | None:
+    """The names of the files in a repository; None if the Hub does not answer, and the cache may have them.
+
+    Raises:
+      InputError: something else answers, such as the login page of a network, or a name leads out of its folder.
+    """
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+
+    url = f"{HfApi().endpoint}/api/models/{repository}/revision/{quote(revision, safe='')}"
+    try:
+        answer = get_session().get(url, headers=build_hf_headers(), timeout=constants.HF_HUB_ETAG_TIMEOUT)
+        hf_raise_for_status(answer)
+    except hub_failures():
+        return None
+    where = f"the Hub's answer from {url}"
+    content = decode_json(answer.content.decode(errors="replace"), where)
+    return [file.rfilename for file in as_record(_HubRepository, content, where).siblings]
 
 
 def _download_from_kaggle(address: str, handle: str) -> Path:

@@ -1,20 +1,48 @@
 """A local server that answers downloads as the Hugging Face Hub does."""
 
+import contextlib
 import hashlib
 import http.server
 import json
+import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
+
+from huggingface_hub import constants
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Hub(http.server.ThreadingHTTPServer):
-    """One repository, owner/tiny, with the files of a folder."""
+    """One repository, owner/tiny, with the files of a folder.
+
+    Attributes:
+      folder: the folder.
+      served: the names of the files that were downloaded.
+      facts, tree: what it answers about the repository and its files; None: the truth.
+    """
 
     def __init__(self, folder: Path):
         super().__init__(("127.0.0.1", 0), Answers)
         self.folder = folder
         self.served: list[str] = []
+        self.facts: bytes | None = None
+        self.tree: bytes | None = None
+
+    @contextlib.contextmanager
+    def in_place_of_the_hub(self, home: Path) -> Iterator[None]:
+        """This process finds it instead of the Hub, with a cache below `home`."""
+        address = f"http://127.0.0.1:{self.server_port}"
+        url = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, address)
+        with (
+            mock.patch.dict("os.environ", NO_PROXY="127.0.0.1", HF_HUB_DISABLE_XET="1"),
+            mock.patch.multiple(
+                constants, ENDPOINT=address, HF_HUB_CACHE=str(home), HUGGINGFACE_CO_URL_TEMPLATE=url
+            ),
+            mock.patch.object(constants, "HF_HUB_DISABLE_XET", True),
+        ):
+            yield
 
     def environment(self, home: Path) -> dict[str, str]:
         """The variables for a process that is to find it instead of the Hub, with a cache below `home`."""
@@ -27,7 +55,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
     server: Hub
 
     def do_GET(self):
-        path = self.path.split("?")[0]
+        path = urllib.parse.unquote(self.path.split("?")[0])
         files = {file.name: file for file in self.server.folder.iterdir()}
         if path.startswith("/api/models/owner/tiny"):
             facts = {"id": "owner/tiny", "modelId": "owner/tiny", "sha": COMMIT, "tags": [], "downloads": 0}
@@ -36,7 +64,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
                 {"type": "file", "path": name, "size": file.stat().st_size, "oid": etag(file)}
                 for name, file in files.items()
             ]
-            content = json.dumps(tree if "/tree/" in path else facts).encode()
+            true, false = (tree, self.server.tree) if "/tree/" in path else (facts, self.server.facts)
+            content = json.dumps(true).encode() if false is None else false
             self.answer(200, {"Content-Type": "application/json", "Content-Length": len(content)}, content)
         elif path.startswith("/owner/tiny/resolve/") and path.split("/")[-1] in files:
             file = files[path.split("/")[-1]]

@@ -8,10 +8,12 @@ import pytest
 from huggingface_hub.utils import filter_repo_objects
 
 from albert_tf.pretrained import downloads
+from albert_tf.pretrained.downloads import download
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
 from albert_tf.pretrained.own import write_keras
 from albert_tf.pretrained.tf1 import write_tf1
+from data_prep.errors import InputError
 from data_prep.files import visible_files
 from tests.albert_tf.pretrained.hub import COMMIT, Hub
 from tests.albert_tf.pretrained.processes import run_python, serving
@@ -104,3 +106,63 @@ def test_wrong_addresses(hub):
     assert (
         "hf://owner/tiny is not a model that can be read" in read_in_process(hub, "hf://owner/tiny")["error"]
     )
+
+
+def listing(*names: str) -> bytes:
+    return json.dumps(
+        {"id": "owner/tiny", "sha": COMMIT, "siblings": [{"rfilename": name} for name in names]}
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        b"<html>Please log in to the network of this hotel.</html>",
+        b"",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"id": "owner/tiny", "siblings": []}',
+        listing("config.json").replace(b"[{", b"[7, {"),
+        listing("config.json").replace(COMMIT.encode(), b"../../x"),
+        *map(listing, ("../config.json", "/etc/x.json", "a/../../x.json", "..", "a\0.json", "a\\..\\x.json")),
+    ],
+)
+def test_answers_of_others_than_the_hub(facts, hub, tmp_path):
+    hub.facts = facts
+    with (
+        hub.in_place_of_the_hub(tmp_path / "cache"),
+        pytest.raises(
+            InputError, match="^hf://owner/tiny cannot be downloaded: the Hub's answer from http://"
+        ),
+    ):
+        download("hf://owner/tiny")
+    assert not hub.served
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [b"<html>", b"{}", b"[7]", b"[" * 100_000, b'[{"type": "file", "path": 7, "size": 1, "oid": "a"}]'],
+)
+def test_answers_of_others_about_the_files(tree, hub, tmp_path):
+    """huggingface_hub asks for them."""
+    hub.tree = tree
+    with hub.in_place_of_the_hub(tmp_path / "cache"):
+        try:
+            download("hf://owner/tiny")
+        except InputError as error:
+            assert str(error).startswith("hf://owner/tiny cannot be downloaded: ")
+
+
+def test_only_files_that_were_listed_are_downloaded(hub, tmp_path):
+    """A second answer may have other names."""
+    names = ["config.json", "../x.json", "/x.json", "a[1].json"]
+    hub.facts = listing("config.json", "dots..json", "a[1].json")
+    hub.tree = json.dumps(
+        [{"type": "file", "path": name, "size": 1, "oid": COMMIT} for name in names]
+    ).encode()
+    (hub.folder / "a[1].json").write_text("{}")
+    with hub.in_place_of_the_hub(tmp_path / "cache"):
+        folder = download("hf://owner/tiny")
+    assert sorted(path.name for path in folder.iterdir()) == ["a[1].json", "config.json"]
