@@ -110,7 +110,9 @@ def publish(
 ) -> None:
     """Upload what `albert convert` or `albert export` wrote to the Hugging Face Hub.
 
-    The repository is created if it does not exist. The token comes from `hf auth login` or HF_TOKEN. For example:
+    The repository is created if it does not exist. The token comes from `hf auth login` or HF_TOKEN. The files are
+    listed first; those of other kinds than models consist of are left out, and a folder with links is refused. For
+    example:
 
       albert convert runs/sst-2 sst2_hf --to=huggingface
 
@@ -130,7 +132,13 @@ def publish(
     languages = names_in(language)
     print(
         publish_folder(
-            folder, address, license=license, languages=languages, tags=names_in(tags), private=private
+            folder,
+            address,
+            license=license,
+            languages=languages,
+            tags=names_in(tags),
+            private=private,
+            show=print_message,
         )
     )
 

@@ -1,12 +1,14 @@
 """`albert publish`: the folder of a conversion or an export becomes a repository on the Hugging Face Hub."""
 
-from collections.abc import Sequence
+import fnmatch
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from albert_tf.pretrained.card import CARD_FILE, written_by
-from albert_tf.pretrained.downloads import hub_failures, repository_of
+from albert_tf.pretrained.downloads import FILES_OF_MODELS, repository_of
+from albert_tf.training.checkpoint_files import say_on_stderr
 from data_prep.errors import InputError, first_line
-from data_prep.files import read_text, visible_files
+from data_prep.files import read_text
 
 
 def publish(
@@ -17,8 +19,11 @@ def publish(
     languages: Sequence[str] = (),
     tags: Sequence[str] = (),
     private: bool = False,
+    show: Callable[[str], None] = say_on_stderr,
 ) -> str:
-    """Uploads a folder in one commit; the repository is created if need be. The folder stays as it is.
+    """Uploads a folder's model in one commit; the repository is created if need be. The folder stays as it is.
+
+    Files of other kinds than models consist of are left out, and hidden ones.
 
     HF_ENDPOINT and HF_TOKEN mean what they mean to huggingface_hub.
 
@@ -29,12 +34,14 @@ def publish(
       languages: of the text that the model is for, as ISO 639 codes.
       tags: further tags beside "albert".
       private: whether a new repository is private.
+      show: receives the list of files, line by line, before anything is sent.
 
     Returns:
       The web address of the commit.
 
     Raises:
-      InputError: the folder or the address is something else, or the Hub cannot be reached or refuses.
+      InputError: the folder or the address is something else, the folder holds links, or the Hub cannot be reached
+        or refuses.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import LocalTokenNotFoundError
@@ -43,11 +50,15 @@ def publish(
     repository, revision = repository_of(address)
     if revision:
         raise InputError(f"The address must be hf://OWNER/NAME, without a revision. Received {address}.")
+    files = _files(folder)
     card = _card(folder, license, languages, tags).encode()
-    contents: dict[str, str | bytes] = {
-        str(path.relative_to(folder)): str(path) for path in visible_files(folder)
-    }
+    contents: dict[str, Path | bytes] = {name: path for name, path in files.items() if _is_of_model(name)}
     contents[CARD_FILE] = card
+    for name, content in contents.items():
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        show(f"{size:15,} bytes  {name}")
+    for name in sorted(files.keys() - contents.keys()):
+        show(f"left out, of no kind that models have: {name}")
     operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
     api = HfApi()
     try:
@@ -57,7 +68,9 @@ def publish(
         raise InputError(
             f"{folder} cannot be published at {address}: {' '.join(str(error).split())}"
         ) from None
-    except hub_failures() as error:
+    except (
+        Exception
+    ) as error:  # huggingface_hub also raises what it meets in the answers of others than the Hub
         has_answered = getattr(error, "response", None) is not None
         if has_answered or isinstance(error, LocalTokenNotFoundError):
             remedy = "The Hub needs a token that may write there: `hf auth login`, or the variable HF_TOKEN."
@@ -69,6 +82,33 @@ def publish(
     return str(commit.commit_url)
 
 
+def _files(folder: Path) -> dict[str, Path]:
+    """The files of a folder and its subfolders by relative path, without hidden ones such as those in .git.
+
+    Raises:
+      InputError: the folder does not exist, or holds a link, whose target may be anything, or a device.
+    """
+    if not folder.is_dir():
+        raise InputError(f"A folder to publish must exist. Received {folder}.")
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts):
+            continue
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise InputError(
+                f"A folder to publish must hold regular files. Received {path}, a link or a device; put the file "
+                "itself there."
+            )
+        if path.is_file():
+            files[name.as_posix()] = path
+    return files
+
+
+def _is_of_model(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in FILES_OF_MODELS)
+
+
 def _card(folder: Path, license_name: str, languages: Sequence[str], tags: Sequence[str]) -> str:
     """The folder's README.md with the user's metadata.
 
@@ -77,8 +117,6 @@ def _card(folder: Path, license_name: str, languages: Sequence[str], tags: Seque
     """
     from huggingface_hub import ModelCard
 
-    if not folder.is_dir():
-        raise InputError(f"A folder to publish must exist. Received {folder}.")
     path = folder / CARD_FILE
     text = read_text(path) if path.is_file() else ""
     if not any(written_by(f"albert {command}") in text for command in ("convert", "export")):

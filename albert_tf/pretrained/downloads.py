@@ -40,6 +40,14 @@ _OTHER_HUB_FILES = [
     "*.model",
     "*vocab*.txt",
 ]
+# Of all formats that this library reads or writes.
+FILES_OF_MODELS = (
+    *_HUB_FILES,
+    *_HUB_WEIGHTS,
+    *_PORTABLE_FILES,
+    *_OTHER_HUB_FILES,
+    *("fingerprint.pb", "*.onnx", "*.tflite"),
+)
 _MOST_BYTES = 8 << 30  # no archive of an ALBERT is larger
 _BLOCK = 1 << 20  # bytes
 _TIMEOUT = 60  # seconds without an answer
@@ -87,7 +95,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "albert_tf")
 
 
-def hub_failures() -> tuple[type[Exception], ...]:
+def _hub_failures() -> tuple[type[Exception], ...]:
     """What huggingface_hub raises if the Hub cannot be reached or refuses."""
     from huggingface_hub import errors
 
@@ -143,7 +151,7 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
             folder = snapshot(_HUB_FILES + _OTHER_HUB_FILES)
     except (
         Exception
-    ) as error:  # of an answer that is not the Hub's, huggingface_hub raises what it meets in it
+    ) as error:  # huggingface_hub also raises what it meets in the answers of others than the Hub
         command = f"`hf download {repository} --local-dir={repository.split('/')[1]}`"
         _fail(address, error, f"run {command} elsewhere and name the folder", "HF_HOME")
     return folder
@@ -162,7 +170,7 @@ def _names_on_hub(repository: str, revision: str) -> list[str] | None:
     try:
         answer = get_session().get(url, headers=build_hf_headers(), timeout=constants.HF_HUB_ETAG_TIMEOUT)
         hf_raise_for_status(answer)
-    except hub_failures():
+    except _hub_failures():
         return None
     where = f"the Hub's answer from {url}"
     content = decode_json(answer.content.decode(errors="replace"), where)

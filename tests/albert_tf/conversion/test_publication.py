@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,54 @@ def test_publishing(hub, folder, tmp_path):
     assert not hub.repositories["me/other"]
 
 
+@pytest.mark.parametrize("name", ["vocab.txt", "notes.txt", "assets", "README.md", "sub/vocab.txt"])
+def test_links_are_not_followed(name, tmp_path):
+    (tmp_path / "model" / "sub").mkdir(parents=True)
+    (tmp_path / "model" / "README.md").write_text("Written by `albert convert`.")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "README.md").write_text("Written by `albert convert`.")
+    (tmp_path / "model" / name).unlink(missing_ok=True)
+    target = "secret" if name == "assets" else "secret/README.md"
+    (tmp_path / "model" / name).symlink_to(tmp_path / target)
+    with pytest.raises(InputError, match=f"must hold regular files. Received .*{name}, a link"):
+        publish_folder(tmp_path / "model", "hf://me/tiny")
+
+
+def test_only_files_of_models_are_uploaded_and_listed_first(tmp_path, monkeypatch):
+    events: list = []
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *_, **__: events.append("sent"))
+
+    def create_commit(self, repository, operations, **_):
+        events.append(sorted(operation.path_in_repo for operation in operations))
+        return types.SimpleNamespace(commit_url="url")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.create_commit", create_commit)
+    (tmp_path / "README.md").write_text("---\ntags: []\n---\nWritten by `albert convert`.")
+    for name in ("model.safetensors", "vocab.txt", "id_rsa", "notes.txt", "run.py", ".env"):
+        (tmp_path / name).write_text("12345")
+    publish_folder(tmp_path, "hf://me/tiny", show=events.append)
+    listed, (sent, uploaded) = events[:-2], events[-2:]
+    assert (sent, uploaded) == ("sent", ["README.md", "model.safetensors", "vocab.txt"])
+    assert [line.split() for line in listed[:2]] == [
+        ["5", "bytes", "model.safetensors"],
+        ["5", "bytes", "vocab.txt"],
+    ]
+    assert sorted(line.split()[-1] for line in listed[3:]) == ["id_rsa", "notes.txt", "run.py"]
+
+
+@pytest.mark.parametrize("error", [TypeError("list"), KeyError("url"), RecursionError()])
+def test_what_answers_in_place_of_the_hub(error, tmp_path, monkeypatch):
+    def create_repo(*_, **__):
+        raise error
+
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", create_repo)
+    (tmp_path / "README.md").write_text("Written by `albert convert`.")
+    with pytest.raises(
+        InputError, match=r"cannot be published at hf://me/tiny: .*\. Publish it from a machine"
+    ):
+        publish_folder(tmp_path, "hf://me/tiny")
+
+
 @pytest.mark.parametrize("metadata", ["tags: [albert", "- albert", "tags: 5"])
 def test_invalid_metadata(metadata, tmp_path):
     (tmp_path / "README.md").write_text(f"---\n{metadata}\n---\nWritten by `albert convert`.")
@@ -235,4 +284,4 @@ def test_a_hub_that_cannot_be_reached_needs_no_token(hub, folder, tmp_path):
     )
     assert result.returncode == 2
     assert "Publish it from a machine that reaches the Hub." in result.stderr
-    assert "token" not in result.stderr
+    assert "a token" not in result.stderr
