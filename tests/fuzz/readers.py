@@ -3,6 +3,9 @@
 import io
 import json
 import tarfile
+import tempfile
+import threading
+import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +33,7 @@ from albert_tf.finetuning.finetuned import read_finetuned
 from albert_tf.lab.finetuned_runs import read_runs, task_report
 from albert_tf.lab.report import write_report
 from albert_tf.lab.results import Results
+from albert_tf.pretrained.downloads import download
 from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
@@ -43,6 +47,7 @@ from albert_tf.training.checkpoint_files import write_checkpoint
 from albert_tf.training.plot import plot_runs
 from albert_tf.training.weights import by_name
 from data_prep.examples.settings import PrepareSettings
+from data_prep.files import visible_files
 from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
 from data_prep.reading.example_files import ExampleFiles
@@ -57,6 +62,7 @@ from tests.albert_tf.finetuning import files as task_files
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.finetuning.task_models import CONFIG as TASK_CONFIG
 from tests.albert_tf.lab.samples import results
+from tests.albert_tf.pretrained.hub import Hub
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     VOCABULARY,
@@ -175,6 +181,43 @@ def _read_adapters(folder: Path) -> Any:
     model = _model_for_adapters()
     load_adapters(model, folder / "adapters.safetensors")
     return model
+
+
+@cache
+def _hub() -> Hub:
+    server = Hub(Path())
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def _write_hub(folder: Path) -> None:
+    """The files of a repository, and what the Hub answers about them."""
+    for name in ("config.json", "model.safetensors", "vocab.txt"):
+        (folder / name).write_text("{}")
+    server = _hub()
+    server.folder, server.facts, server.tree = folder, None, None
+    answers = {"facts.json": "", "tree.json": "/tree/main"}
+    with server.in_place_of_the_hub(folder):
+        for name, place in answers.items():
+            address = f"http://127.0.0.1:{server.server_port}/api/models/owner/tiny{place}"
+            with urllib.request.urlopen(address) as answer:
+                answers[name] = answer.read()
+    for name, content in answers.items():
+        (folder / name).write_bytes(content)
+
+
+def _read_hub(folder: Path) -> Any:
+    server = _hub()
+    server.folder = folder
+    server.facts, server.tree = (
+        path.read_bytes() if path.exists() else b"" for path in (folder / "facts.json", folder / "tree.json")
+    )
+    with tempfile.TemporaryDirectory() as home:
+        with server.in_place_of_the_hub(Path(home, "cache")):
+            found = visible_files(download("hf://owner/tiny"))
+        contents = [(path.name, path.read_bytes()) for path in found]
+        assert [path.name for path in Path(home).iterdir()] == ["cache"]  # nothing is written elsewhere
+    return contents
 
 
 def _prepared(**changes) -> Callable[[Path], None]:
@@ -387,6 +430,7 @@ READERS = [
     Reader("KerasHub", lambda folder: write_kerashub(pretrained_model("ab"), folder), read_source),
     Reader("SavedModel", _write_exported, read_source, ("fingerprint.pb",)),
     Reader("archive", _write_archive, lambda folder: read_source(folder / "model.tar.gz")),
+    Reader("hub answers", _write_hub, _read_hub, ("config.json", "model.safetensors", "vocab.txt")),
     Reader("examples", _write_examples, _read_examples),
     Reader("unmasked examples", _prepared(masking="dynamic"), _read_examples),
     Reader("spm.model", _write_vocabularies, _read_vocabulary("spm.model"), ("vocab.txt", "tokenizer*")),
