@@ -22,7 +22,7 @@ FOLDERS = {
     "data_prep/tasks": KERAS | TENSORFLOW,
     "data_prep/reading": KERAS,
     "data_prep/inspection": KERAS,
-    "albert_tf": KERAS | TENSORFLOW,  # config.py, parameters.py, flops.py, keras_registry.py
+    "albert_tf": KERAS | TENSORFLOW,  # config.py, parameters.py, flops.py, memory.py, keras_registry.py
     "albert_tf/optimizers": TENSORFLOW,
     "albert_tf/model": TENSORFLOW,
     "albert_tf/evaluation": KERAS | TENSORFLOW,

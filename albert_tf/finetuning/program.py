@@ -33,7 +33,7 @@ from albert_tf.training.device_settings import check_batch_divides
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
 from albert_tf.training.run_lock import locked_folder
-from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
+from albert_tf.training.strategy import check_agreement, check_memory, is_chief, make_strategy
 from data_prep.errors import InputError
 from data_prep.files import write_json
 from data_prep.tasks.feature_cache import examples_hash
@@ -118,7 +118,10 @@ class TrainingRun(FinetuningRun):
             self.read_data()
         settings = dataclasses.replace(settings, do_lower_case=vocabulary.normalization.do_lower_case)
         examples = len(self.splits["train"][0].features)
-        self.resolved = resolve(settings, task, config, self.preprocessor.lengths, examples)
+        replicas = self.strategy.num_replicas_in_sync
+        self.resolved = resolve(settings, task, config, self.preprocessor.lengths, examples, replicas)
+        if (settings.train_batch_size or 0) > self.resolved.train_batch_size:
+            self.say(f"--train_batch_size={settings.train_batch_size}: a batch has all {examples:,} examples")
         self.check_settings()
         self.say(str(self.resolved))
 
@@ -142,7 +145,7 @@ class TrainingRun(FinetuningRun):
         self.read_evaluation_splits()
 
     def check_settings(self) -> None:
-        """Raises InputError if the devices cannot share a batch evenly, or the folder holds another run.
+        """Raises InputError if devices cannot share a batch evenly or hold it, or the folder holds another run.
 
         Says if the run began with another dev set: the weights that it keeps are the best on either.
         """
@@ -151,6 +154,7 @@ class TrainingRun(FinetuningRun):
             self.strategy.num_replicas_in_sync,
             self.resolved.gradient_accumulation_steps,
         )
+        self._check_memory()
         warnings = set[str | None]()
         for seed in self.seeds:
             settings = dataclasses.replace(self.resolved, seed=seed)
@@ -160,6 +164,14 @@ class TrainingRun(FinetuningRun):
             warnings.add(warning_of_another_dev_set(settings, stored))
         for warning in filter(None, warnings):
             self.say(warning)
+
+    def _check_memory(self) -> None:
+        """Raises InputError if a batch does not fit into memory."""
+        settings, (split,) = self.resolved, self.splits["train"]
+        tokens = sum(features["input_ids"].size for features in split.features) / len(split.features)
+        stores = not (settings.freeze_encoder or settings.lora_rank)
+        rows = settings.train_batch_size // settings.gradient_accumulation_steps
+        check_memory(settings, self.pretrained.config, self.strategy, "train", rows, tokens, stores)
 
     def train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed to its end, resuming if it was interrupted."""

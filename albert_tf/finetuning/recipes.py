@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.training.device_settings import at_most
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import batches_per_epoch
 from data_prep.tasks.task import Task, find_task
@@ -137,6 +138,7 @@ def resolve(
     config: AlbertConfig,
     lengths: Mapping[str, int],
     examples: int,
+    replicas: int = 1,
 ) -> ResolvedSettings:
     """Completes the settings: each value that the user leaves open comes from the task's recipe.
 
@@ -145,13 +147,14 @@ def resolve(
       task: as `find_task` returns it.
       config: the checkpoint's.
       lengths: the preprocessor's, such as max_seq_length.
-      examples: number of training examples; of windows in question answering.
+      examples: number of training examples; of windows in question answering. No batch is larger.
+      replicas: the devices that share a batch.
     """
     recipe = find_recipe(task, config)
-    batch_size = settings.train_batch_size or recipe.train_batch_size
+    shares = replicas * settings.gradient_accumulation_steps
+    batch_size = at_most(examples, settings.train_batch_size or recipe.train_batch_size, shares)
     steps = settings.num_train_steps or recipe.steps(examples, batch_size, settings.num_train_epochs)
     defaults = {
-        "train_batch_size": batch_size,
         "learning_rate": recipe.learning_rate,
         "num_train_steps": steps,
         "num_warmup_steps": recipe.warmup(steps),
@@ -161,5 +164,6 @@ def resolve(
         "log_steps": min(_MOST_STEPS_BETWEEN_LOGGED_STEPS, -(-steps // _LOGGED_STEPS)),
     }
     given = {name: value for name, value in dataclasses.asdict(settings).items() if value is not None}
-    resolved = {**defaults, **given, "num_train_epochs": None, **lengths}
+    chosen = {"train_batch_size": batch_size, "num_train_epochs": None, **lengths}
+    resolved = {**defaults, **given, **chosen}
     return ResolvedSettings(**resolved)

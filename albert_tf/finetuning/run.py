@@ -24,6 +24,7 @@ from albert_tf.prediction.task_outputs import (
     predictions_of,
     with_best_thresholds,
 )
+from albert_tf.training.device_settings import at_most
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.strategy import check_agreement, is_chief
 from data_prep.console import open_console
@@ -225,9 +226,10 @@ class FinetuningRun:
         """
         settings, rows = self.settings, list[dict[str, np.ndarray]]()
         replicas = self.strategy.num_replicas_in_sync
-        batch_size = -(-settings.eval_batch_size // replicas) * replicas
         predictions: list[Predictions] = []
         for split in self.splits[role]:
+            batch_size = -(-settings.eval_batch_size // replicas) * replicas
+            batch_size = at_most(len(split.features), batch_size, replicas)
             batches = split_batches(split, batch_size, self.pad_to)
             outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
             rows += outputs

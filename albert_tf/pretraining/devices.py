@@ -13,6 +13,7 @@ from albert_tf.model.execution import xla_is_faster
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.device_settings import check_batch_divides
+from albert_tf.training.strategy import check_memory
 from data_prep.cores import available_cores
 
 # Smallest part of a batch for one core, in tokens times H. In smaller parts the matrix products do not
@@ -37,6 +38,15 @@ def check_batches_divide(settings: ResolvedPretrainingSettings, strategy: tf.dis
         check_batch_divides(
             phase.train_batch_size, strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
         )
+
+
+def check_batches_fit(
+    settings: ResolvedPretrainingSettings, config: AlbertConfig, strategy: tf.distribute.Strategy
+) -> None:
+    """Raises InputError if CPUs cannot hold a training batch."""
+    for phase in settings.phases:
+        rows = phase.train_batch_size // settings.gradient_accumulation_steps
+        check_memory(settings, config, strategy, "train", rows, phase.max_seq_length, stores=True)
 
 
 def choose_parallel_parts(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> int:

@@ -1,5 +1,6 @@
 """The files that a run reads: checked before anything starts, then turned into batches."""
 
+import dataclasses
 from pathlib import Path
 
 import tensorflow as tf
@@ -7,6 +8,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.phases import Phase
 from albert_tf.pretraining.settings import PretrainingSettings, given_phases
+from albert_tf.training.device_settings import at_most
 from albert_tf.training.strategy import divide_batches
 from data_prep.errors import InputError
 from data_prep.examples.manifest import check_same_vocabulary
@@ -45,7 +47,7 @@ class PretrainingInputs:
       config: the model that the examples must fit.
 
     Attributes:
-      phase: the phase with the lengths and sizes of its files.
+      phase: the phase with the lengths and sizes of its files, and a batch that is no larger than they are.
       manifest: the manifest of the training files, None if there is none.
       vocabulary: the vocabulary that the files were made with, None if it is unknown or no longer there.
     """
@@ -80,6 +82,9 @@ class PretrainingInputs:
             num_examples=self._train.num_examples,
             num_bytes=self._train.num_bytes,
         )
+        shares = settings.gradient_accumulation_steps * (settings.num_devices or 1)
+        batch_size = at_most(self._train.num_examples, phase.train_batch_size, shares)
+        self.phase = dataclasses.replace(self.phase, train_batch_size=batch_size)
         self.manifest = self._train.manifest
         self.vocabulary = self._find_vocabulary()
 
@@ -125,7 +130,8 @@ class PretrainingInputs:
         with rows that do not count.
         """
         assert self._eval, "there is no --eval_file"
-        files, batch_size = self._eval, self._settings.eval_batch_size
+        files, replicas = self._eval, strategy.num_replicas_in_sync
+        batch_size = at_most(files.num_examples, self._settings.eval_batch_size, replicas)
         return divide_batches(
             strategy, lambda: pretraining_dataset(files, batch_size=batch_size, repeat=False), batch_size
         )

@@ -7,7 +7,12 @@ from pathlib import Path
 
 from albert_tf.pretrained.loading import load_weights_into
 from albert_tf.pretrained.stored import find_vocabulary
-from albert_tf.pretraining.devices import check_batches_divide, choose_parallel_parts, compiles
+from albert_tf.pretraining.devices import (
+    check_batches_divide,
+    check_batches_fit,
+    choose_parallel_parts,
+    compiles,
+)
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
 from albert_tf.pretraining.held_out import ALONE, HeldOut, is_of_run, notes_on_earlier_evaluations
@@ -20,7 +25,7 @@ from albert_tf.pretraining.run_folder import (
     with_optimizer_of_run,
     write_run_folder,
 )
-from albert_tf.pretraining.settings import PretrainingSettings, with_defaults
+from albert_tf.pretraining.settings import PretrainingSettings, given_phases, with_defaults
 from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoint_files import steps_in
@@ -91,6 +96,7 @@ class PretrainingRun:
         self.strategy = make_strategy(settings)
         if settings.do_train:
             check_batches_divide(settings, self.strategy)
+            check_batches_fit(settings, self.config, self.strategy)
         check_agreement(
             self.strategy,
             zlib.crc32(f"{settings_json(settings)} {self.config.to_dict()}".encode()),
@@ -149,6 +155,12 @@ class PretrainingRun:
         """What the run goes without, since a flag or a file is missing."""
         settings, notes, vocabulary = self.settings, list[str](), self.inputs[-1].lost_vocabulary
         has_eval_file = any(phase.eval_file for phase in settings.phases)
+        for given, inputs in zip(given_phases(self.given), self.inputs, strict=True):
+            if settings.do_train and given.train_batch_size > inputs.phase.train_batch_size:
+                notes.append(
+                    f"train_batch_size={given.train_batch_size}: a batch has all "
+                    f"{inputs.phase.num_examples:,} examples of {given.input_file}"
+                )
         if settings.do_eval and not has_eval_file:
             notes.append(
                 "no evaluation: --do_eval needs --eval_file, since it never reads the training files"

@@ -63,6 +63,11 @@ def num_devices_conflict(num_devices: int, other: str) -> InputError:
     )
 
 
+def at_most(examples: int, batch_size: int, shares: int) -> int:
+    """A batch that is no larger than the data, but for what makes it divisible into `shares`."""
+    return min(batch_size, -(-examples // shares) * shares)
+
+
 def check_batch_divides(batch_size: int, replicas: int, parts: int) -> None:
     """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
     shares = replicas * parts

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
+from albert_tf.memory import activation_bytes, check_fits
 from albert_tf.training.cluster import needed_cluster, read_cluster
 from albert_tf.training.device_settings import DeviceSettings, num_devices_conflict
 from data_prep.errors import InputError, first_line
@@ -74,6 +76,34 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
         ) from None
     if len(values) > 1:
         raise InputError(message)
+
+
+def check_memory(
+    settings: DeviceSettings,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    role: str,
+    rows: int,
+    tokens: float,
+    stores: bool,
+) -> None:
+    """Raises InputError if CPUs cannot hold a batch; accelerators say so themselves.
+
+    Args:
+      settings: the flags.
+      config: the encoder's.
+      strategy: the devices.
+      role: "train" or "eval", whose flag gives the size of the batch.
+      rows: examples that are computed at a time, on all devices.
+      tokens: of an example.
+      stores: whether activations are kept for a backward pass through the encoder.
+    """
+    if settings.tpu or tf.config.list_physical_devices("GPU"):
+        return
+    each = rows * tokens / (strategy.num_replicas_in_sync if has_workers(strategy) else 1)
+    size = 2 if settings.mixed_precision else 4
+    needed = activation_bytes(config, int(each), training=stores, remat=settings.remat, bytes_per_number=size)
+    check_fits(needed, f"A batch of --{role}_batch_size, {rows:,} examples at a time,")
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:

@@ -77,6 +77,13 @@ def test_narrow_encoders_learn_at_ten_times_the_rate():
     assert resolved("rte", narrow, learning_rate=1e-5).learning_rate == 1e-5
 
 
+def test_no_batch_is_larger_than_the_data():
+    assert resolved("classification", examples=5).train_batch_size == 5
+    assert resolved("classification", examples=4, train_batch_size=100_000).train_batch_size == 4
+    run = resolved("rte", examples=4, train_batch_size=100_000, gradient_accumulation_steps=3)
+    assert run.train_batch_size == 6  # divisible by the micro-batches
+
+
 def test_flags_override_the_recipe():
     given = {"learning_rate": 1e-4, "train_batch_size": 8, "dropout": 0.0, "num_train_steps": 400}
     given |= {"max_seq_length": 100, "classifier_dropout": 0.0, "log_steps": 7, "save_checkpoints_steps": 9}

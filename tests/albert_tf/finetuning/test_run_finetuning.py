@@ -738,6 +738,19 @@ def test_rows_left_out_are_told_before_an_error_for_want_of_them(
 
 
 @pytest.mark.slow
+def test_a_batch_has_at_most_all_examples(finetuning_files, tmp_path, capfd, monkeypatch):
+    sizes = {"train_batch_size": 10**6, "eval_batch_size": 10**6, "num_train_steps": 2, "do_predict": True}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **sizes)) == 0
+    assert "--train_batch_size=1000000: a batch has all 30 examples" in capfd.readouterr().err
+    settings = json.loads((tmp_path / "run" / "seed_0" / "settings.json").read_text())
+    assert settings["train_batch_size"] == 30
+    monkeypatch.setattr("albert_tf.memory.memory_of_machine", lambda: 1000)
+    error = refused(capfd, finetuning_files.flags(tmp_path / "other", **sizes))
+    assert "A batch of --train_batch_size, 30 examples at a time, must fit into memory" in error
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
 def test_cut_texts_are_told(finetuning_files, tmp_path, capfd):
     flags = finetuning_files.flags(tmp_path / "run", num_train_steps=1, max_seq_length=8)
     assert cli.main(flags) == 0

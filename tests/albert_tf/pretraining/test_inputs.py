@@ -30,6 +30,25 @@ def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_f
     assert len(real) - 7 < real.sum() <= len(real)
 
 
+def test_no_batch_is_larger_than_the_data(pretraining_files):
+    config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
+    settings = PretrainingSettings(
+        "run",
+        str(pretraining_files.albert_config_file),
+        pretraining_files.train,
+        eval_file=pretraining_files.heldout,
+        do_train=True,
+        do_eval=True,
+        train_batch_size=10**6,
+        eval_batch_size=10**6,
+        gradient_accumulation_steps=4,
+    )
+    (inputs,) = read_inputs(settings, config)
+    assert 0 <= inputs.phase.train_batch_size - inputs.phase.num_examples < 4
+    (batch,) = inputs.eval_batches(tf.distribute.get_strategy())
+    assert batch["input_mask"].numpy().any(axis=1).all()  # no padding
+
+
 def test_the_vocabulary_is_stored_under_the_name_of_its_kind(tmp_path):
     """spm.model or vocab.txt, where readers of a run expect them."""
     settings = resolved((16, 2), output_dir=str(tmp_path / "run"))
