@@ -1,13 +1,14 @@
 """Strings for `fit`, `evaluate` and `predict`, as batches of similar lengths."""
 
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.prediction.preprocessor import Preprocessor, as_rows, class_name
+from albert_tf.prediction.preprocessor import Preprocessor, as_rows, class_name, each_row
 from albert_tf.prediction.splits import padded_batch
 from data_prep.errors import InputError
 from data_prep.reading.task_batches import BatchOrder, bucketed_batches, by_falling_length
@@ -31,6 +32,12 @@ def are_strings(x) -> bool:
             f"array of {dtype}."
         )
     return True
+
+
+def check_batch_size(batch_size: int | None) -> None:
+    """Raises InputError if a batch would hold no example; None is Keras' default."""
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"`batch_size` must be at least 1. Received {batch_size}.")
 
 
 def without_column(sample_weight):
@@ -99,7 +106,8 @@ def _check_arrays(batch) -> None:
 
 def numbers_of(y, classes: Sequence[str]) -> np.ndarray:
     """The numbers of classes, int32 (N,), which are given by name or number."""
-    return np.array([classes.index(class_name(name, classes)) for name in np.ravel(y)], np.int32)
+    names = each_row(partial(class_name, classes=classes), np.ravel(y))
+    return np.array([classes.index(name) for name in names], np.int32)
 
 
 def has_labels(dataset: tf.data.Dataset) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from albert_tf.finetuning.string_batches import (
     OrderOfEpochs,
     are_strings,
+    check_batch_size,
     check_no_steps,
     evaluate_batches,
     fit_batches,
@@ -54,9 +55,11 @@ class StringModel(AlbertModel):
         also after `initial_epoch`; `shuffle=False` keeps the given order. The keys of `class_weight` may be names.
 
         Raises:
-          InputError: strings, labels or weights do not have the task's form, or `validation_steps` is given with
-            strings, which are sorted by length before they form batches.
+          InputError: strings, labels or weights do not have the task's form, `batch_size` is below 1, or
+            `validation_steps` is given with strings, which are sorted by length before they form batches.
         """
+        check_batch_size(batch_size)
+        check_batch_size(kwargs.get("validation_batch_size"))
         if isinstance(validation_data, tuple | list) and are_strings(validation_data[0]):
             if isinstance(validation_data[0], str) or not 2 <= len(validation_data) <= 3:
                 raise InputError(
@@ -141,6 +144,7 @@ class StringModel(AlbertModel):
           InputError: `steps` is given with strings, as for `predict`; strings, labels or weights do not have the
             task's form.
         """
+        check_batch_size(batch_size)
         sample_weight = without_column(sample_weight)
         if are_strings(x):
             check_no_steps("steps", kwargs.get("steps"), "`evaluate`")
@@ -155,6 +159,7 @@ class StringModel(AlbertModel):
         Raises:
           InputError: `steps` is given with strings, which are sorted by length before they form batches.
         """
+        check_batch_size(batch_size)
         if are_strings(x):
             check_no_steps("steps", kwargs.get("steps"), "`predict`")
             features = self._needed_preprocessor().features(x)

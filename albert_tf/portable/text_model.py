@@ -13,7 +13,7 @@ from albert_tf.portable.model import PortableModel
 from albert_tf.prediction.preprocessor import as_rows, as_texts
 from data_prep.errors import InputError
 from data_prep.tasks.features import SURROUNDING_SYMBOLS, joined
-from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks, mask_positions
+from data_prep.tokenizers.masked_texts import MaskedTexts, check_masks, cut_around_masks, mask_positions
 
 TextAnswer = dict[str, Any]
 _CHUNK = 1024  # items of a stream that are sorted by length and answered together
@@ -173,6 +173,7 @@ class PortableFillMask(TextModel):
 
     def answers(self, columns):
         (texts,) = columns
+        check_masks(texts)
         mask_id, longest = self.tokenizer.mask_id, self.folder.config.max_position_embeddings
         rows = [
             cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS)

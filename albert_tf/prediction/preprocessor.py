@@ -2,7 +2,8 @@
 
 import base64
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,8 @@ class TextPreprocessor(Preprocessor):
         """The label of each of `number` examples, as in `TextExample`."""
         if y is None:
             return [None] * number
-        return [class_name(label, classes) if classes else _number(label) for label in _labels(y, number)]
+        convert = partial(class_name, classes=classes) if classes else _number
+        return each_row(convert, _labels(y, number))
 
 
 class LabelSetPreprocessor(TextPreprocessor):
@@ -121,7 +123,8 @@ class LabelSetPreprocessor(TextPreprocessor):
     def labels(self, y, number, classes):
         if y is None:
             return [None] * number
-        return [self._names(row, classes) for row in _label_lists(in_order_of(classes, y), number)]
+        labels = _label_lists(in_order_of(classes, y), number)
+        return each_row(partial(self._names, classes=classes), labels)
 
     def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
         if _is_list(row) and all(isinstance(name, str) for name in row):
@@ -158,7 +161,7 @@ class ChoicePreprocessor(Preprocessor):
         options = [tuple(as_texts(given)) for given in options]
         labels: list = [None] * len(passages)
         if y is not None:
-            labels = list(map(_option, _labels(y, len(passages)), options))
+            labels = each_row(_option, _labels(y, len(passages)), options)
         examples = [
             ChoiceExample(str(i), *row)
             for i, row in enumerate(zip(passages, questions, options, labels, strict=True))
@@ -183,7 +186,7 @@ class WordsPreprocessor(Preprocessor):
         (sentences,) = _parts(x, 1)
         labels: list = [None] * len(sentences)
         if y is not None:
-            labels = [self._names(row, classes) for row in _label_lists(y, len(sentences))]
+            labels = each_row(partial(self._names, classes=classes), _label_lists(y, len(sentences)))
         examples = [
             WordsExample(str(i), tuple(as_texts(words)), names)
             for i, (words, names) in enumerate(zip(sentences, labels, strict=True))
@@ -328,12 +331,14 @@ def as_texts(values) -> list[str]:
         value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         for value in (values.tolist() if isinstance(values, np.ndarray) else values)
     ]
-    if wrong := [text for text in texts if not isinstance(text, str)]:
-        are_pairs = isinstance(wrong[0], tuple | list) and 2 in (len(wrong[0]), len(texts))
+    number = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
+    if number is not None:
+        wrong = texts[number]
+        are_pairs = isinstance(wrong, tuple | list) and 2 in (len(wrong), len(texts))
         advice = (
             " Pairs are given as a tuple of two columns: (first_texts, second_texts)." if are_pairs else ""
         )
-        raise InputError(f"A text must be a string. Received {wrong[0]!r}.{advice}")
+        raise InputError(f"A text must be a string. Received {wrong!r} in number {number}.{advice}")
     return texts
 
 
@@ -374,6 +379,17 @@ def in_order_of(classes: Sequence[str], y):
             f"A table of labels must have the columns {', '.join(classes)}. Received {', '.join(names)}."
         )
     return values
+
+
+def each_row(convert: Callable, *columns: Iterable) -> list:
+    """The results of `convert` for each row; its errors also say which row it is."""
+    results = []
+    for number, row in enumerate(zip(*columns, strict=True)):
+        try:
+            results.append(convert(*row))
+        except InputError as error:
+            raise InputError(f"{error} It is number {number}, counted from 0.") from None
+    return results
 
 
 def class_name(label, classes: Sequence[str]) -> str:
@@ -425,7 +441,8 @@ def _start(answer: str, context: str, given, number: int) -> int:
     start = -1 if given is None else as_number(given)
     if start is None or start != int(start):
         raise InputError(
-            f"The position of an answer's first character must be a whole number. Received {given!r}."
+            f"The position of an answer's first character must be a whole number. Received {given!r} in number "
+            f"{number}."
         )
     if answer_span(context, answer, int(start)):
         return int(start)

@@ -102,7 +102,8 @@ class Pretrained:
           apart; masks that are cut off have no entry.
 
         Raises:
-          InputError: the model has no vocabulary or no masked-LM head, or fewer pieces than `top_k`.
+          InputError: the model has no vocabulary or no masked-LM head, or fewer pieces than `top_k`; a text has
+            another model's mask, such as <mask>, and no [MASK].
         """
         if "masked_lm" in self.missing:
             raise InputError("Filling masks needs a masked-LM head, which the model's files do not hold.")

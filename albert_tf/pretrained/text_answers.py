@@ -16,7 +16,7 @@ from albert_tf.prediction.preprocessor import as_texts
 from albert_tf.prediction.splits import USUAL_SIZE, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.tasks.features import SURROUNDING_SYMBOLS, Features, check_length, joined, stacked
-from data_prep.tokenizers.masked_texts import MaskedTexts, cut_around_masks
+from data_prep.tokenizers.masked_texts import MaskedTexts, check_masks, cut_around_masks
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 Guess = tuple[str, float]
@@ -46,7 +46,9 @@ def fill_masks(
             f"`top_k` must be from 1 to the number of pieces, {tokenizer.vocab_size:,}. Received {top_k}."
         )
     longest, mask_id = model.config.max_position_embeddings, tokenizer.mask_id
-    encoded = MaskedTexts(tokenizer).encode_batch(as_texts(texts))
+    texts = as_texts(texts)
+    check_masks(texts)
+    encoded = MaskedTexts(tokenizer).encode_batch(texts)
     rows = [cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS) for ids in encoded]
     run, table = _forward(model.encoder, len(rows)), model.encoder.embeddings.word_embeddings
 

@@ -1,9 +1,12 @@
 """Texts in which [MASK] stands for the symbol, as ids; `export.fill_mask` does the same in the graph."""
 
+import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
+from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.digit_comma import SPACE
 from data_prep.tokenizers.normalization import normalize
@@ -11,6 +14,7 @@ from data_prep.tokenizers.vocabulary import Tokenizer
 
 MASK = "[MASK]"
 GONE = -1  # in place of an id
+_OTHER_MASKS = re.compile(r"<mask>|\[mask\]", re.IGNORECASE)  # of other models, and misspelt
 
 
 class MaskedTexts:
@@ -56,6 +60,13 @@ class MaskedTexts:
             return pieces
         first = self._glued[pieces[:1]]
         return np.concatenate([first[first != GONE], pieces[1:]])
+
+
+def check_masks(texts: Sequence[str]) -> None:
+    """Raises InputError if a text without [MASK] has the mask of other models, for which there is no answer."""
+    for number, text in enumerate(texts):
+        if MASK not in text and (other := _OTHER_MASKS.search(text)):
+            raise InputError(f"The mask is {MASK}, in capital letters. Received {other[0]} in text {number}.")
 
 
 def glued_ids(pieces: tuple[str, ...]) -> np.ndarray:

@@ -51,6 +51,9 @@ def test_the_loaded_model_fills_masks_itself(source, loaded):
             [piece.decode() for piece in best] for best in pieces.numpy()[:number]
         ]
     assert pretrained.fill_mask([]) == []
+    for other in ("<mask>", "[mask]"):
+        with pytest.raises(InputError, match=r"The mask is \[MASK\], .* Received .* in text 1"):
+            pretrained.fill_mask(["a [MASK]", f"The {other}."])
     with pytest.raises(InputError, match="`top_k` must be from 1 to the number of pieces"):
         pretrained.fill_mask(["[MASK]"], top_k=0)
 

@@ -733,7 +733,7 @@ def test_bad_input(model_file):
         ((TEXTS, TEXTS[1:]), ["big"] * N, "All columns must have the same length. Received 20, 21"),
         ((TEXTS,) * 3, ["big"] * N, "takes 1 or 2 columns of strings; several must be a tuple. Received 3"),
         ([1.5], ["big"], "A text must be a string. Received 1.5"),
-        ([("a", "b")], ["big"], r"Received \('a', 'b'\). Pairs are given as a tuple of two"),
+        ([("a", "b")], ["big"], r"Received \('a', 'b'\) in number 0. Pairs are given as a tuple of two"),
         ("text", ["big"], "must be a list of strings. Received 'text'"),
         (
             np.ones((N, 3)),
@@ -754,6 +754,13 @@ def test_bad_input(model_file):
                 call(TEXTS, ["big"] * N, sample_weight=weights)
         with pytest.raises(InputError, match="`sample_weight` must have a number for each example"):
             model.fit(TEXTS, ["big"] * N, validation_data=(TEXTS, ["big"] * N, weights))
+    for call, name in (
+        (model.fit, "batch_size"),
+        (model.fit, "validation_batch_size"),
+        (model.predict, "batch_size"),
+    ):
+        with pytest.raises(InputError, match="`batch_size` must be at least 1. Received 0"):
+            call(TEXTS, **{name: 0})
     for split in (-0.2, 1.0, 20):
         with pytest.raises(InputError, match=f"at least 0 and below 1. Received {split}"):
             model.fit(TEXTS, ["big"] * N, validation_split=split)
