@@ -1,4 +1,4 @@
-# Two commands: `make demo` shows everything at work, `make test` checks it.
+# Two commands: `make demo` shows everything at work, `make test` checks it in a quarter of an hour on two cores.
 PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= demo
@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-fast test-ci test-parts test-journeys wheel site tutorials test-data test-model test-training \
+.PHONY: demo test test-all test-fast test-parts test-journeys wheel site tutorials test-data test-model test-training \
 	test-tasks test-lab test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
@@ -25,7 +25,12 @@ EXPORT_RUN = tests/export/test_run.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))
 
+# All tests but those of tens of seconds or more.
+test: SELECT = -m "not very_slow"
 test: lint test-parts
+
+# Every test: one to two hours on two cores.
+test-all: lint test-parts
 
 test-parts: test-data test-model test-training test-tasks test-lab test-formats test-export-run test-encoder-exports \
 	test-exports test-rest
@@ -35,10 +40,7 @@ test-fast: SELECT = -m "not slow and not very_slow"
 test-fast: $(VENV)/.installed-dev
 	$(PYTEST)
 
-# What CI has time for: all tests but the very slow ones, and those of them that follow users from text to an application.
-test-ci: SELECT = -m "not very_slow"
-test-ci: lint test-parts test-journeys
-
+# Of the very slow tests those that follow users from text to an application: `.ci/run` has time for them.
 JOURNEYS = tests/test_package.py tests/test_documentation.py tests/test_survival.py tests/examples tests/data_prep/prepare \
 	tests/albert_tf/pretraining/test_run_on_many_devices.py tests/albert_tf/pretraining/test_run_pretraining.py \
 	tests/albert_tf/finetuning/test_run_finetuning.py tests/albert_tf/finetuning/test_finetuning_workers.py \
