@@ -85,7 +85,7 @@ test-rest: $(VENV)/.installed-dev
 wheel:
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir=dist .
 
-# build/site/index.html
+# build/site/index.html. Its search needs a server: python3 -m http.server --directory=build/site
 site: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -3,54 +3,74 @@
 from pathlib import Path
 
 FILE = Path(__file__).with_suffix(".svg")
-# Each stage: its title and what it holds; then the command that leads to the next one.
-STAGES = (
-    ("text", ("txt, jsonl, Parquet,", "TFRecord, tfds:"), "prepare"),
-    ("examples", ("sentence order,", "n-gram masks"), "pretrain"),
-    ("pretrained model", ("weights, vocabulary,", "learning curve"), "finetune"),
-    ("fine-tuned model", ("metrics,", "predictions"), "export"),
-    ("application", ("SavedModel, ONNX,", "LiteRT"), ""),
+# Row and column of each box, its title, and what it holds.
+BOXES = (
+    (0, 0, "text", ("txt, jsonl, Parquet,", "TFRecord, tfds:")),
+    (0, 1, "examples", ("sentence order,", "n-gram masks")),
+    (1, 1, "pretrained model", ("weights, vocabulary,", "learning curve")),
+    (1, 0, "fine-tuned model", ("metrics,", "predictions")),
+    (2, 0, "application", ("SavedModel, ONNX,", "LiteRT")),
+    (2, 1, "other formats", ("Google's TF1, TF-Hub,", "Hugging Face, KerasHub")),
 )
-FORMATS = "Google's TF1 files · TF-Hub · Hugging Face · KerasHub"
-WIDTH, HEIGHT = 960, 226
-BOX, GAP, TOP, TALL = 142, 58, 26, 86  # a stage's width, the arrow's length, the stages' place and height
+# The smallest letters are 13 units high: 10 pixels where a phone shows the picture 390 pixels wide.
+WIDTH, MARGIN, BOX, TALL, BETWEEN = 490, 10, 194, 88, 54  # BETWEEN: two rows
+HEIGHT = 2 * MARGIN + 3 * TALL + 2 * BETWEEN
+ROOM = 5  # between an arrow and a box
 
 
 def text(x: float, y: float, words: str, kind: str = "") -> str:
     return f'<text x="{x:g}" y="{y:g}" class="{kind}">{words}</text>'
 
 
-def box(x: float, y: float, width: float, height: float) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="8" class="box"/>'
+def corner(row: int, column: int) -> tuple[int, int]:
+    """The left upper corner of a box."""
+    return MARGIN + column * (WIDTH - 2 * MARGIN - BOX), MARGIN + row * (TALL + BETWEEN)
+
+
+def box(row: int, column: int, title: str, lines: tuple[str, ...]) -> list[str]:
+    (x, y), center = corner(row, column), corner(row, column)[0] + BOX / 2
+    return [
+        f'<rect x="{x}" y="{y}" width="{BOX}" height="{TALL}" rx="8" class="box"/>',
+        text(center, y + 28, title, "title"),
+        *(text(center, y + 52 + 20 * number, line) for number, line in enumerate(lines)),
+    ]
+
+
+def across(row: int, command: str, tip: str) -> list[str]:
+    """An arrow between the boxes of a row, with its tip at the "start" or the "end"."""
+    begin, end, y = MARGIN + BOX + ROOM, WIDTH - MARGIN - BOX - ROOM, corner(row, 0)[1] + TALL / 2
+    return [
+        f'<path d="M{begin} {y:g}H{end}" class="line" marker-{tip}="url(#tip)"/>',
+        text(WIDTH / 2, y - 12, "albert", "code"),
+        text(WIDTH / 2, y + 22, command, "code"),
+    ]
+
+
+def down(row: int, column: int, command: str, is_both_ways: bool = False) -> list[str]:
+    """An arrow from a box to the one below; the words are on the side where there is room."""
+    (x, y), both = corner(row, column), ' marker-start="url(#tip)"' if is_both_ways else ""
+    x, begin, side = x + BOX // 2, y + TALL, ("after", "before")[column]
+    path = f"M{x} {begin + ROOM}V{begin + BETWEEN - ROOM}"
+    return [
+        f'<path d="{path}" class="line" marker-end="url(#tip)"{both}/>',
+        text(x + (12, -12)[column], begin + BETWEEN / 2 + 5, f"albert {command}", f"code {side}"),
+    ]
 
 
 def drawing() -> str:
     """The SVG."""
-    left = (WIDTH - len(STAGES) * BOX - (len(STAGES) - 1) * GAP) / 2
-    shapes = []
-    for number, (title, lines, command) in enumerate(STAGES):
-        x, middle = left + number * (BOX + GAP), TOP + TALL / 2
-        shapes += [box(x, TOP, BOX, TALL), text(x + BOX / 2, TOP + 28, title, "title")]
-        shapes += [text(x + BOX / 2, TOP + 50 + 18 * i, line) for i, line in enumerate(lines)]
-        if command:
-            begin, end = x + BOX + 4, x + BOX + GAP - 4
-            shapes.append(f'<path d="M{begin:g} {middle:g}H{end:g}" class="line" marker-end="url(#tip)"/>')
-            shapes.append(text(x + BOX + GAP / 2, middle - 22, "albert", "code"))
-            shapes.append(text(x + BOX + GAP / 2, middle - 8, command, "code"))
-    center, low = WIDTH / 2, TOP + TALL + 48
-    shapes += [
-        f'<path d="M{center:g} {TOP + TALL + 5}V{low - 5}" class="line" marker-start="url(#tip)" '
-        'marker-end="url(#tip)"/>',
-        text(center + 62, (TOP + TALL + low) / 2 + 4, "albert convert", "code"),
-        box(center - 210, low, 420, 44),
-        text(center, low + 27, FORMATS),
-    ]
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">
+    shapes = [shape for each in BOXES for shape in box(*each)]
+    shapes += across(0, "prepare", "end") + down(0, 1, "pretrain") + across(1, "finetune", "start")
+    shapes += down(1, 0, "export") + down(1, 1, "convert", is_both_ways=True)
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
 <title>text, examples, pretrained model, fine-tuned model, application</title>
 <style>
-text {{ font: 12px system-ui, sans-serif; text-anchor: middle; fill: #444 }}
-.title {{ font-size: 14px; font-weight: 600; fill: #111 }}
-.code {{ font: 11px ui-monospace, monospace; fill: #3949ab }}
+text {{ font: 14px system-ui, sans-serif; text-anchor: middle; fill: #444 }}
+.title {{ font-size: 16px; font-weight: 600; fill: #111 }}
+.code {{ font: 13px ui-monospace, monospace; fill: #3949ab }}
+.after {{ text-anchor: start }}
+.before {{ text-anchor: end }}
 .box {{ fill: #eef0fa; stroke: #3949ab }}
 .line {{ stroke: #3949ab; stroke-width: 1.5; fill: none }}
 </style>
