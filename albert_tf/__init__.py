@@ -6,11 +6,17 @@ fast. So that Keras loads a file of the package's models all the same, it knows 
 
 import ast
 import importlib
+import os
 from pathlib import Path
 
 from albert_tf.keras_registry import register_when_imported
 
 __version__ = "0.1.0"
+
+# Read by TensorFlow's C++ code when it starts. Without a GPU, its errors say that there is none, and are hidden, too;
+# Python's exceptions remain.
+_HAS_GPU = any(Path("/dev", name).exists() for name in ("nvidiactl", "dxg"))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
 _HOME = {
     name.name: statement.module

@@ -123,6 +123,15 @@ def bin_folder(tmp_path) -> Path:
     return python.parent
 
 
+def test_tensorflow_is_quiet_unless_the_user_asks():
+    program = "import albert_tf, os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+    unset = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    for variables, expected in ((unset, ("2", "3")), ({**unset, "TF_CPP_MIN_LOG_LEVEL": "0"}, ("0",))):
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() in expected
+
+
 @pytest.mark.very_slow
 def test_the_wheel_works_alone(bin_folder, pretraining_files, tmp_path):
     """Pretraining, conversion and prediction work; what needs an extra names it; a user's program has types."""
@@ -150,7 +159,7 @@ def test_the_wheel_works_alone(bin_folder, pretraining_files, tmp_path):
     )
     assert '"label"' in predicted.stdout, predicted.stderr
 
-    message = "Run `pip install 'albert-tf[{}]'`."
+    message = "Run `pip install '.[{}]'` in a copy of the repository."
     assert message.format("plot") in run("albert", "plot", "runs/base", status=2)
     export = ("export", "--kind=fill-mask", "--model_dir=runs/base", "--output=saved_model")
     assert message.format("text") in run("albert", *export, status=2)
