@@ -2,7 +2,7 @@
 
 For example:
 
-    pip install -e '.[peers]'
+    pip install '.[peers]'
     python -m benchmarks.finetuning --data_dir=SST-2 --spm_model_file=30k-clean.model --output=finetuning.json
 
 All libraries train models of the same size on the same examples. Each runs in its own process, which is stopped

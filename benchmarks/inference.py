@@ -2,7 +2,7 @@
 
 For example:
 
-    pip install -e '.[peers,onnx,litert,int8]'
+    pip install '.[peers,onnx,litert,int8]'
     python -m benchmarks.inference --output=benchmarks/results/inference.json
     python -m benchmarks.inference --shapes --spm_model_file=30k-clean.model \\
         --tasks sst-2=SST-2 squad1.1=dev-v1.1.json

@@ -2,7 +2,7 @@
 
 For example:
 
-    pip install -e '.[peers]'
+    pip install '.[peers]'
     python -m benchmarks.train_step --output=benchmarks/results/train_step.json
 
 Each library runs in its own process, which is stopped (SIGSTOP) except during its turns of one step each.

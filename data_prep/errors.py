@@ -52,7 +52,7 @@ def needs_extra(what: str, package: str, extra: str) -> Iterator[None]:
     except ImportError:
         raise InputError(
             f"{what} needs the package {package}, which is not installed. "
-            f"Run `pip install 'albert-tf[{extra}]'`."
+            f"Run `pip install '.[{extra}]'` in a copy of the repository."
         ) from None
 
 

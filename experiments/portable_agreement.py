@@ -149,9 +149,7 @@ def main(settings: AgreementSettings) -> None:
     lines = spread_lines(expand_files(settings.text), settings.lines)
     engines = [name for name in ENGINES if importlib.util.find_spec(name)]
     if not engines:
-        raise InputError(
-            "No engine is installed: run pip install 'albert-tf[openvino]' or 'albert-tf[onnx]'."
-        )
+        raise InputError("No engine is installed: run pip install '.[openvino]' or '.[onnx]'.")
     found: dict[str, dict[str, Differences]] = {engine: {} for engine in engines}
     for name in settings.kinds:
         with tempfile.TemporaryDirectory() as folder:

@@ -139,5 +139,5 @@ def _check_packages(flag: str, packages: Sequence[str], extra: str) -> None:
     if missing:
         raise InputError(
             f"{flag} needs packages that are not installed: {', '.join(missing)}. "
-            f"Run `pip install 'albert-tf[{extra}]'`."
+            f"Run `pip install '.[{extra}]'` in a copy of the repository."
         )

@@ -79,7 +79,7 @@ class _Silent(http.server.SimpleHTTPRequestHandler):
 def site(tmp_path_factory):
     """The folder of the built site."""
     for package in ("material", "mkdocstrings"):
-        pytest.importorskip(package, reason="pip install -e '.[docs]' builds the site")
+        pytest.importorskip(package, reason="pip install '.[docs]' builds the site")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", f"--site-dir={folder}"]
     built = subprocess.run(

@@ -62,7 +62,7 @@ class EngineSettings:
                 return name
         raise InputError(
             f"A portable model needs {' or '.join(wanted)}. Not installed; run "
-            f"`pip install 'albert-tf[{_EXTRAS[wanted[0]]}]'`."
+            f"`pip install '.[{_EXTRAS[wanted[0]]}]'` in a copy of the repository."
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_cli import cli
+from albert_cli import cli, entry
 from albert_cli.commands.terminal import print_next
 from albert_tf.pretrained.output_folder import replaced_folder
 from data_prep.console import NO_SUGGESTIONS
@@ -290,3 +290,19 @@ def test_ctrl_c_during_imports(seconds, tmp_path):
     assert "Traceback" not in error
     assert process.returncode in {-signal.SIGINT, 130, 2}
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("module", "status"), [("cyclopts", 2), ("albert_tf.gone", None)])
+def test_a_package_that_is_missing(module, status, monkeypatch, capsys):
+    """As where only portable models are installed; cyclopts wraps the error of a command's module."""
+
+    def main(arguments):
+        raise ImportError("Cannot import module") from ModuleNotFoundError(name=module)
+
+    monkeypatch.setattr(cli, "main", main)
+    if status is None:  # a defect
+        with pytest.raises(ImportError):
+            entry.main([])
+        return
+    assert entry.main([]) == status
+    assert "needs the package cyclopts, which is not installed" in capsys.readouterr().err

@@ -25,7 +25,10 @@ def message(capfd, *arguments) -> str:
         ("prepare --zzz=3", "Unknown option: --zzz. `albert prepare --help` lists the flags."),
         ("lab table2 --zzz=3", "Unknown option: --zzz. `albert lab table2 --help` lists the flags."),
         ("pretrain --train_batch_size=a --bogus=1", "--bogus. `albert pretrain --help` lists the flags."),
-        ("pretrain --use_tpu", "--use_tpu is a flag of google-research/albert. Here, --tpu alone is enough."),
+        (
+            "pretrain --use_tpu",
+            "--use_tpu is a flag of google-research/albert. Here, leave it out: a TPU is used if --tpu names one.",
+        ),
         ("predict --model_dir=x --input_file=y", "standard output: add < INPUT > OUTPUT to the command."),
         ("vocab --input_file=a b c --output_prefix=x --vocab_size=9", "belong to no flag: b, c."),
     ],

@@ -22,7 +22,7 @@ from tests.processes import run_together
 
 needs_the_compiler = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("jax", "libtpu"))),
-    reason="jax and libtpu are an extra: pip install 'albert-tf[tpu-compile]'",
+    reason="jax and libtpu are an extra: pip install '.[tpu-compile]'",
 )
 
 

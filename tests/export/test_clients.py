@@ -15,7 +15,7 @@ from export.run import export_model
 pytestmark = pytest.mark.very_slow
 needs_hub = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("tensorflow_hub", "tf_keras"))),
-    reason="an extra: pip install 'albert-tf[hub]'",
+    reason="an extra: pip install '.[hub]'",
 )
 
 
@@ -67,7 +67,7 @@ def test_keras_layer_trains_the_encoder(encoder, source):
 
 
 def test_hub_load_calls_the_preprocessor(source, tokenizer, tmp_path):
-    pytest.importorskip("tensorflow_hub", reason="an extra: pip install 'albert-tf[hub]'")
+    pytest.importorskip("tensorflow_hub", reason="an extra: pip install '.[hub]'")
     export_model(source, tmp_path / "saved", "preprocessor", seq_length=12)
     text = "The captain sailed past 300 apples, in 1987."
     code = f"""

@@ -28,9 +28,9 @@ from tests.export.test_finetuned import saved
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("ai_edge_litert", reason="an extra: pip install 'albert-tf[litert]'")
+pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
+pytest.importorskip("ai_edge_litert", reason="an extra: pip install '.[litert]'")
 
 KINDS = {
     "topics": "classifier",

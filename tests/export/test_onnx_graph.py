@@ -5,7 +5,7 @@ import pytest
 
 from export import onnx_graph
 
-onnx = pytest.importorskip("onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+onnx = pytest.importorskip("onnx", reason="an extra: pip install '.[onnx]'")
 
 
 def test_only_transposed_matrices_are_shared(monkeypatch):

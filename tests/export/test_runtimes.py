@@ -32,10 +32,10 @@ from tests.export.conftest import CONFIG as SMALL
 from tests.export.conftest import write_source
 from tests.export.test_finetuned import saved
 
-onnx = pytest.importorskip("onnx", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("ai_edge_litert", reason="an extra: pip install 'albert-tf[litert]'")
+onnx = pytest.importorskip("onnx", reason="an extra: pip install '.[onnx]'")
+pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
+pytest.importorskip("ai_edge_litert", reason="an extra: pip install '.[litert]'")
 
 RUNNERS = {"onnx": onnx_runner, "litert": litert_runner}
 FILES = {"onnx": ONNX.file, "litert": LITERT.file}
@@ -82,7 +82,7 @@ def test_no_index_is_compared_with_zero(tmp_path):
 @pytest.mark.very_slow
 def test_engines_find_the_layouts_and_formulas_that_they_are_fastest_with(tmp_path):
     """Matrices as (outputs, inputs), once for all layers, and LayerNorm as one kernel of OpenVINO."""
-    openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
+    openvino = pytest.importorskip("openvino", reason="an extra: pip install '.[openvino]'")
     export_for_runtime(write_source(tmp_path / "source"), tmp_path / "saved", "onnx")
     graph = onnx.load(tmp_path / "saved" / "model.onnx").graph
     shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
@@ -138,7 +138,7 @@ def test_layer_norm_as_initialized(left_out, tmp_path):
 
 @pytest.mark.very_slow
 def test_vectors_in_bfloat16_are_as_exact_as_those_of_the_saved_model(tmp_path):
-    openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
+    openvino = pytest.importorskip("openvino", reason="an extra: pip install '.[openvino]'")
     if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         pytest.skip("this processor has no bfloat16")
     source = write_source(tmp_path / "source")
@@ -415,7 +415,7 @@ def test_replaces_exports_but_no_other_files(source, tmp_path):
 @pytest.mark.very_slow
 def test_int8_static_is_calibrated_on_the_eval_file(model_file, tmp_path):
     """Weights and activations in 8 bits, run by OpenVINO; the metric before and after."""
-    pytest.importorskip("nncf", reason="an extra: pip install 'albert-tf[int8]'")
+    pytest.importorskip("nncf", reason="an extra: pip install '.[int8]'")
     model, file = saved("text", model_file, tmp_path)
     rows = [f"{text}\t{label}" for text, label in zip(CASES["text"].x, CASES["text"].y, strict=True)]
     (tmp_path / "dev.tsv").write_text("\n".join(["text_a\tlabel", *rows]), encoding="utf-8")
@@ -433,7 +433,7 @@ def test_int8_static_is_calibrated_on_the_eval_file(model_file, tmp_path):
 @pytest.mark.parametrize("kind", ["encoder", "fill-mask", "embedding"])
 def test_int8_static_of_a_pretrained_model(kind, pretraining_files, tmp_path):
     """Calibrated on pretraining examples; before and after, an embedding is compared with the exact one."""
-    pytest.importorskip("nncf", reason="an extra: pip install 'albert-tf[int8]'")
+    pytest.importorskip("nncf", reason="an extra: pip install '.[int8]'")
     config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
     vocabulary = Vocabulary.read(pretraining_files.spm_model_file)
     (tmp_path / "source").mkdir()

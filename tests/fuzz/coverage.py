@@ -4,7 +4,7 @@
 
 Starts from a valid file. Inputs that reach new code are kept in a folder of `--corpus`, from which the next run
 starts. A finding ends the run with its traceback and exit status 77; its input is kept there as crash-*. Needs
-`pip install .[fuzz]`.
+`pip install '.[fuzz]'`.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 Prints how many mutants the tests notice, and the lines of those that they don't. Every outcome is written to the
 file at once, so the same command resumes; --again retries the mutants that survived. Needs
-`pip install .[mutation]`. A mutant takes seconds, 500 of them half an hour of one core.
+`pip install '.[mutation]'`. A mutant takes seconds, 500 of them half an hour of one core.
 """
 
 import argparse

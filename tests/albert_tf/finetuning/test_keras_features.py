@@ -270,8 +270,8 @@ def test_lora_and_a_frozen_encoder_in_fit():
 @pytest.mark.slow
 def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
     """Without an input signature, in Keras' own format."""
-    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-    pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
+    pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
     model, _ = plain
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of Keras' patch of tf2onnx
@@ -286,7 +286,7 @@ def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
 
 @pytest.mark.slow
 def test_export_of_a_fitted_model_as_litert(plain, tmp_path):
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'albert-tf[litert]'")
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install '.[litert]'")
     model, _ = plain
     model.export(str(tmp_path / "model.tflite"), format="litert", verbose=False)
     run = interpreter.Interpreter(str(tmp_path / "model.tflite")).get_signature_runner()

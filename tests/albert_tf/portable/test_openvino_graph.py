@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.portable.openvino_graph import round_before_products
 
-openvino = pytest.importorskip("openvino", reason="an extra: pip install 'albert-tf[openvino]'")
+openvino = pytest.importorskip("openvino", reason="an extra: pip install '.[openvino]'")
 op = openvino.opset13
 
 

@@ -27,8 +27,8 @@ from tests.export.test_finetuned import saved
 
 __all__ = ["model_file", "source", "story", "tokenizer"]
 
-pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
 
 ENGINES = [name for name in ("onnxruntime", "openvino") if importlib.util.find_spec(name)]
 LONG = " ".join(LINES[:40])

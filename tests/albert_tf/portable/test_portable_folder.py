@@ -30,8 +30,8 @@ from tests.export.test_finetuned import saved
 
 __all__ = ["model_file", "story", "tokenizer"]
 
-pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
+pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
 
 _ALONE = """
 import sys
@@ -172,7 +172,7 @@ def test_flags_that_do_not_fit(folders, monkeypatch, capsys):
         importlib.util, "find_spec", lambda name, *args: None if name == "openvino" else found(name, *args)
     )
     for model, flag, message in (
-        (folder, "--engine=openvino", "Not installed; run `pip install 'albert-tf[openvino]'`."),
+        (folder, "--engine=openvino", "Not installed; run `pip install '.[openvino]'`."),
         (folder, "--precision=bfloat16", "A portable model needs openvino. Not installed"),
         (folder, "--requests=0", "--requests must be at least 1. Received 0."),
         (folder, "--labels=a,b", "--vocab_file and --labels are not for portable models"),

@@ -33,5 +33,5 @@ def test_requests_are_a_whole_number(requests):
 @pytest.mark.parametrize(("quantize", "extra"), [("none", "openvino"), ("int8", "onnx")])
 def test_names_the_extra_of_the_faster_engine(quantize, extra, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=rf"pip install 'albert-tf\[{extra}\]'"):
+    with pytest.raises(InputError, match=rf"pip install '.\[{extra}\]'"):
         EngineSettings().package(quantize)

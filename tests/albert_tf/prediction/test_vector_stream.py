@@ -81,8 +81,8 @@ def test_one_batch_and_many_agree(source):
 
 
 def test_portable_model(embed, source, tmp_path):
-    pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-    pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
+    pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
+    pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
     export_for_runtime(source, tmp_path / "portable", "onnx", kind="embedding")
     status, out, _ = embed(f"--model_dir={tmp_path / 'portable'}", "--requests=2")
     assert status == 0

@@ -233,5 +233,5 @@ def test_kaggle_fails(monkeypatch):
     assert "base is unknown" in str(error.value)
     assert "get it from https://www.kaggle.com/models/google/albert elsewhere" in str(error.value)
     monkeypatch.setitem(sys.modules, "kagglehub", None)
-    with pytest.raises(InputError, match=r"needs the package kagglehub.*pip install 'albert-tf\[kaggle\]'"):
+    with pytest.raises(InputError, match=r"needs the package kagglehub.*pip install '.\[kaggle\]'"):
         read("kaggle://google/albert/tensorFlow1/base")

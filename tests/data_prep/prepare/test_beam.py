@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-pytest.importorskip("apache_beam", reason="apache-beam is an extra: pip install 'albert-tf[beam]'")
+pytest.importorskip("apache_beam", reason="apache-beam is an extra: pip install '.[beam]'")
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem, MatchResult
 
 from data_prep.errors import InputError
@@ -163,7 +163,7 @@ def test_the_command_names_the_missing_extra(texts, model_file, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "pip install 'albert-tf[beam]'" in done.stderr
+    assert "pip install '.[beam]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -36,7 +36,7 @@ def write_tfrecords(path, field, compression=""):
 
 
 def write_parquet(path, field):
-    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'albert-tf[parquet]'")
+    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow: pip install '.[parquet]'")
     from pyarrow import parquet
 
     texts = [text or None for text in TEXTS]
@@ -230,5 +230,5 @@ def test_bad_parquet(tmp_path):
 def test_missing_pyarrow(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pip install 'albert-tf\[parquet\]'"):
+    with pytest.raises(InputError, match=r"pip install '.\[parquet\]'"):
         list(read_documents([tmp_path / "a.parquet"]))

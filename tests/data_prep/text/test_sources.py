@@ -17,7 +17,7 @@ from data_prep.text.sources import InputFile, expand_files, input_size
 
 def packed(suffix: str, raw: bytes) -> bytes:
     if suffix == ".zst":
-        zstd = pytest.importorskip("backports.zstd", reason="no zstd: pip install 'albert-tf[zstd]'")
+        zstd = pytest.importorskip("backports.zstd", reason="no zstd: pip install '.[zstd]'")
         return zstd.compress(raw)
     return {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[suffix](raw)
 
@@ -152,7 +152,7 @@ def test_remote_files(remote):
 
 def test_zstd_with_a_long_window(tmp_path):
     """As `zstd --long=28` writes, and `zstd` reads with --long only."""
-    zstd = pytest.importorskip("backports.zstd", reason="no zstd: pip install 'albert-tf[zstd]'")
+    zstd = pytest.importorskip("backports.zstd", reason="no zstd: pip install '.[zstd]'")
     with zstd.open(tmp_path / "a.zst", "wb", options={zstd.CompressionParameter.window_log: 28}) as file:
         file.write(b"One.\nTwo.\n")
     with InputFile(tmp_path / "a.zst") as file:
@@ -163,7 +163,7 @@ def test_missing_zstd(tmp_path, monkeypatch):
     (tmp_path / "a.zst").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, "compression", None)
     monkeypatch.setitem(sys.modules, "backports", None)
-    with pytest.raises(InputError, match=r"pip install 'albert-tf\[zstd\]'"):
+    with pytest.raises(InputError, match=r"pip install '.\[zstd\]'"):
         InputFile(tmp_path / "a.zst")
 
 

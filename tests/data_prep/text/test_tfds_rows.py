@@ -107,5 +107,5 @@ def test_datasets_that_cannot_be_downloaded(prepared, monkeypatch):
 
 def test_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(InputError, match=r"pip install 'albert-tf\[tfds\]'"):
+    with pytest.raises(InputError, match=r"pip install '.\[tfds\]'"):
         list(read_tfds("tfds:stories:train", "text"))
