@@ -146,7 +146,9 @@ class PortableEmbedding(TextModel):
 
     def answers(self, columns):
         (texts,), longest = columns, self.folder.config.max_position_embeddings
-        features = [joined(ids, None, self.tokenizer, longest) for ids in self.tokenizer.encode_batch(texts)]
+        features = [
+            joined(ids, None, self.tokenizer, longest) for ids in self.tokenizer.encode_batch(texts, longest)
+        ]
         return self.rows(features)
 
 

@@ -76,7 +76,7 @@ def fill_masks(
 def embeddings(model: AlbertPretrainer, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     """The mean (N, H) of the vectors of each text's tokens, float32."""
     longest = model.config.max_position_embeddings
-    encoded = tokenizer.encode_batch(as_texts(texts))
+    encoded = tokenizer.encode_batch(as_texts(texts), longest)
     run = _forward(model.encoder, len(encoded))
 
     def mean(batch: Arrays) -> Arrays:

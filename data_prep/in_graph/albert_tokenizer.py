@@ -6,6 +6,7 @@ texts --decode--> code points --collapse, fold, final sigma--> plain text
       --SentencePiece--> pieces --digit-comma table--> ids
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from data_prep.in_graph.character_ops import (
     utf8_widths,
 )
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.long_texts import LONGEST_WHOLE, PART, SHIFT, Cuts
 from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable
 
 
@@ -46,6 +49,66 @@ class _Pieces(NamedTuple):
     ends: tf.Tensor  # int64 [P]
     firsts: tf.Tensor  # int64 [P], the begin of the visible characters of the piece's text
     lasts: tf.Tensor  # int64 [P], their end
+
+
+class _Parts(tf.Module):
+    """Encodes long texts in parts (data_prep/tokenizers/long_texts.py)."""
+
+    def __init__(self, cuts: Cuts, unk_id: int):
+        super().__init__()
+        self._lead, self._lead_ids, self._unk_id = cuts.lead, cuts.lead_ids, unk_id
+        self._joined, self._roles = tf.constant(cuts.joined), tf.constant(cuts.roles)
+
+    def encode(self, plain: _Plain, encode: Callable[[tf.Tensor], list[tf.Tensor]]) -> list[tf.Tensor]:
+        """The result of `encode` for plain texts, computed of their parts."""
+        is_cut = self._is_cut(plain)
+        begins = tf.sort(tf.concat([plain.splits, tf.where(is_cut)[:, 0]], 0))
+        has_lead = tf.gather(is_cut, begins[:-1])
+        parts = encoded(plain.codes, begins)
+        splits, ids, *offsets = encode(tf.where(has_lead, self._lead + parts, parts))
+
+        text_of_part = tf.cumsum(tf.cast(~has_lead, tf.int32)) - 1
+        part = row_of_values(splits)
+        place = tf.range(size(ids)) - tf.gather(splits, part)
+        is_kept = ~tf.gather(has_lead, part) | (place >= self._lead_ids)
+        is_next = tf.gather(has_lead, part) & (place == self._lead_ids)
+        ids, part, is_next = (tf.boolean_mask(each, is_kept) for each in (ids, part, is_next))
+        # <unk> that goes on from the part before.
+        goes_on = is_next & (ids == self._unk_id) & (tf.concat([[-1], ids[:-1]], 0) == self._unk_id)
+        text = tf.boolean_mask(tf.gather(text_of_part, part), ~goes_on)
+        B = tf.size(plain.splits) - 1
+        result = [
+            count_before(tf.math.bincount(text, minlength=B, maxlength=B)),
+            tf.boolean_mask(ids, ~goes_on),
+        ]
+        if offsets:
+            bytes_before = count_before(utf8_widths(plain.codes))
+            of_text = tf.gather(tf.gather(bytes_before, plain.splits), text_of_part)
+            lead = tf.where(has_lead, tf.constant(len(self._lead.encode()), tf.int64), 0)
+            shift = tf.gather(tf.gather(bytes_before, begins[:-1]) - of_text - lead, part)
+            starts, limits = (tf.boolean_mask(each, is_kept) + shift for each in offsets)
+            run = tf.cumsum(tf.cast(~goes_on, tf.int64)) - 1
+            result += [tf.boolean_mask(starts, ~goes_on), tf.math.segment_max(limits, run)]
+        return result
+
+    def _is_cut(self, plain: _Plain) -> tf.Tensor:
+        """Whether a part begins at a character that does not begin its text, bool [N + 1]."""
+        after = tf.cast(plain.codes, tf.int64)
+        before = tf.concat([[0], after[:-1]], 0)
+        keys = before * (1 << SHIFT) + tf.where(after == ord(" "), tf.constant(ord(SPACE), tf.int64), after)
+        at = tf.minimum(tf.searchsorted(self._joined, keys), tf.size(self._joined) - 1)
+        is_joined = tf.gather(self._joined, at) == keys
+        ends, begins = (looked_up(self._roles, each) for each in (before, after))
+        text = row_of_values(plain.splits)
+        place = tf.range(size(after)) - tf.gather(plain.splits, text)
+        is_long = tf.gather(plain.splits[1:] - plain.splits[:-1] > LONGEST_WHOLE, text)
+        is_possible = is_long & (place > 0) & (ends & Cuts.ENDS > 0) & (begins & Cuts.BEGINS > 0) & ~is_joined
+        # The first possible place after each multiple of PART.
+        possible = tf.where(is_possible)[:, 0]
+        multiple, text = tf.gather(place // PART, possible), tf.gather(text, possible)
+        is_first = tf.concat([[True], (multiple[1:] != multiple[:-1]) | (text[1:] != text[:-1])], 0)
+        chosen = tf.boolean_mask(possible, is_first[: size(possible)] & (multiple > 0))
+        return tf.scatter_nd(chosen[:, tf.newaxis], tf.ones_like(chosen), [size(after) + 1]) > 0
 
 
 class GraphAlbertTokenizer(tf.Module):
@@ -73,6 +136,7 @@ class GraphAlbertTokenizer(tf.Module):
         self._lower_sigmas = SigmaRule()
         self._visible = tf.constant(tokenizer.locator.visible)
         self._model = tf_text.SentencepieceTokenizer(model=tokenizer.serialized_model)
+        self._parts_of_long = _Parts(tokenizer.cuts, tokenizer.unk_id) if tokenizer.cuts else None
         self._is_blank = tf.constant(tokenizer.locator.is_blank)
         rewriting = tokenizer.digit_comma
         self._parts = tf.RaggedTensor.from_row_splits(
@@ -104,7 +168,7 @@ class GraphAlbertTokenizer(tf.Module):
         Returns:
           RaggedTensor int32 [B, (T)].
         """
-        ids = self._model.tokenize(self.normalize(texts))
+        ids = self._encode(self._fold(tf.strings.unicode_decode(texts, "UTF-8")), with_offsets=False)[0]
         parts = tf.gather(self._parts, ids.values)
         splits = tf.gather(parts.row_splits, ids.row_splits)
         return tf.RaggedTensor.from_row_splits(tf.gather(self._part_ids, parts.values), splits)
@@ -164,9 +228,30 @@ class GraphAlbertTokenizer(tf.Module):
         inside = after_a_word & before_a_word & ~before_a_space
         return tf.boolean_mask(spaces, ~inside)[:, tf.newaxis]
 
+    def _encode(self, plain: _Plain, with_offsets: bool) -> list[tf.RaggedTensor]:
+        """SentencePiece's ids, int32 [B, (T)], and if asked the begins and ends of pieces in bytes, int64."""
+
+        def encode(texts: tf.Tensor) -> list[tf.Tensor]:
+            if not with_offsets:
+                ids = self._model.tokenize(texts)
+                return [ids.row_splits, ids.values]
+            ids, *offsets = self._model.tokenize_with_offsets(texts)
+            return [ids.row_splits, ids.values, *(tf.cast(each.values, tf.int64) for each in offsets)]
+
+        def whole() -> list[tf.Tensor]:
+            return encode(_encoded(plain))
+
+        parts = self._parts_of_long
+        if parts is None:
+            row_splits, *values = whole()
+        else:
+            is_long = tf.reduce_any(plain.splits[1:] - plain.splits[:-1] > LONGEST_WHOLE)
+            row_splits, *values = tf.cond(is_long, lambda: parts.encode(plain, encode), whole)
+        return [tf.RaggedTensor.from_row_splits(each, row_splits) for each in values]
+
     def _pieces(self, plain: _Plain) -> _Pieces:
         """Tokenizes plain text, converts offsets in bytes to visible characters, applies the digit-comma rule."""
-        ids, starts, limits = self._model.tokenize_with_offsets(_encoded(plain))
+        ids, starts, limits = self._encode(plain, with_offsets=True)
         texts = row_of_values(ids.row_splits)
 
         visible_before = count_before(self._is_visible(plain.codes))
@@ -174,8 +259,8 @@ class GraphAlbertTokenizer(tf.Module):
         byte_splits = count_before(tf.concat([widths, [1]], 0))
         visible_before_byte = tf.gather(visible_before, row_of_values(byte_splits))
         first_byte = tf.gather(tf.gather(byte_splits, plain.splits), texts)
-        begins = tf.gather(visible_before_byte, first_byte + tf.cast(starts.values, tf.int64))
-        ends = tf.gather(visible_before_byte, first_byte + tf.cast(limits.values, tf.int64))
+        begins = tf.gather(visible_before_byte, first_byte + starts.values)
+        ends = tf.gather(visible_before_byte, first_byte + limits.values)
         visible_splits = tf.gather(visible_before, plain.splits)
         firsts, lasts = tf.gather(visible_splits, texts), tf.gather(visible_splits, texts + 1)
         has_visible = tf.cast(~tf.gather(self._is_blank, ids.values), tf.int64)

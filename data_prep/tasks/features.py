@@ -45,8 +45,8 @@ def text_features(
     texts = [example.text_a for example in examples]
     pairs = [example.text_b or "" for example in examples]
     has_pairs = any(example.text_b is not None for example in examples)
-    first = tokenizer.encode_batch(texts)
-    second = tokenizer.encode_batch(pairs) if has_pairs else [None] * len(texts)
+    first = tokenizer.encode_batch(texts, max_seq_length)
+    second = tokenizer.encode_batch(pairs, max_seq_length) if has_pairs else [None] * len(texts)
     places = {label: i for i, label in enumerate(labels)}
     features = []
     for example, a, b in zip(examples, first, second, strict=True):
@@ -84,7 +84,7 @@ def choice_features(
     check_length(max_seq_length, 5)
     most = min(max_seq_length - 3, max_option_length)
     passages = list(dict.fromkeys(example.passage for example in examples))
-    encoded = dict(zip(passages, tokenizer.encode_batch(passages), strict=True))
+    encoded = dict(zip(passages, tokenizer.encode_batch(passages, max_seq_length), strict=True))
     questions = [asked(example.question, option) for example in examples for option in example.options]
     queries = iter(tokenizer.encode_batch(questions))
     features = []

@@ -101,7 +101,7 @@ def question_windows(
         )
     contexts = list(dict.fromkeys(example.context for example in examples))
     encodings = dict(zip(contexts, tokenizer.encode_batch_with_offsets(contexts), strict=True))
-    queries = tokenizer.encode_batch([example.question for example in examples])
+    queries = tokenizer.encode_batch([example.question for example in examples], max_query_length)
     windows: list[Window] = []
     for example, query in zip(examples, queries, strict=True):
         encoding = encodings[example.context]

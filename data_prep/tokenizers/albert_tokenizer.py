@@ -17,6 +17,7 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.files import encodable, read_bytes
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
+from data_prep.tokenizers.long_texts import LONGEST_WHOLE, Cuts
 from data_prep.tokenizers.normalization import (
     RELEASED,
     FoldingTable,
@@ -24,7 +25,7 @@ from data_prep.tokenizers.normalization import (
     folding_table,
     normalize,
 )
-from data_prep.tokenizers.offsets import Locator, OffsetTables
+from data_prep.tokenizers.offsets import Locator, OffsetTables, pieces_of
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 _CHUNK = 256  # texts whose offsets are computed together: few enough for the processor's cache
@@ -126,15 +127,50 @@ class AlbertTokenizer:
         """
         return self.encode_batch([text])[0].tolist()
 
-    def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
-        """The ids of each text, int32 [number of pieces]."""
+    def encode_batch(self, texts: list[str], most: int | None = None) -> list[np.ndarray]:
+        """The ids of each text, int32 [number of pieces].
+
+        Args:
+          texts: the texts.
+          most: the number of ids that are needed of each text. A longer text gives more, but not all.
+        """
         plain = [encodable(normalize(text, self.normalization)) for text in texts]
-        encoded: list[list[int]] = self._model.encode(plain, num_threads=1)
+        whole = iter(self._model.encode([text for text in plain if not self._is_cut(text)], num_threads=1))
+        encoded = [self._ids_of_parts(text, most) if self._is_cut(text) else next(whole) for text in plain]
         ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
         parts, counts = self.digit_comma.expand(np.fromiter(chain.from_iterable(encoded), np.int32))
         ends = np.append(0, np.cumsum(counts))[ends].tolist()
         ids = self.digit_comma.ids[parts]
         return [ids[begin:end] for begin, end in pairwise([0, *ends])]
+
+    @cached_property
+    def cuts(self) -> Cuts | None:
+        """Where long texts may be cut; computed on first use."""
+        return Cuts.of_model(self._model)
+
+    def _is_cut(self, plain: str) -> bool:
+        return len(plain) > LONGEST_WHOLE and self.cuts is not None
+
+    def _ids_of_parts(self, plain: str, most: int | None) -> list[int]:
+        ids: list[int] = []
+        for part in self.cuts.parts(plain):
+            found = self._model.encode(part.text)[part.lead_ids :]
+            ids += found[ids[-1:] == found[:1] == [self.unk_id] :]
+            if most is not None and len(ids) > most:
+                break
+        return ids
+
+    def _pieces_of_parts(self, plain: str) -> list[int]:
+        pieces: list[int] = []
+        for part in self.cuts.parts(plain):
+            found = pieces_of(self._model.encode(part.text, out_type="serialized_proto"))[3 * part.lead_ids :]
+            found[1::3] = [begin + part.shift for begin in found[1::3]]
+            found[2::3] = [end + part.shift for end in found[2::3]]
+            if pieces[-3:-2] == found[:1] == [self.unk_id]:
+                pieces[-1] = found[2]
+                found = found[3:]
+            pieces += found
+        return pieces
 
     def encode_with_offsets(self, text: str) -> Encoding:
         """The ids of one text and the offsets of its pieces.
@@ -156,7 +192,12 @@ class AlbertTokenizer:
 
     def _encode_with_offsets(self, texts: list[str]) -> list[Encoding]:
         plain = [encodable(normalize(text, self.normalization)) for text in texts]
-        encoded = self._model.encode(plain, out_type="serialized_proto", num_threads=1)
+        encoded = [
+            self._pieces_of_parts(text)
+            if self._is_cut(text)
+            else pieces_of(self._model.encode(text, out_type="serialized_proto"))
+            for text in plain
+        ]
         ids, offsets, splits = self.locator.locate(texts, plain, encoded)
         return [Encoding(ids[begin:end], offsets[begin:end]) for begin, end in pairwise(splits.tolist())]
 

@@ -17,7 +17,8 @@ import numpy as np
 from data_prep.errors import InputError
 
 SIGMA = "Σ"
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+# In parts, since sorting a run of marks, which are dropped, takes a time that grows with the square of its length.
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]{1,1000}")
 WHITE_SPACE = np.array([chr(i).isspace() for i in range(0x3002)])  # str.split's; U+3000 is the last
 _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
 

@@ -11,6 +11,7 @@ counted over the whole batch, from which follow the begin of its first and the e
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,15 +39,19 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
     Returns:
       bool [code points]; its last entry, True, holds for all code points beyond it.
     """
-    everything = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and i != ord(_SEPARATOR)]
-    normalized = model.normalize(_SEPARATOR + _SEPARATOR.join(everything) + _SEPARATOR)
-    parts = normalized.split(_SEPARATOR)[1:-1]
     invisible = [
-        ord(c) for c, part in zip(everything, parts, strict=True) if not part.replace(SPACE, "").strip()
+        ord(c) for c, part in normalized_characters(model).items() if not part.replace(SPACE, "").strip()
     ]
     visible = np.ones(max(invisible) + 2, bool)
     visible[invisible] = False
     return visible
+
+
+def normalized_characters(model: sentencepiece.SentencePieceProcessor) -> dict[str, str]:
+    """What the model's own normalization makes of each character."""
+    everything = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and i != ord(_SEPARATOR)]
+    normalized = model.normalize(_SEPARATOR + _SEPARATOR.join(everything) + _SEPARATOR)
+    return dict(zip(everything, normalized.split(_SEPARATOR)[1:-1], strict=True))
 
 
 @dataclass(frozen=True)
@@ -120,14 +125,14 @@ class Locator:
         self.is_blank = np.array([not piece.replace(SPACE, "") for piece in pieces])
 
     def locate(
-        self, originals: Sequence[str], plain: Sequence[str], encoded: Sequence[bytes]
+        self, originals: Sequence[str], plain: Sequence[str], encoded: Sequence[list[int]]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ids and offsets of a batch.
 
         Args:
           originals: B texts.
           plain: the texts, normalized.
-          encoded: B serialized SentencePieceText messages, the model's encoding of the plain texts.
+          encoded: for each of the B plain texts `pieces_of` the model's encoding.
 
         Returns:
           ids, int32 [pieces of all texts]; their offsets, int32 [pieces of all texts, 2]; and the splits between
@@ -199,16 +204,17 @@ class _Pieces(NamedTuple):
     text_of: np.ndarray  # int64 [P]
 
 
-def _parse(encoded: Sequence[bytes]) -> _Pieces:
-    numbers: list[int] = []
-    sizes = []
-    for text in encoded:
-        before = len(numbers)
-        # Reads each piece once, since every access creates a Python object.
-        message = sentencepiece_pb2.SentencePieceText.FromString(text)
-        numbers += [n for piece in message.pieces for n in (piece.id, piece.begin, piece.end)]
-        sizes.append((len(numbers) - before) // 3)
-    ids, begins, ends = np.array(numbers, np.int64).reshape(-1, 3).T
+def pieces_of(encoded: bytes) -> list[int]:
+    """The id, begin and end of each piece, the latter in bytes, of a serialized SentencePieceText message."""
+    # Reads each piece once, since every access creates a Python object.
+    message = sentencepiece_pb2.SentencePieceText.FromString(encoded)
+    return [n for piece in message.pieces for n in (piece.id, piece.begin, piece.end)]
+
+
+def _parse(encoded: Sequence[list[int]]) -> _Pieces:
+    sizes = [len(numbers) // 3 for numbers in encoded]
+    flat = np.fromiter(chain.from_iterable(encoded), np.int64, 3 * sum(sizes))
+    ids, begins, ends = flat.reshape(-1, 3).T
     return _Pieces(ids, begins, ends, _count_before(sizes), np.repeat(np.arange(len(sizes)), sizes))
 
 

@@ -5,7 +5,9 @@ text --spaces, Chinese characters, punctuation--> plain words --longest pieces f
 
 import os
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -76,12 +78,16 @@ class WordPieceTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol."""
-        words = split_words(text, self.normalization.do_lower_case)
-        return [i for word in words for i, _ in self._split_cached(word.text)]
+        return list(self._ids(text))
 
-    def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
-        """The ids of each text, int32 [number of pieces]."""
-        return [np.array(self.encode(text), np.int32) for text in texts]
+    def encode_batch(self, texts: list[str], most: int | None = None) -> list[np.ndarray]:
+        """The ids of each text, int32 [number of pieces]; see AlbertTokenizer."""
+        enough = None if most is None else most + 1
+        return [np.fromiter(islice(self._ids(text), enough), np.int32) for text in texts]
+
+    def _ids(self, text: str) -> Iterator[int]:
+        words = split_words(text, self.normalization.do_lower_case)
+        return (i for word in words for i, _ in self._split_cached(word.text))
 
     def encode_with_offsets(self, text: str) -> Encoding:
         """The ids of one text and the offsets of its pieces; an accent belongs to its letter.

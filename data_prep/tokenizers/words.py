@@ -6,7 +6,7 @@ text --at white space, around Chinese characters--> chunks --lower case, no acce
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Word(NamedTuple):
     ends: list[int]
 
 
-def split_words(text: str, do_lower_case: bool = True) -> list[Word]:
+def split_words(text: str, do_lower_case: bool = True) -> Iterator[Word]:
     """BERT's words: split at white space, around Chinese characters and around punctuation.
 
     Drops control characters; with `do_lower_case`, converts to lower case and drops accents.
@@ -40,11 +40,8 @@ def split_words(text: str, do_lower_case: bool = True) -> list[Word]:
     >>> [word.text for word in split_words("Où est-il? 在北京")]
     ['ou', 'est', '-', 'il', '?', '在', '北', '京']
     """
-    words: list[Word] = []
     for chunk in _CHUNK.finditer(text):
-        plain = _plain(chunk[0], chunk.start(), do_lower_case)
-        words += _split_punctuation(plain)
-    return words
+        yield from _split_punctuation(_plain(chunk[0], chunk.start(), do_lower_case))
 
 
 def _plain(chunk: str, begin: int, do_lower_case: bool) -> Word:

@@ -97,7 +97,7 @@ def test_offsets(tokenizer, text):
 
 def test_offsets_by_hand(tokenizer):
     text = "Où est-il? 我 Cafe\u0301s\u0301 İ"
-    words = split_words(text)
+    words = list(split_words(text))
     slices = [text[word.begins[0] : word.ends[-1]] for word in words]
     assert slices == ["Où", "est", "-", "il", "?", "我", "Cafe\u0301s\u0301", "İ"]
     encoding = tokenizer.encode_with_offsets(text)

@@ -1,0 +1,174 @@
+"""Where a long text may be cut so that its parts have the pieces of the whole.
+
+SentencePiece joins the unknown characters of a run one by one, in a time that grows with the square of the run's
+length, needs 30 bytes of memory for each byte of a text, and hears no signal. Long texts are therefore encoded in
+parts. A cut between two characters changes nothing if SentencePiece's own normalization leaves both as they are
+and joins them in none of its rules, and if no piece of the vocabulary has one behind the other: then every
+segmentation of the text, by score (Unigram) or by merges (BPE), has a boundary there, and what is best before it
+does not depend on what follows. Three things are put right. SentencePiece puts a space in front of a text: a known
+character, the lead, takes its place, and its pieces are dropped. A run of unknown characters that is cut gives
+<unk> once. And scores are summed from the begin of each part, which is more exact: float32 keeps seven digits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from data_prep.tokenizers.digit_comma import SPACE
+from data_prep.tokenizers.normalization import code_points
+from data_prep.tokenizers.offsets import normalized_characters
+
+LONGEST_WHOLE = 1 << 15  # characters; a text that is not longer is encoded at once
+PART = 1 << 12  # parts end at the first possible place after a multiple of this
+SHIFT = 21  # bits of a code point
+_LAST = (1 << SHIFT) - 1
+_MOST_PREFIXES = 1 << 22  # of the normalization's rules; a damaged one may have any number
+
+
+class Part(NamedTuple):
+    """A part of a long text.
+
+    Attributes:
+      text: the part, with the lead in front of all but the first.
+      lead_ids: the number of the lead's pieces.
+      shift: added to a piece's offset in `text`, in bytes, it gives that in the long text.
+    """
+
+    text: str
+    lead_ids: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The places in plain texts at which a vocabulary's long texts may be cut.
+
+    Attributes:
+      lead: the character that comes before each part but the first.
+      lead_ids: the number of its pieces.
+      joined: int64 [pairs], sorted keys of the neighbours that a piece or a rule of the normalization has.
+      roles: uint8 [code points], BEGINS and ENDS of each character that may begin and end a part; the last entry
+        holds for all code points beyond it.
+    """
+
+    BEGINS: ClassVar[int] = 1
+    ENDS: ClassVar[int] = 2
+
+    lead: str
+    lead_ids: int
+    joined: np.ndarray
+    roles: np.ndarray
+
+    @classmethod
+    def of_model(cls, model: sentencepiece.SentencePieceProcessor) -> "Cuts | None":
+        """Those of a vocabulary; None if no place is safe.
+
+        That is so if pieces end with their space, or are whole words.
+        """
+        proto = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
+        spec, rules = proto.trainer_spec, proto.normalizer_spec
+        by_rules = _neighbours_in_rules(rules.precompiled_charsmap)
+        is_odd = spec.treat_whitespace_as_suffix or spec.model_type == spec.WORD
+        if is_odd or not rules.escape_whitespaces or by_rules is None:
+            return None
+        in_pieces = {_key(a, b) for piece in proto.pieces for a, b in pairwise(piece.piece)}
+        joined = np.union1d(np.array(sorted(in_pieces), np.int64), by_rules)
+        itself = np.ones(0x110000, bool)
+        itself[[ord(c) for c, part in normalized_characters(model).items() if part != c]] = False
+        itself[ord(SPACE)] = False
+        leads = [
+            piece.piece
+            for piece in proto.pieces
+            if len(piece.piece) == 1
+            and piece.type in (piece.NORMAL, piece.USER_DEFINED)
+            and itself[ord(piece.piece)]
+        ]
+        if not leads:
+            return None
+        firsts, counts = np.unique(joined >> SHIFT, return_counts=True)
+        followers = dict(zip(firsts.tolist(), counts.tolist(), strict=True))
+        lead = min(leads, key=lambda character: followers.get(ord(character), 0))
+        may_begin = itself.copy()
+        may_begin[ord(" ")] = True
+        for second in joined[joined >> SHIFT == ord(lead)] & _LAST:
+            may_begin[ord(" ") if second == ord(SPACE) else second] = False
+        roles = np.where(may_begin, cls.BEGINS, 0) + np.where(itself, cls.ENDS, 0)
+        return cls(lead, len(model.encode(lead)), joined, _shortened(roles.astype(np.uint8)))
+
+    def parts(self, text: str) -> Iterator[Part]:
+        """Cuts a plain text."""
+        begin = done = 0  # in characters and in bytes
+        while begin < len(text):
+            end = self._next(text, begin)
+            part = text[begin:end]
+            lead = self.lead if begin else ""
+            yield Part(lead + part, self.lead_ids if begin else 0, done - len(lead.encode()))
+            begin, done = end, done + len(part.encode())
+
+    def _next(self, text: str, begin: int) -> int:
+        """The first possible place at or after the next multiple of PART, or the end."""
+        for first in range((begin // PART + 1) * PART, len(text), PART):
+            codes = code_points(text[first - 1 : first + PART])
+            if len(found := np.flatnonzero(self._is_possible(codes))):
+                return first + int(found[0])
+        return len(text)
+
+    def _is_possible(self, codes: np.ndarray) -> np.ndarray:
+        """Whether a text may be cut between codes[i] and codes[i + 1], bool [codes - 1]."""
+        before, after = codes[:-1].astype(np.int64), codes[1:].astype(np.int64)
+        keys = (before << SHIFT) | np.where(after == ord(" "), ord(SPACE), after)
+        places = np.minimum(np.searchsorted(self.joined, keys), len(self.joined) - 1)
+        is_joined = self.joined[places] == keys
+        ends, begins = (self.roles[np.minimum(each, len(self.roles) - 1)] for each in (before, after))
+        return (ends & self.ENDS > 0) & (begins & self.BEGINS > 0) & ~is_joined
+
+
+def _key(first: str, second: str) -> int:
+    return ord(first) << SHIFT | ord(second)
+
+
+def _shortened(table: np.ndarray) -> np.ndarray:
+    """A table without the equal values at its end, but for one."""
+    return table[: np.flatnonzero(table != table[-1])[-1] + 2]
+
+
+@lru_cache(maxsize=4)  # most vocabularies have the same rules
+def _neighbours_in_rules(charsmap: bytes) -> np.ndarray | None:
+    """The keys of all neighbours in what a SentencePiece normalization replaces, int64; None if it is damaged.
+
+    Args:
+      charsmap: the size of a trie, the trie (a double array of uint32) and the replacements.
+    """
+    if not charsmap:
+        return np.zeros(0, np.int64)
+    units = np.frombuffer(charsmap, "<u4", int.from_bytes(charsmap[:4], "little") // 4, 4).astype(np.int64)
+    labels, steps = units & 0x800000FF, (units >> 10) << ((units & (1 << 9)) >> 6)
+    # For each prefix in the trie its node, its last complete character, and the character that its bytes begin.
+    nodes, lasts, codes, missing = (np.array([value]) for value in (0, -1, 0, 0))
+    found, visited = [], 0
+    bytes_ = np.arange(1, 256)
+    while len(nodes):
+        visited += len(nodes)
+        if visited > _MOST_PREFIXES:
+            return None
+        children = (nodes ^ steps[nodes])[:, np.newaxis] ^ bytes_
+        parents, places = np.nonzero(
+            (children < len(units)) & (labels[np.minimum(children, len(units) - 1)] == bytes_)
+        )
+        nodes, byte = children[parents, places], bytes_[places]
+        lasts, codes, missing = lasts[parents], codes[parents], missing[parents]
+        widths = np.searchsorted([0xC0, 0xE0, 0xF0], byte, side="right")  # bytes that follow a first byte
+        is_first = missing == 0
+        codes = np.where(is_first, byte & (0xFF >> (widths + (widths > 0))), (codes << 6) | (byte & 0x3F))
+        missing = np.where(is_first, widths, missing - 1)
+        is_whole = missing == 0
+        is_pair = is_whole & (lasts >= 0)
+        found.append((lasts[is_pair] << SHIFT) | codes[is_pair])
+        lasts = np.where(is_whole, codes, lasts)
+    return np.unique(np.concatenate(found))
