@@ -1,8 +1,10 @@
 """Hugging Face directories: config.json with model.safetensors (sharded too), or the old pytorch_model.bin."""
 
 import dataclasses
+import logging
 import zipfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +29,15 @@ from data_prep.errors import InputError, first_line, needs_extra
 from data_prep.files import Number, as_record, check_file, read_json_object, refuse_damage, write_json
 from data_prep.tokenizers.tokenizer_json import (
     TOKENIZER_JSON,
-    gives_other_ids,
+    other_ids,
     read_tokenizer_json,
-    write_tokenizer_json,
 )
+from data_prep.tokenizers.tokenizer_json_writing import write_tokenizer_json
 from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 
 _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
 _PYTORCH = "pytorch_model.bin"
-_OTHER_IDS = "transformers 5 tokenizes a comma after a digit, ``, '' and symbols such as - unlike ALBERT"
 WEIGHT_FILES = (_SAFETENSORS, _PYTORCH)  # that a user may name in place of their directory
 # Their name of each of our fields, and their default.
 _FIELDS: dict[str, tuple[str, Any]] = {
@@ -112,8 +113,8 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
     notes: tuple[str, ...] = ()
     if vocabulary is None and (folder / TOKENIZER_JSON).exists():
         vocabulary = read_tokenizer_json(folder / TOKENIZER_JSON)
-        if vocabulary.kind == "sentencepiece" and gives_other_ids(folder / TOKENIZER_JSON):
-            notes = (f"vocabulary from {TOKENIZER_JSON}; {_OTHER_IDS}",)
+        if texts := other_ids(folder / TOKENIZER_JSON):
+            _warn_once(f"{folder / TOKENIZER_JSON} gives other ids here than in transformers to {texts}.")
     head, kind = None, _kind(values, size.outputs) if size else None
     if size and kind is None:
         notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
@@ -127,6 +128,11 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
     return StoredModel(
         "huggingface", folder, config, weights, vocabulary, notes, head, sentence_modules=modules
     )
+
+
+@cache  # a command may read a folder several times
+def _warn_once(message: str) -> None:
+    logging.getLogger(__name__).warning(message)
 
 
 @dataclass(frozen=True)
@@ -180,9 +186,7 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
     )  # safetensors lets only the owner read
     notes = [] if dtype == "float32" else [f"the weights are rounded to {dtype}"]
     if stored.vocabulary:
-        _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
-        if stored.vocabulary.kind == "sentencepiece" and not (folder / TOKENIZER_JSON).exists():
-            notes.append(_OTHER_IDS)
+        notes += _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
     return notes
 
 
@@ -240,9 +244,13 @@ def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ..
     return labels
 
 
-def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None:
+def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> list[str]:
+    """Writes the files of the tokenizer and returns what transformers does differently."""
     values: dict[str, Any] = {"do_lower_case": vocabulary.normalization.do_lower_case}
     values["model_max_length"] = longest
+    # Without these names transformers gives no token_type_ids, and a pair is one text.
+    values["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    notes = []
     symbols = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
     if vocabulary.kind == "wordpiece":
         (folder / "vocab.txt").write_bytes(vocabulary.content)
@@ -254,11 +262,13 @@ def _write_tokenizer(vocabulary: Vocabulary, longest: int, folder: Path) -> None
         symbols |= {"tokenizer_class": "AlbertTokenizer", "unk_token": "<unk>", "pad_token": "<pad>"}
         symbols |= {"bos_token": "[CLS]", "eos_token": "[SEP]"}
         values |= dataclasses.asdict(vocabulary.normalization)
-        if write_tokenizer_json(vocabulary, folder / TOKENIZER_JSON):
+        if note := write_tokenizer_json(vocabulary, folder / TOKENIZER_JSON):
+            notes.append(note)
+        if (folder / TOKENIZER_JSON).exists():
             # Another class would build another tokenizer from the pieces.
             symbols["tokenizer_class"] = "PreTrainedTokenizerFast"
-            values["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     write_json(folder / TOKENIZER_CONFIG, dict(sorted({**symbols, **values}.items())))
+    return notes
 
 
 def _config(values: dict[str, Any], path: Path) -> AlbertConfig:

@@ -1,34 +1,51 @@
-"""Hugging Face's tokenizer.json from and to a vocabulary: Unigram for SentencePiece, WordPiece for vocab.txt."""
+"""Hugging Face's tokenizer.json to a vocabulary: Unigram and BPE for SentencePiece, WordPiece for vocab.txt."""
 
 import base64
 import binascii
 import math
+import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
-from data_prep.files import check_file, read_json_object, write_json
-from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.files import check_file, read_json_object
+from data_prep.tokenizers.albert_tokenizer import load_sentencepiece
 from data_prep.tokenizers.digit_comma import SPACE, is_split
 from data_prep.tokenizers.normalization import Normalization
+from data_prep.tokenizers.tokenizer_json_writing import (
+    BEFORE_MARKS,
+    FINAL_SIGMA,
+    NEVER,
+    PREFIX,
+    REMOVE_EXTRA_SPACES,
+    REMOVE_SPACE,
+    REMOVE_STOP,
+    SEPARATOR,
+    SUFFIX,
+    Step,
+    all_characters,
+    charsmap_keys,
+    compiled_charsmap,
+)
 from data_prep.tokenizers.vocabulary import Vocabulary, wordpiece_normalization
 
 TOKENIZER_JSON = "tokenizer.json"
 _MOST_BYTES = 1 << 28  # a vocabulary of 30,000 pieces has 2 MB
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
-# Applied by transformers, but not by the code that trained ALBERT: quotes; a run of spaces is one anyway.
-_LEFT_OUT = ("``", "''", " {2,}")
-_NEVER = "\x01"  # begins the names of pieces that no text has
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
+_QUOTES = ("``", "''")  # which transformers replaces by "
+_SPACES = " {2,}"
+# What the file's table already did: the texts of a file that transformers made are left as they are.
+_AS_IN_TABLE = Normalization(do_lower_case=False, keep_accents=True, remove_space=False)
 
 
 def read_tokenizer_json(path: Path) -> Vocabulary:
     """Reads what transformers 5 saves in place of spiece.model or vocab.txt.
 
-    The ids are those of transformers except for ALBERT's digit-comma rule, quotes (`` and ''), and added symbols
-    such as "-", after which transformers starts a new word.
+    Texts are normalized as transformers does it: its rules become the SentencePiece model's table of characters.
+    `other_ids` says which texts get other ids nevertheless.
 
     Raises:
       InputError: the file is damaged, or its rules are not those of an ALBERT tokenizer.
@@ -37,8 +54,8 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
     values = read_json_object(path)
     try:
         kind = values["model"]["type"]
-        if kind == "Unigram":
-            return _unigram(values, path)
+        if kind in ("Unigram", "BPE"):
+            return _sentencepiece(values, path)
         if kind == "WordPiece":
             return _wordpiece(values, path)
     except InputError:
@@ -46,112 +63,39 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path} is not a complete tokenizer of transformers ({reason}).") from None
-    raise InputError(f"{path} must have a model of the type Unigram or WordPiece. Received {kind!r}.")
+    raise InputError(f"{path} must have a model of the type Unigram, BPE or WordPiece. Received {kind!r}.")
 
 
-def gives_other_ids(path: Path) -> bool:
-    """Whether transformers may compute other ids from a Unigram file than the vocabulary that was read from it.
+def other_ids(path: Path) -> str:
+    """The texts to which transformers may give other ids from a file than the vocabulary read from it, or "".
 
     A file that `write_tokenizer_json` wrote, or transformers after loading it, gives the same ones.
     """
     values = read_json_object(path)
-    has_replacements = any(step["type"] == "Replace" for step in _steps(values["normalizer"], "normalizers"))
-    has_added = not all(token["special"] for token in values["added_tokens"])
-    pieces = (piece for piece, _ in values["model"]["vocab"])
-    has_split = any(is_split(piece) for piece in pieces if not piece.startswith(_NEVER))
-    return has_replacements or has_added or has_split
+    if values["model"]["type"] == "WordPiece":
+        return ""
+    names = [step["type"] for step in _steps(values["pre_tokenizer"], "pretokenizers")]
+    added = [token["content"] for token in values["added_tokens"] if not token["special"]]
+    pieces = values["model"]["vocab"]
+    pieces = [piece for piece in pieces if values["model"]["type"] == "BPE"] or [piece for piece, _ in pieces]
+    texts = []
+    if any(is_split(piece) for piece in pieces if not piece.startswith(NEVER)):
+        texts.append("numbers with a comma")
+    if added:
+        texts.append(f"words around {' '.join(added)}")
+    if names == ["Metaspace"]:
+        texts.append("texts with a space at the end, or several in a row")
+    return ", ".join(texts)
 
 
-def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> bool:
-    """Writes a SentencePiece vocabulary as a tokenizer.json.
-
-    From it, transformers computes the same ids as this library, unless two segmentations have equal scores.
-    transformers' own conversion of spiece.model makes "-", "." and other symbols added tokens, which end a word
-    and swallow the space before them; here they are pieces like all others. A piece such as "300,", which ALBERT
-    always splits, gets a name that no text has.
-
-    Returns:
-      Whether it was written: a model whose rules for white space are not ALBERT's has no such file.
-    """
-    tokenizer = AlbertTokenizer(vocabulary.file, vocabulary.normalization, vocabulary.content)
-    proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialized_model)
-    spec, rules = proto.normalizer_spec, vocabulary.normalization
-    usual = (
-        spec.add_dummy_prefix,
-        spec.remove_extra_whitespaces,
-        spec.escape_whitespaces,
-        rules.remove_space,
-    )
-    if not all(usual) or proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
-        return False
-    specials = {"<pad>": tokenizer.pad_id, "<unk>": tokenizer.unk_id, "[CLS]": tokenizer.cls_id}
-    specials |= {"[SEP]": tokenizer.sep_id, "[MASK]": tokenizer.mask_id}
-    best = max(piece.score for piece in proto.pieces if piece.type == _PIECE.NORMAL)
-    are_split = np.diff(tokenizer.digit_comma.splits) > 1
-    pieces = []
-    for piece, never in zip(proto.pieces, are_split, strict=True):
-        # SentencePiece's score of user-defined pieces.
-        score = best * len(piece.piece) - 0.1 if piece.type == _PIECE.USER_DEFINED else piece.score
-        pieces.append((f"{_NEVER}{piece.piece}" if never else piece.piece, score))
-    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    write_json(
-        path,
-        {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": [
-                {"id": i, "content": name, **flags, "special": True}
-                for name, i in sorted(specials.items(), key=lambda item: item[1])
-            ],
-            "normalizer": {
-                "type": "Sequence",
-                "normalizers": _normalizer_steps(rules, spec.precompiled_charsmap),
-            },
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
-            "post_processor": _post_processor(specials),
-            "decoder": metaspace,
-            "model": {"type": "Unigram", "unk_id": tokenizer.unk_id, "vocab": pieces, "byte_fallback": False},
-        },
-    )
-    return True
-
-
-def _normalizer_steps(rules: Normalization, charsmap: bytes) -> list[dict[str, Any]]:
-    steps: list[dict[str, Any]] = []
-    if not rules.keep_accents:
-        steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
-    if rules.do_lower_case:
-        steps.append({"type": "Lowercase"})
-    if charsmap:
-        content = base64.b64encode(charsmap).decode("ascii")
-        steps.append({"type": "Precompiled", "precompiled_charsmap": content})
-    return steps
-
-
-def _post_processor(specials: dict[str, int]) -> dict[str, Any]:
-    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP]."""
-    first, second = (
-        [{"Sequence": {"id": name, "type_id": i}}, {"SpecialToken": {"id": "[SEP]", "type_id": i}}]
-        for i, name in enumerate("AB")
-    )
-    cls = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
-    names = {name: {"id": name, "ids": [specials[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
-    return {
-        "type": "TemplateProcessing",
-        "single": [cls, *first],
-        "pair": [cls, *first, *second],
-        "special_tokens": names,
-    }
-
-
-def _unigram(values: dict[str, Any], path: Path) -> Vocabulary:
+def _sentencepiece(values: dict[str, Any], path: Path) -> Vocabulary:
     model = values["model"]
-    unknown = model["unk_id"]
+    scored = _scored(model)
+    unknown = model["unk_id"] if "unk_id" in model else model["vocab"][model["unk_token"]]
     added = {token["content"]: token["special"] for token in values["added_tokens"]}
+    has_bytes = bool(model.get("byte_fallback"))
     proto = sentencepiece_model_pb2.ModelProto()
-    for piece, score in _with_added([(piece, score) for piece, score in model["vocab"]], values, path):
+    for piece, score in _with_added(scored, values, path):
         if not isinstance(piece, str) or not isinstance(score, int | float) or not math.isfinite(score):
             raise InputError(
                 f"{path}: a piece must be a string with a number. Received {piece!r}, {score!r}."
@@ -159,59 +103,135 @@ def _unigram(values: dict[str, Any], path: Path) -> Vocabulary:
         kind = _PIECE.NORMAL
         if piece in added:
             kind = _PIECE.CONTROL if added[piece] else _PIECE.USER_DEFINED
+        elif has_bytes and _BYTE.fullmatch(piece):
+            kind = _PIECE.BYTE
         proto.pieces.add(piece=piece, score=score, type=kind)
-    if model.get("byte_fallback") or not 0 <= unknown < len(proto.pieces):
-        raise InputError(
-            f"{path}: an ALBERT vocabulary must have an unknown piece and no byte_fallback. It does not."
-        )
+    if not 0 <= unknown < len(proto.pieces):
+        raise InputError(f"{path}: an ALBERT vocabulary must have an unknown piece. It does not.")
     proto.pieces[unknown].type = _PIECE.UNKNOWN
 
     pieces = [piece.piece for piece in proto.pieces]
-    spec = proto.trainer_spec
-    spec.model_type, spec.vocab_size = spec.UNIGRAM, len(pieces)
-    spec.unk_id, spec.unk_piece = unknown, pieces[unknown]
-    spec.pad_id, spec.pad_piece = pieces.index("<pad>"), "<pad>"
-    spec.bos_id = spec.eos_id = -1
-    normalization, charsmap = _unigram_normalizers(_steps(values["normalizer"], "normalizers"), path)
-    proto.normalizer_spec.precompiled_charsmap = charsmap
-    proto.normalizer_spec.add_dummy_prefix = _prepends(_steps(values["pre_tokenizer"], "pretokenizers"), path)
+    trainer = proto.trainer_spec
+    trainer.model_type = trainer.BPE if model["type"] == "BPE" else trainer.UNIGRAM
+    trainer.vocab_size, trainer.byte_fallback = len(pieces), has_bytes
+    trainer.unk_id, trainer.unk_piece = unknown, pieces[unknown]
+    trainer.pad_id, trainer.pad_piece = pieces.index("<pad>"), "<pad>"
+    trainer.bos_id = trainer.eos_id = -1
+    steps = _steps(values["normalizer"], "normalizers")
+    before = _steps(values["pre_tokenizer"], "pretokenizers")
+    if any(step.get("pattern") == {"Regex": BEFORE_MARKS} for step in steps):
+        normalization = _own_rules(steps, before, proto, path)
+    else:
+        normalization = _rules_as_table(steps, before, proto, path)
     vocabulary = Vocabulary("sentencepiece", proto.SerializeToString(), normalization, str(path))
     vocabulary.count_pieces()  # reads the model
     return vocabulary
 
 
-def _unigram_normalizers(steps: list[dict[str, Any]], path: Path) -> tuple[Normalization, bytes]:
-    """How the text is normalized before SentencePiece, and SentencePiece's own table of characters."""
-    names, charsmap = [], b""
+def _scored(model: dict[str, Any]) -> list[tuple[str, float]]:
+    """The pieces and their scores; those of BPE fall in the order in which pieces are merged."""
+    if model["type"] == "Unigram":
+        return [(piece, score) for piece, score in model["vocab"]]
+    merged = dict.fromkeys("".join(pair) for pair in model["merges"])
+    scores = {piece: -float(i) for i, piece in enumerate(merged)}
+    pieces = sorted(model["vocab"], key=model["vocab"].__getitem__)
+    return [(piece, scores.get(piece, -float(len(merged)))) for piece in pieces]
+
+
+def _own_rules(steps: list[Step], before: list[Step], proto: Any, path: Path) -> Normalization:
+    """What `write_tokenizer_json` wrote a file from."""
+    spec, names = proto.normalizer_spec, [step["type"] for step in before]
+    in_words = "WhitespaceSplit" in names
+    tables = [_charsmap(step, path) for step in steps if step["type"] == "Precompiled"]
+    spec.precompiled_charsmap = tables[1] if len(tables) > 1 else b""
+    spec.add_dummy_prefix = in_words or PREFIX in steps or SUFFIX in steps
+    spec.remove_extra_whitespaces = in_words or REMOVE_EXTRA_SPACES[0] in steps
+    proto.trainer_spec.treat_whitespace_as_suffix = SUFFIX in steps
+    return Normalization(
+        do_lower_case=any(step.get("content") == FINAL_SIGMA for step in steps),
+        keep_accents=REMOVE_STOP in steps,
+        remove_space=in_words or REMOVE_SPACE[0] in steps,
+    )
+
+
+def _rules_as_table(steps: list[Step], before: list[Step], proto: Any, path: Path) -> Normalization:
+    """The normalizers of transformers, which treat each character on its own, as the model's table."""
+    from tokenizers import normalizers  # only here and in tokenizer_json_writing.py
+
+    replaced, names = [], []
     for step in steps:
-        if step["type"] == "Replace" and set(step["pattern"].values()) <= set(_LEFT_OUT):
-            continue
-        if step["type"] == "Precompiled":
-            try:
-                charsmap = base64.b64decode(step["precompiled_charsmap"], validate=True)
-            except binascii.Error:
-                raise InputError(f"{path}: `precompiled_charsmap` must be base64. It is not.") from None
-        names.append(step["type"])
-    accents = ["NFKD", "StripAccents"]
-    keep_accents = names[:2] != accents
-    rest = names if keep_accents else names[2:]
-    expected = ["Lowercase"] * ("Lowercase" in rest) + ["Precompiled"] * ("Precompiled" in rest)
-    if rest != expected:
+        if step["type"] != "Replace":
+            names.append(step["type"])
+        elif (text := next(iter(step["pattern"].values()))) in _QUOTES:
+            replaced.append((text, step["content"]))
+        elif text != _SPACES:
+            raise InputError(
+                f"{path}: ALBERT replaces the quotes `` and '' and several spaces. Received {text!r}."
+            )
+    expected = ["NFKD", "StripAccents"] * (names[:2] == ["NFKD", "StripAccents"])
+    expected += [name for name in ("Lowercase", "Precompiled") if name in names]
+    if names != expected:
         raise InputError(
             f"{path}: ALBERT's normalizers are NFKD with StripAccents, Lowercase and Precompiled, in this order. "
             f"Received {', '.join(names)}."
         )
-    return Normalization("Lowercase" in rest, keep_accents), charsmap
-
-
-def _prepends(steps: list[dict[str, Any]], path: Path) -> bool:
-    """Whether a text begins with a space."""
-    names = [step["type"] for step in steps]
-    if names not in (["WhitespaceSplit", "Metaspace"], ["Metaspace"]):
+    kinds = [step["type"] for step in before]
+    if kinds not in (["WhitespaceSplit", "Metaspace"], ["Metaspace"]):
         raise InputError(
-            f"{path}: ALBERT's pre-tokenizers are WhitespaceSplit and Metaspace. Received {', '.join(names)}."
+            f"{path}: ALBERT's pre-tokenizers are WhitespaceSplit and Metaspace. Received {', '.join(kinds)}."
         )
-    return steps[-1].get("prepend_scheme", "always") != "never"
+    replacement = before[-1].get("replacement", SPACE)
+    if replacement != SPACE:
+        raise InputError(f"{path}: Metaspace must replace spaces by {SPACE}. Received {replacement!r}.")
+    keys = all_characters() + _composed(steps, path)
+    normalized = SEPARATOR.join(keys)
+    for step in steps:
+        if step["type"] == "Precompiled":
+            normalized = _replaced(normalized, _charsmap(step, path), path)
+        elif step["type"] != "Replace":
+            normalized = getattr(normalizers, step["type"])().normalize_str(normalized)
+    table = dict(zip(keys, normalized.split(SEPARATOR), strict=True))
+    if "WhitespaceSplit" in kinds:
+        table |= {c: " " for c, found in table.items() if found.isspace() and found not in "\x1c\x1d\x1e\x1f"}
+    proto.normalizer_spec.precompiled_charsmap = compiled_charsmap(table | dict(replaced))
+    proto.normalizer_spec.add_dummy_prefix = before[-1].get("prepend_scheme", "always") != "never"
+    return _AS_IN_TABLE
+
+
+def _composed(steps: list[Step], path: Path) -> list[str]:
+    """A letter with its mark, in either case: tokenizers looks up only what is shorter than six bytes."""
+    if any(step["type"] == "StripAccents" for step in steps):
+        return []
+    tables = [_charsmap(step, path) for step in steps if step["type"] == "Precompiled"]
+    keys = [key for table in tables for key in charsmap_keys(table) if 1 < len(key) and len(key.encode()) < 6]
+    return list(dict.fromkeys(keys + [upper for key in keys if len(upper := key.upper()) == len(key)]))
+
+
+def _replaced(text: str, charsmap: bytes, path: Path) -> str:
+    """The parts of a text, each replaced as tokenizers does it: as a whole or character by character."""
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.pieces.add(piece="<unk>", type=_PIECE.UNKNOWN)
+    proto.pieces.add(piece="a", type=_PIECE.NORMAL)
+    spec = proto.normalizer_spec
+    spec.precompiled_charsmap, spec.add_dummy_prefix, spec.remove_extra_whitespaces = charsmap, False, False
+    spec.escape_whitespaces = False
+    try:
+        model = load_sentencepiece(proto.SerializeToString())
+    except RuntimeError:
+        raise InputError(f"{path}: `precompiled_charsmap` is not a table of SentencePiece.") from None
+    parts = text.split(SEPARATOR)
+    different = sorted(set(text) - {SEPARATOR})
+    replaced = model.normalize(SEPARATOR.join(different)).split(SEPARATOR)
+    each = {ord(c): found for c, found in zip(different, replaced, strict=True)}
+    whole = set(charsmap_keys(charsmap))
+    return SEPARATOR.join(model.normalize(part) if part in whole else part.translate(each) for part in parts)
+
+
+def _charsmap(step: Step, path: Path) -> bytes:
+    try:
+        return base64.b64decode(step["precompiled_charsmap"], validate=True)
+    except binascii.Error:
+        raise InputError(f"{path}: `precompiled_charsmap` must be base64. It is not.") from None
 
 
 def _wordpiece(values: dict[str, Any], path: Path) -> Vocabulary:

@@ -60,15 +60,15 @@ def test_through_conversions_and_an_export(tmp_path):
     assert load_pretrained(tmp_path / "back").vocabulary == MODEL.vocabulary
 
 
-def test_from_what_transformers_5_saves(pretraining_files, tmp_path):
-    """tokenizer.json, without spiece.model."""
+def test_from_what_transformers_5_saves(pretraining_files, tmp_path, caplog):
+    """tokenizer.json, without spiece.model: its rules become those of the SentencePiece model."""
     config = dataclasses.replace(CONFIGS["one group"], vocab_size=100)
     write_huggingface(random_stored(config, vocabulary=None), tmp_path)
     values = unigram(pretraining_files.spm_model_file, Normalization(keep_accents=True))
     (tmp_path / "tokenizer.json").write_text(json.dumps(values))
     stored = read(tmp_path)
-    assert stored.vocabulary.normalization == Normalization(keep_accents=True)
-    assert "vocabulary from tokenizer.json; transformers 5 tokenizes" in stored.notes[0]
+    assert stored.vocabulary.normalization == Normalization(False, keep_accents=True, remove_space=False)
+    assert "other ids here than in transformers to words around" in caplog.text
     model = Vocabulary.read(pretraining_files.spm_model_file).tokenizer()
     assert stored.vocabulary.tokenizer().encode("the house, 1987.") == model.encode("the house, 1987.")
 
