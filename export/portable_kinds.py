@@ -21,7 +21,7 @@ from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS, from_hub_na
 from albert_tf.pretrained.loading import Pretrained
 from export.embedding import check_pooling, mean_of_tokens
 from export.fill_mask import check_fill_mask
-from export.portable import MASKED_LOGIT, Portable
+from export.portable import Portable, at_least_masked
 from export.question_answering import check_answer_length, window_outputs
 from export.savedmodel import function_of_ids
 from export.settings import Pooling
@@ -113,7 +113,7 @@ def portable_classifier(model: TextClassifier | TextRegressor | TokenClassifier 
         outputs = model(from_hub_names(inputs), training=False)
         if isinstance(model, TextRegressor):
             return {"score": outputs}
-        return {"probabilities": probabilities(outputs), "logits": tf.maximum(outputs, MASKED_LOGIT)}
+        return {"probabilities": probabilities(outputs), "logits": at_least_masked(outputs)}
 
     if isinstance(model, TextRegressor):
         return _task(model, classify, {"score": "B"})

@@ -16,7 +16,7 @@ from albert_tf.prediction.task_outputs import EVEN_ODDS
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.portable import MASKED_LOGIT
+from export.portable import at_least_masked
 from export.savedmodel import Export, track_variables
 from export.serialized import EXAMPLES, example_batch
 from export.text import Method, model_function, repeated, text_export
@@ -141,8 +141,7 @@ def window_outputs(scores_of: Callable[[dict], dict], batch: dict[str, tf.Tensor
     outputs = scores_of({**batch, "p_mask": _cannot_answer(batch)})
     # Log probabilities of masked tokens are lower still, and -inf in float16.
     return {
-        name: tf.maximum(array, MASKED_LOGIT) if array.dtype.is_floating else array
-        for name, array in outputs.items()
+        name: at_least_masked(array) if array.dtype.is_floating else array for name, array in outputs.items()
     }
 
 

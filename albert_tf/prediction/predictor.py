@@ -3,14 +3,13 @@
 import json
 import logging
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from albert_tf.evaluation.run_predictions import Probabilities
 from albert_tf.evaluation.squad_predictions import SquadPredictions
-from albert_tf.prediction.finite import not_finite
 from albert_tf.prediction.input_lines import UNNAMED, InputLines, LineFormat
-from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, as_split, by_row, numpy_batches
+from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, as_split
 from albert_tf.prediction.task_outputs import Predictions, outside_label, predictions_of
 from albert_tf.prediction.trained_model import TrainedModel
 from data_prep.tasks.columns import Columns
@@ -54,7 +53,7 @@ class Predictor:
                 f"{beyond:,}",
                 outside_label(model.labels),
             )
-        rows = by_row(model.outputs(numpy_batches(split, self._size)), len(split.features))
+        rows = model.rows(split, self._size)
         predictions = predictions_of(self.task, split, rows, model, self._max_answer_length)
         return lines_of_predictions(examples, predictions, model.null_threshold)
 
@@ -83,16 +82,10 @@ def predict_stream(
     for arrived in arriving_lines(source, _LINES):
         examples = lines.examples(arrived)
         answers = predictor(examples) if examples else ()
-        sink.write("".join(_json_line(answer) + "\n" for answer in answers).encode("utf-8"))
+        lines_of = (json.dumps(answer, ensure_ascii=False, allow_nan=False) + "\n" for answer in answers)
+        sink.write("".join(lines_of).encode("utf-8"))
         sink.flush()
     lines.finish()
-
-
-def _json_line(answer: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(answer, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        raise not_finite("Predictions") from None
 
 
 def lines_of_predictions(

@@ -71,9 +71,9 @@ def predictions_of(
         )
         return Probabilities(ids, labels, values, _known(example.labels for example in examples))
     if task.kind == "multi_label_classification":
-        values, right = tuple(map(_sigmoid, outputs)), _known(example.label for example in examples)
+        values, right = tuple(map(sigmoid, outputs)), _known(example.label for example in examples)
         return Probabilities(ids, labels, values, right, thresholds=model.thresholds)
-    values = tuple(map(_softmax, outputs))
+    values = tuple(map(softmax, outputs))
     if task.kind == "multiple_choice":
         letters = tuple(string.ascii_uppercase[: max(len(example.options) for example in examples)])
         right = _known(None if example.label is None else letters[example.label] for example in examples)
@@ -84,14 +84,14 @@ def predictions_of(
     return Probabilities(ids, labels, values, _known(example.label for example in examples), groups)
 
 
-def _softmax(logits: np.ndarray) -> np.ndarray:
+def softmax(logits: np.ndarray) -> np.ndarray:
     """Probabilities of classes (..., C)."""
     exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def _sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Probabilities of labels (C,), without overflow."""
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of labels (..., C), without overflow."""
     return np.exp(-np.logaddexp(0, -logits))
 
 
@@ -193,7 +193,7 @@ def word_probabilities(
     values = np.zeros((words, len(labels)))
     values[:, labels.index(outside_label(labels))] = 1.0
     places = np.flatnonzero(word_index >= 0)
-    values[word_index[places]] = _softmax(logits[places])
+    values[word_index[places]] = softmax(logits[places])
     return values
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.prediction.finite import check_finite
 from albert_tf.prediction.preprocessor import Preprocessor
 from albert_tf.prediction.splits import (
     USUAL_SIZE,
@@ -86,6 +87,16 @@ class TrainedModel(ABC):
         Yields:
           As `Inference`: a single array as "output"; "index", the examples' row numbers.
         """
+
+    def rows(self, split: EncodedSplit, size: BatchSize) -> list[dict[str, np.ndarray]]:
+        """The model's outputs for each of a split's features; raises InputError if they are not finite."""
+
+        def finite() -> Iterator[dict[str, np.ndarray]]:
+            for found in self.outputs(numpy_batches(split, size)):
+                check_finite("Predictions", found.values())
+                yield found
+
+        return by_row(finite(), len(split.features))
 
     @property
     def task(self) -> Task:
@@ -172,7 +183,7 @@ def predict_task(
     for name in (role,) if Path(data).is_file() else task.splits[role]:
         examples = read_examples(task, data, name, problems, columns=columns, labels=model.labels)
         split = as_split(task, name, examples, preprocessor, model.labels)
-        outputs = by_row(model.outputs(numpy_batches(split, size)), len(split.features))
+        outputs = model.rows(split, size)
         predictions.append(predictions_of(task, split, outputs, model, longest))
         splits.append(split)
         rows += outputs

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from albert_tf.prediction.finite import not_finite
+from albert_tf.prediction.finite import check_finite
 from albert_tf.prediction.input_lines import UNNAMED, InputLines, LineFormat
 from data_prep.errors import InputError
 from data_prep.files import written_aside
@@ -97,8 +97,7 @@ def write_vector_file(embed: Embed, texts: Iterable[list[str]], path: str | Path
 def _vectors(embed: Embed, texts: Iterable[list[str]]) -> Iterator[np.ndarray]:
     for together in texts:
         vectors = embed(together)
-        if not np.isfinite(vectors).all():
-            raise not_finite("Vectors")
+        check_finite("Vectors", [vectors])
         yield vectors
 
 
