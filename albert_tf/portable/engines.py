@@ -1,6 +1,7 @@
 """OpenVINO and ONNX Runtime behind one interface: arrays in, arrays out, several batches at a time."""
 
 import contextlib
+import mmap
 import os
 from abc import ABC, abstractmethod
 from collections import deque
@@ -14,10 +15,12 @@ import numpy as np
 from albert_tf.portable.openvino_graph import round_before_products
 from albert_tf.portable.settings import EngineSettings
 from data_prep.cores import available_cores
-from data_prep.errors import InputError, first_line
+from data_prep.errors import InputError
+from data_prep.files import check_file
 
 Arrays = dict[str, np.ndarray]
 T = TypeVar("T")
+_CANNOT_RUN = "The engine cannot run the model on these inputs"
 _HINTS = {"float32": "f32", "bfloat16": "bf16"}
 
 
@@ -54,12 +57,35 @@ def open_engine(file: Path, settings: EngineSettings, quantize: str = "none") ->
       InputError: the engine is not installed, or cannot load the file.
     """
     package = settings.package(quantize)
-    try:
+    with _errors_of(f"{package} cannot load {file}"):
+        _check_onnx(file)
         return _ENGINES[package](file, settings)
-    except (AttributeError, NameError, TypeError):  # a defect of this library
+
+
+def _check_onnx(file: Path) -> None:
+    """Raises InputError if the engines would take a file for another format, or read other files with it.
+
+    A tensor of ONNX whose data are in another file names it by the key "location".
+    """
+    check_file(file)
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        is_onnx, is_whole = content[:1] == b"\x08", content.find(b"location") < 0
+    if not (is_onnx and is_whole):
+        received = "one with data in other files" if is_onnx else "another format"
+        raise InputError(f"{file} must be an ONNX file that holds all its data. Received {received}.")
+
+
+@contextlib.contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Turns an engine's error into an InputError that begins with `what` and ends with the error's reason."""
+    try:
+        yield
+    except (AttributeError, NameError, TypeError, InputError):  # a defect of this library
         raise
     except Exception as error:  # the engines' errors have no common class
-        raise InputError(f"{package} cannot load {file}: {first_line(error)}.") from None
+        # OpenVINO's begin with the places in its source.
+        reason = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raise InputError(f"{what}: {reason[-1].strip(' -.')}.") from None
 
 
 class _OpenVino(Engine):
@@ -99,13 +125,15 @@ class _OpenVino(Engine):
 
         def start(arrays: Arrays):
             request = free.popleft()
-            request.start_async({name: arrays[name] for name in self.inputs})
+            with _errors_of(_CANNOT_RUN):
+                request.start_async({name: arrays[name] for name in self.inputs})
             return request
 
         def finish(request) -> Arrays:
-            request.wait()
-            # Copies: the next batch overwrites the request's memory.
-            found = {name: request.get_output_tensor(i).data.copy() for i, name in enumerate(self._names)}
+            with _errors_of(_CANNOT_RUN):
+                request.wait()
+                # Copies: the next batch overwrites the request's memory.
+                found = {name: request.get_output_tensor(i).data.copy() for i, name in enumerate(self._names)}
             free.append(request)
             return found
 
@@ -146,7 +174,8 @@ class _OnnxRuntime(Engine):
             )
 
     def _run(self, arrays: Arrays) -> Arrays:
-        found = self._session.run(self._names, {name: arrays[name] for name in self.inputs})
+        with _errors_of(_CANNOT_RUN):
+            found = self._session.run(self._names, {name: arrays[name] for name in self.inputs})
         return dict(zip(self._names, found, strict=True))
 
 
