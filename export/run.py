@@ -3,9 +3,9 @@
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.execution import layers_made_by
-from albert_tf.portable.folder import PortableFacts, write_manifest, write_tables
+from albert_tf.portable.folder import write_manifest, write_tables
 from albert_tf.prediction.trained_model import USUAL_ANSWER_LENGTH
 from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
 from albert_tf.pretrained.loading import Pretrained
@@ -260,19 +260,24 @@ def _portable_builder(kind: KindName, format: RuntimeName) -> Callable[..., Port
 def _write_portable(folder: Path, quantize: str, portable: Portable, source: ExportSource) -> None:
     """Writes what `load_portable` needs beside the model, its configuration and the vocabulary."""
     vocabulary = source.stored.vocabulary
-    facts = PortableFacts(source.kind, quantize, options=portable.options)
+    pieces = vocabulary.count_pieces() if vocabulary else 0
+    facts: dict[str, Any] = {
+        "kind": source.kind,
+        "pieces": pieces,
+        "quantize": quantize,
+        "options": portable.options,
+    }
     if found := source.finetuned:
         preprocessor, settings = found.model.preprocessor, found.settings
-        facts = replace(
-            facts,
-            task_kind=found.kind,
-            labels=found.labels,
-            thresholds=found.thresholds,
-            answerable=found.answerable,
-            null_threshold=found.null_threshold,
-            lengths=preprocessor.lengths if preprocessor else {},
-            settings={name: str(settings[name]) for name in _TASK_SETTINGS if settings.get(name)},
-        )
+        facts |= {
+            "task_kind": found.kind,
+            "labels": found.labels,
+            "thresholds": found.thresholds,
+            "answerable": found.answerable,
+            "null_threshold": found.null_threshold,
+            "lengths": preprocessor.lengths if preprocessor else {},
+            "settings": {name: str(settings[name]) for name in _TASK_SETTINGS if settings.get(name)},
+        }
     if vocabulary and source.kind == "question-answering":
         write_tables(folder, vocabulary)
     write_manifest(folder, facts)

@@ -160,6 +160,7 @@ def _pairs_of_logits(
 ) -> tuple[np.ndarray, ...]:
     """The best `count` of all pairs of a start and an end within reach; arrays (count,) or shorter."""
     T = len(can_start)
+    max_answer_length = min(max_answer_length, T)
     starts = np.flatnonzero(can_start)
     start_logits = np.asarray(scores["start_logits"], np.float64)[:T]
     end_logits = np.where(can_end, np.asarray(scores["end_logits"], np.float64)[:T], -np.inf)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.portable.engines import open_engine
-from albert_tf.portable.folder import FACTS_FILE, ONNX_FILE, PortableFolder
+from albert_tf.portable.folder import ONNX_FILE, PortableFolder, PortableKind
 from albert_tf.portable.model import PortableEncoder, PortableModel
 from albert_tf.portable.settings import EngineName, EnginePrecision, EngineSettings
 from albert_tf.portable.task_answers import (
@@ -17,7 +17,7 @@ from albert_tf.portable.word_labels import PortableTokenClassification
 from albert_tf.prediction.splits import USUAL_SIZE, BatchSize
 from data_prep.errors import InputError
 
-MODELS: dict[str, type[PortableModel]] = {
+MODELS: dict[PortableKind, type[PortableModel]] = {
     "encoder": PortableEncoder,
     "fill-mask": PortableFillMask,
     "embedding": PortableEmbedding,
@@ -54,8 +54,8 @@ def load_portable(
       A `PortableModel` of the kind in the folder.
 
     Raises:
-      InputError: a file is missing or has changed, the download fails, no engine is installed, or an argument is
-        of another type.
+      InputError: a file is missing or has changed, the files do not fit each other, the download fails, no engine
+        is installed, or an argument is of another type.
 
     >>> exported = export_for_runtime("runs/base", "portable", "onnx", kind="fill-mask")  # doctest: +SKIP
     >>> load_portable("portable")(["The captain [MASK]."])["pieces"].shape  # doctest: +SKIP
@@ -73,10 +73,7 @@ def load_folder(
             "`size` must be a BatchSize of albert_tf.prediction.splits, such as BatchSize(rows=8). Received "
             f"{size!r}."
         )
-    if folder.facts.kind not in MODELS:
-        raise InputError(
-            f"The kind in {folder.path / FACTS_FILE} must be one of {', '.join(MODELS)}. Received "
-            f"{folder.facts.kind!r}."
-        )
     engine = open_engine(folder.path / ONNX_FILE, settings, folder.facts.quantize)
-    return MODELS[folder.facts.kind](folder, engine, size)
+    model = MODELS[folder.facts.kind](folder, engine, size)
+    model.try_out()
+    return model

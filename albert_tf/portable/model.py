@@ -3,6 +3,7 @@
 Each kind has the answers of its SavedModel, without TensorFlow.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from albert_tf.portable.engines import Arrays, Engine
 from albert_tf.portable.folder import PortableFolder
-from albert_tf.portable.inputs import MASKED_POSITIONS, checked_ids, to_hub_names
+from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS, checked_ids, to_hub_names
+from albert_tf.portable.outputs import check_inputs, check_outputs
 from albert_tf.prediction.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.tasks.features import Features
@@ -46,8 +48,38 @@ class PortableModel:
                 indices.append(batch["index"])
                 yield self.engine_inputs(batch)
 
-        for found in self.engine.outputs(inputs()):
+        for found in self._checked_outputs(inputs()):
             yield {**found, "index": indices.pop(0)}
+
+    def _checked_outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
+        """The engine's outputs for batches of its inputs, each of which fits the folder's files."""
+        started: deque[Arrays] = deque()
+
+        def inputs() -> Iterator[Arrays]:
+            for batch in batches:
+                started.append(batch)
+                yield batch
+
+        for found in self.engine.outputs(inputs()):
+            check_outputs(self.folder, started.popleft(), found)
+            yield found
+
+    def try_out(self) -> None:
+        """Runs the model once, on a few tokens.
+
+        Raises:
+          InputError: it is not the one that the folder's other files describe.
+        """
+        check_inputs(self.folder, self.engine.inputs)
+        V, T = self.folder.config.vocab_size, min(8, self.folder.config.max_position_embeddings)
+        ids = np.arange(V - T, V).clip(0)[np.newaxis]
+        if self.folder.facts.kind == "multiple-choice":
+            ids = np.stack([ids, ids], axis=1)
+        arrays = {MASKED_POSITIONS: np.zeros((1, 1), int)} if MASKED_POSITIONS in self.engine.inputs else {}
+        arrays |= dict(zip(TEXT_INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
+        batch = {name: array.astype(np.int32) for name, array in arrays.items()}
+        for _ in self._checked_outputs([batch]):
+            pass
 
     def engine_inputs(self, batch: Arrays) -> Arrays:
         """The inputs of the model for a batch."""
@@ -79,9 +111,9 @@ class PortableEncoder(PortableModel):
             raise InputError(
                 f"{MASKED_POSITIONS} needs a masked-LM head, which {self.folder.path} does not hold."
             )
-        if not has_positions:
+        if not has_positions and MASKED_POSITIONS in self.engine.inputs:
             arrays[MASKED_POSITIONS] = np.zeros((len(arrays["input_mask"]), 0), np.int32)
-        outputs = self.engine(arrays)
+        (outputs,) = self._checked_outputs([arrays])
         if not has_positions:
             outputs.pop("mlm_logits", None)
         return outputs

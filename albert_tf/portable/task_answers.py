@@ -21,7 +21,8 @@ from data_prep.tasks.features import choice_features
 
 def task_preprocessor(folder: PortableFolder) -> Any:
     """The preprocessor of a fine-tuned model."""
-    return PREPROCESSORS[folder.facts.task_kind](folder.vocabulary, **folder.facts.lengths)
+    lengths = {str(name): length for name, length in folder.facts.lengths.items()}
+    return PREPROCESSORS[folder.facts.task_kind](folder.vocabulary, **lengths)
 
 
 class PortableClassifier(TextModel):

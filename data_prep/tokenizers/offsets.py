@@ -30,6 +30,7 @@ from data_prep.tokenizers.normalization import (
     folding_table,
 )
 
+_ARRAYS = ("rows", "splits", "values", "visible")
 _SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
 
 
@@ -73,27 +74,45 @@ class OffsetTables:
         """The tables of a vocabulary."""
         return cls(folding_table(normalization), visible_characters(model))
 
-    def write(self, path: Path) -> None:
-        """Writes them as .npz."""
+    def write(self, path: Path, of: str) -> None:
+        """Writes them as .npz; `of` names the vocabulary and its normalization."""
         folding = self.folding
         np.savez_compressed(
-            path, rows=folding.rows, splits=folding.splits, values=folding.values, visible=self.visible
+            path,
+            rows=folding.rows,
+            splits=folding.splits,
+            values=folding.values,
+            visible=self.visible,
+            of=np.array(of),
         )
 
     @classmethod
-    def read(cls, path: Path) -> "OffsetTables":
+    def read(cls, path: Path, of: str) -> "OffsetTables":
         """Reads what `write` wrote.
 
         Raises:
-          InputError: the file is damaged.
+          InputError: the file is damaged, or belongs to another vocabulary than `of`.
         """
         try:
             # Opened here, since np.load leaves a damaged file open.
             with path.open("rb") as opened, np.load(opened) as arrays:
-                folding = FoldingTable(arrays["rows"], arrays["splits"], arrays["values"])
-                return cls(folding, arrays["visible"])
+                rows, splits, values, visible = (arrays[name] for name in _ARRAYS)
+                owner = str(arrays["of"])
         except NPZ_ERRORS as error:
             raise InputError(f"{path} must hold the tables of a tokenizer. It does not: {error}.") from None
+        if owner != of:
+            raise InputError(f"{path} must hold the tables of the vocabulary beside it. It holds others.")
+        is_table = all(array.ndim == 1 and len(array) for array in (rows, splits, values, visible)) and (
+            rows.dtype == splits.dtype == values.dtype == np.int32
+            and visible.dtype == bool
+            and 0 <= rows.min() <= rows.max() < len(splits) - 1
+            and splits[0] == 0
+            and (np.diff(splits) >= 0).all()
+            and splits[-1] == len(values)
+        )
+        if not is_table:
+            raise InputError(f"{path} must hold the tables of a tokenizer. It holds other arrays.")
+        return cls(FoldingTable(rows, splits, values), visible)
 
 
 class Locator:

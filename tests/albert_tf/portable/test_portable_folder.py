@@ -23,6 +23,7 @@ from examples.serve import kserve_client
 from examples.serve.kserve_client import KServeEngine
 from export.run import export_for_runtime
 from tests.albert_tf.finetuning.task_models import CASES
+from tests.albert_tf.portable.portable_files import change_facts
 from tests.albert_tf.pretrained.hub import Hub
 from tests.albert_tf.pretrained.processes import run_python, serving
 from tests.data_prep.conftest import model_file, story, tokenizer
@@ -141,8 +142,8 @@ assert cli.main(["predict", "--model_dir=hf://owner/tony"]) == 2
             lambda folder: (folder / "portable.json").write_text("{}"),
             "portable.json: Object missing required",
         ),
-        (lambda folder: _rewrite(folder, "../portable.json"), "must name files of its folder"),
-        (lambda folder: _rewrite(folder, kind="song"), "must be one of encoder, "),
+        (lambda folder: _rewrite(folder, "../portable.json"), "portable.json: Invalid enum value"),
+        (lambda folder: _rewrite(folder, kind="song"), "portable.json: Invalid enum value 'song'"),
     ],
 )
 def test_damaged_folders_are_refused(change, message, folders, tmp_path, capsys):
@@ -237,8 +238,9 @@ def test_only_an_engines_own_errors_are_the_users(error, raised, monkeypatch, tm
         raise error
 
     monkeypatch.setitem(engines._ENGINES, "onnxruntime", broken)
+    (tmp_path / ONNX_FILE).write_bytes(b"\x08")
     with pytest.raises(raised):
-        open_engine(tmp_path, EngineSettings("onnxruntime"))
+        open_engine(tmp_path / ONNX_FILE, EngineSettings("onnxruntime"))
 
 
 def test_onnx_runtime_loads_where_a_process_may_use_all_cores(folders, monkeypatch):
@@ -260,10 +262,23 @@ def test_a_server_may_run_the_model(folders):
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["question-answering", "encoder"])
-def test_the_clients_command_is_for_single_texts(kind, folders, tmp_path, monkeypatch, capsys):
-    shutil.copytree(folders[1], tmp_path / "copy")
-    _rewrite(tmp_path / "copy", kind=kind)
+@pytest.mark.parametrize(
+    ("kind", "task_kind", "options", "lengths"),
+    [
+        (
+            "question-answering",
+            "question_answering",
+            {"max_answer_length": 30},
+            {"max_seq_length": 40, "max_query_length": 10, "doc_stride": 5},
+        ),
+        ("encoder", "", {}, {}),
+    ],
+)
+def test_the_clients_command_is_for_single_texts(
+    kind, task_kind, options, lengths, folders, tmp_path, monkeypatch, capsys
+):
+    copy = shutil.copytree(folders[1], tmp_path / "copy")
+    change_facts(copy, kind=kind, task_kind=task_kind, options=options, lengths=lengths, labels=[])
     monkeypatch.setattr("sys.argv", ["kserve_client", str(tmp_path / "copy"), "ab"])
     with pytest.raises(SystemExit, match="2"):
         kserve_client.main()
