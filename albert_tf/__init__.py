@@ -13,8 +13,8 @@ from albert_tf.keras_registry import register_when_imported
 
 __version__ = "0.1.0"
 
-# Read by TensorFlow's C++ code when it starts. Without a GPU, its errors say that there is none, and are hidden, too;
-# Python's exceptions remain.
+# TensorFlow's C++ code reads this when it starts. Without a GPU, its errors only say that there is none, and are
+# hidden, too. Exceptions of Python remain.
 _HAS_GPU = any(Path("/dev", name).exists() for name in ("nvidiactl", "dxg"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 

@@ -185,7 +185,7 @@ class PretrainingRun:
                 self.settings.init_checkpoint,
                 resize_positions=self.settings.resize_positions,
                 optimizer=self.optimizer if self.settings.init_optimizer else None,
-                vocabulary=manifest.vocabulary if manifest else None,
+                vocabulary=manifest.vocabulary_here if manifest else None,
                 init_from_group0=self.settings.init_from_group0,
             )
 
