@@ -119,12 +119,12 @@ def test_where_texts_are_cut():
 
 
 def test_only_what_is_needed_is_encoded(monkeypatch):
-    tokenizer = made()
-    encoded = []
+    tokenizer, encoded = made(), []
+    assert tokenizer.cuts
     encode = tokenizer._model.encode
     monkeypatch.setattr(
         tokenizer._model, "encode", lambda *args, **kw: encoded.append(args) or encode(*args, **kw)
     )
     (ids,) = tokenizer.encode_batch(["the harbour " * 100_000], 512)
     assert 512 < len(ids) < 10_000
-    assert len(encoded) == 2  # no whole text, and one part
+    assert len(encoded) == 2  # no whole texts, and one part
