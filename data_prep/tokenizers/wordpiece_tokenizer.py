@@ -78,14 +78,14 @@ class WordPieceTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol."""
-        return list(self._ids(text))
+        return list(self._ids_of(text))
 
     def encode_batch(self, texts: list[str], most: int | None = None) -> list[np.ndarray]:
         """The ids of each text, int32 [number of pieces]; see AlbertTokenizer."""
         enough = None if most is None else most + 1
-        return [np.fromiter(islice(self._ids(text), enough), np.int32) for text in texts]
+        return [np.fromiter(islice(self._ids_of(text), enough), np.int32) for text in texts]
 
-    def _ids(self, text: str) -> Iterator[int]:
+    def _ids_of(self, text: str) -> Iterator[int]:
         words = split_words(text, self.normalization.do_lower_case)
         return (i for word in words for i, _ in self._split_cached(word.text))
 
