@@ -124,7 +124,7 @@ class InputLines:
             names = _header(line, delimiter, self._columns)
             columns = self._columns.present_in(names)
             if all(columns.find(what, names, "") for what in needed):
-                self._table = _Table(delimiter)
+                self._table, self._headers = _Table(delimiter), {}
                 logging.getLogger(__name__).warning(
                     "the first line names the columns: %s; --input_format=text reads it as a text",
                     ", ".join(names),

@@ -188,6 +188,10 @@ def test_texts_with_commas_are_no_table():
         assert [found[1] for found in texts(text)] == text.split("\n")[:-1]
 
 
+def test_a_known_column_settles_what_separates_fields():
+    assert texts("review;stars,of five\na,b;1\nc,d;2\n") == [("2", "a,b"), ("3", "c,d")]
+
+
 def test_named_columns_make_a_table():
     named = Columns.named("text_a=critique")
     assert texts("critique\na, b\n".replace("a, b", '"a, b"'), named=named) == [("2", "a, b")]
