@@ -91,7 +91,7 @@ class PretrainingInputs:
     @property
     def lost_vocabulary(self) -> str | None:
         """The vocabulary that the manifest names, if that file is no longer there and no flag names another."""
-        return str(self.manifest.vocabulary_file) if self.manifest and not self.vocabulary else None
+        return self.manifest.vocabulary_here.file if self.manifest and not self.vocabulary else None
 
     def check_same_vocabulary(self, first: "PretrainingInputs") -> None:
         """Checks that the files were prepared like those of the `first` phase, as far as manifests tell.
@@ -144,8 +144,8 @@ class PretrainingInputs:
                     f"--spm_model_file must name a SentencePiece model or a vocab.txt. There is no file {path}."
                 )
             return self.manifest.vocabulary.read(path) if self.manifest else Vocabulary.read(path)
-        if self.manifest and self.manifest.vocabulary_file.is_file():
-            return self.manifest.vocabulary.read(self.manifest.vocabulary_file)
+        if self.manifest and Path(self.manifest.vocabulary_here.file).is_file():
+            return self.manifest.vocabulary_here.read()
         return None
 
 

@@ -125,14 +125,14 @@ class VocabularyFacts:
         """How the text was normalized."""
         return Normalization(self.do_lower_case, self.keep_accents, self.remove_space)
 
-    def read(self, file: str | os.PathLike) -> Vocabulary:
-        """Reads the vocabulary, for instance from `Manifest.vocabulary_file`.
+    def read(self, file: str | os.PathLike | None = None) -> Vocabulary:
+        """Reads the vocabulary from its file (`Manifest.vocabulary_here`), or from another one.
 
         Raises:
           InputError: the file cannot be read, has changed since, or is for text that is normalized otherwise than
             the examples.
         """
-        vocabulary = Vocabulary.read(file)
+        vocabulary = Vocabulary.read(file or self.file)
         beside = read_normalization(vocabulary.file)
         if beside and beside != self.normalization:
             raise InputError(
@@ -250,9 +250,10 @@ class Manifest:
         return by_name or next((shard for shard in self.shards if _has_content(path, shard)), None)
 
     @property
-    def vocabulary_file(self) -> Path:
-        """The vocabulary's file as this process finds it; it may have been removed."""
-        return Path(self.path.parent if self.path else "", self.vocabulary.file)
+    def vocabulary_here(self) -> VocabularyFacts:
+        """The vocabulary with its file's path as this process finds it; the file may have been removed."""
+        file = Path(self.path.parent if self.path else "", self.vocabulary.file)
+        return dataclasses.replace(self.vocabulary, file=str(file))
 
     @property
     def vocabulary_here(self) -> VocabularyFacts:

@@ -147,11 +147,11 @@ def _tokenizer(
         if manifest:
             return manifest.vocabulary.read(vocabulary_from_flags(spm_model_file, vocab_file)).tokenizer()
         return load_tokenizer(spm_model_file, vocab_file)
-    if not manifest or not manifest.vocabulary_file.is_file():
+    if not manifest or not Path(manifest.vocabulary_here.file).is_file():
         reason = f"{path} has no manifest"
         if manifest:
-            reason = f"The manifest names {manifest.vocabulary_file}, which does not exist"
+            reason = f"The manifest names {manifest.vocabulary_here.file}, which does not exist"
         raise InputError(
             f"Decoding and counting need the vocabulary. {reason}; give it with --spm_model_file or --vocab_file."
         )
-    return manifest.vocabulary.read(manifest.vocabulary_file).tokenizer()
+    return manifest.vocabulary_here.read().tokenizer()

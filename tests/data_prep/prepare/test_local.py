@@ -281,7 +281,7 @@ def test_the_vocabulary_is_found_from_any_folder(story, model_file, tmp_path, mo
     monkeypatch.chdir(elsewhere)
     manifest = Manifest.read(Path("manifest.json" if elsewhere == "data" else "data/manifest.json"))
     assert manifest.vocabulary.file == "../vocab/spm.model"
-    assert manifest.vocabulary.read(manifest.vocabulary_file).content == model_file.read_bytes()
+    assert manifest.vocabulary_here.read().content == model_file.read_bytes()
 
 
 @pytest.mark.parametrize("text", ["One.\n\nTwo.\n\nThree.\n", "\n \n", "One.\n\u0301\n"])
