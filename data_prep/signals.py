@@ -1,13 +1,17 @@
 """Handlers of signals for the length of a block."""
 
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
+
+_DEAF = 5.0  # seconds
 
 
 @contextlib.contextmanager
@@ -31,6 +35,9 @@ def signal_handler(handler: Callable[..., Any] | signal.Handlers, *numbers: sign
 def signals_raise(exceptions: Mapping[signal.Signals, type[BaseException]]) -> Iterator[None]:
     """Within this context a signal raises its exception, with "received" and its name, whatever it interrupts.
 
+    For some seconds more of them are ignored: `timeout` sends two, to the process and to its group, and the second
+    would interrupt what removes unfinished files.
+
     Two kinds of code would lose the exception. Python ignores what is raised in finalizers and in callbacks of the
     garbage collector: a signal that arrives there is sent again a moment later, when other code runs. C extensions
     raise an error of their own in its place: the context raises the signal's exception instead of that error.
@@ -42,9 +49,14 @@ def signals_raise(exceptions: Mapping[signal.Signals, type[BaseException]]) -> I
     received: list[BaseException] = []
     handled = [number for number in exceptions if signal.getsignal(number) is not signal.SIG_IGN]
     report = sys.unraisablehook
+    deaf_until = -math.inf
 
     def raise_exception(number: int, frame: FrameType | None) -> None:
+        nonlocal deaf_until
         arrived = signal.Signals(number)
+        if time.monotonic() < deaf_until:
+            return
+        deaf_until = time.monotonic() + _DEAF
         received.append(exceptions[arrived](f"received {arrived.name}"))
         raise received[-1]
 
@@ -53,6 +65,8 @@ def signals_raise(exceptions: Mapping[signal.Signals, type[BaseException]]) -> I
         if number is None:
             report(unraisable)
             return
+        nonlocal deaf_until
+        deaf_until = -math.inf
         later = threading.Timer(0.05, os.kill, (os.getpid(), number))
         later.daemon = True
         later.start()
