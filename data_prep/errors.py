@@ -89,6 +89,14 @@ def check_at_least(minimum: int, settings: Any, *names: str) -> None:
             raise InputError(f"--{name} must be at least {minimum}. Received {value}.")
 
 
+def check_at_most(maximum: int, settings: Any, *names: str) -> None:
+    """Raises InputError if one of the named flags of `settings` is above `maximum`; None is allowed."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and value > maximum:
+            raise InputError(f"--{name} must be at most {maximum:,}. Received {value}.")
+
+
 def check_given_once(what: str, values: Iterable[Any]) -> None:
     """Raises InputError if one of several arguments is there more than once; `what` they are, for the message."""
     for value, count in Counter(values).items():

@@ -48,7 +48,7 @@ def unpack(archive: Path, folder: Path) -> Path:
         _decompressed(archive) as file,
         tarfile.open(fileobj=cast(BinaryIO, _SmallReads(file, archive)), mode="r:") as tar,
     ):
-        total, members = 0, []
+        total, made, members = 0, 0, []
         for member in tar:
             _check(member, archive)
             total += abs(member.size)  # a damaged one may be negative
@@ -57,9 +57,10 @@ def unpack(archive: Path, folder: Path) -> Path:
                     f"{archive} unpacks to more than {_MOST_GROWTH} times its size, which no checkpoint does."
                 )
             members.append(member)
-            if len(members) > _MOST_MEMBERS:
+            made += len(Path(member.name).parts)  # with each, the folders on the way to it
+            if made > _MOST_MEMBERS:
                 raise InputError(
-                    f"{archive} holds more than {_MOST_MEMBERS:,} files, which no checkpoint does. "
+                    f"{archive} holds more than {_MOST_MEMBERS:,} files and folders, which no checkpoint does. "
                     "Nothing was unpacked."
                 )
         for member in members:

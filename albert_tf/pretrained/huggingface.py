@@ -38,6 +38,7 @@ from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
 _PYTORCH = "pytorch_model.bin"
+_MOST_SHARED = 2  # tensors of one storage, such as embeddings and the layer that they are tied to
 WEIGHT_FILES = (_SAFETENSORS, _PYTORCH)  # that a user may name in place of their directory
 # Their name of each of our fields, and their default.
 _FIELDS: dict[str, tuple[str, Any]] = {
@@ -332,6 +333,12 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
     is_named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
     if not is_named or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise InputError(f"{path} must hold names and tensors, and nothing else.")
+    claimed = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
+    if claimed > _MOST_SHARED * path.stat().st_size:
+        raise InputError(
+            f"{path} must hold the values of its tensors. It has {path.stat().st_size:,} bytes for {claimed:,} "
+            "bytes of them."
+        )
     try:
         return {name: _to_numpy(tensor, torch) for name, tensor in state.items()}
     except (TypeError, RuntimeError) as error:  # float8, sparse or quantized tensors

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from data_prep.errors import InputError, check_at_least
+from data_prep.errors import InputError, check_at_least, check_at_most
 from data_prep.files import encodable
 from data_prep.text.sources import InputFormat
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
@@ -155,6 +155,8 @@ def check_settings(settings: PrepareSettings) -> None:
         check_at_least(minimum, settings, name)
     vocabulary_from_flags(settings.spm_model_file, settings.vocab_file)
     check_at_least(1, settings, "workers")
+    check_at_most(99_999, settings, "num_shards")  # names have five digits
+    check_at_most(1 << 16, settings, "max_seq_length")
     if settings.workers and settings.runner != "local":
         raise InputError(
             f"--workers is for the local runner. Received --runner={settings.runner}; set the number of a Beam "

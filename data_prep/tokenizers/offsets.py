@@ -9,6 +9,8 @@ counted over the whole batch, from which follow the begin of its first and the e
                                 offsets          [0,1)   [3,7)    [9,10)  [10,11)
 """
 
+import math
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -31,6 +33,7 @@ from data_prep.tokenizers.normalization import (
 )
 
 _ARRAYS = ("rows", "splits", "values", "visible")
+_MOST_BYTES = 64 << 20  # of the tables; there are 2 million bytes
 _SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
 
 
@@ -94,6 +97,7 @@ class OffsetTables:
           InputError: the file is damaged, or belongs to another vocabulary than `of`.
         """
         try:
+            _check_arrays(path)
             # Opened here, since np.load leaves a damaged file open.
             with path.open("rb") as opened, np.load(opened) as arrays:
                 rows, splits, values, visible = (arrays[name] for name in _ARRAYS)
@@ -113,6 +117,20 @@ class OffsetTables:
         if not is_table:
             raise InputError(f"{path} must hold the tables of a tokenizer. It holds other arrays.")
         return cls(FoldingTable(rows, splits, values), visible)
+
+
+def _check_arrays(path: Path) -> None:
+    """Raises an error of NPZ_ERRORS if arrays have too many bytes, or other shapes than their bytes."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if (total := sum(member.file_size for member in members)) > _MOST_BYTES:
+            raise ValueError(f"its arrays have {total:,} bytes, at most {_MOST_BYTES:,} are allowed")
+        for member in members:
+            with archive.open(member) as file:
+                np.lib.format.read_magic(file)
+                shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+                if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
+                    raise ValueError(f"{member.filename} does not have the bytes of its shape, {shape}")
 
 
 class Locator:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from data_prep.errors import InputError, check_at_least
+from data_prep.errors import InputError, check_at_least, check_at_most
 from data_prep.files import as_record, encodable, new_folder, read_json_object, write_json, written_aside
 from data_prep.signals import signal_handler
 from data_prep.text.documents import read_documents
@@ -224,6 +224,7 @@ def _check(settings: VocabularySettings) -> None:
             f"`character_coverage` must lie between 0.98 and 1. Received {settings.character_coverage}."
         )
     check_at_least(1, settings, "max_sentences", "max_eval_sentences")
+    check_at_most(10_000_000, settings, "vocab_size")
     _check_output(settings.output_prefix)
     _check_replaced(settings)
 

@@ -103,6 +103,12 @@ def test_unpacks_files_and_folders(tmp_path):
     assert (tmp_path / "unpacked" / "albert" / "deep").is_dir()
 
 
+def test_chains_of_folders_count(tmp_path):
+    names = [f"{i}/" + "a/" * 100 + "b" for i in range(100)]
+    with pytest.raises(InputError, match="holds more than 10,000 files and folders"):
+        unpack(archive(tmp_path, *(member(name, type=tarfile.DIRTYPE) for name in names)), tmp_path)
+
+
 def test_modes_and_owners_are_not_unpacked(tmp_path):
     (tmp_path / "unpacked").mkdir()
     unpack(archive(tmp_path, member("albert/run", size=1, mode=0o6777, uid=12345)), tmp_path / "unpacked")

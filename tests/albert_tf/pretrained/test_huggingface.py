@@ -207,6 +207,16 @@ def test_pytorch_model(directory):
             read(directory)
 
 
+def test_expanded_tensors(directory):
+    torch = pytest.importorskip("torch", reason="needs the extra [torch]")
+    arrays = tensors(directory)
+    (directory / "model.safetensors").unlink()
+    state = {name: torch.zeros(1).expand(1000 * array.size) for name, array in arrays.items()}
+    torch.save(state, directory / "pytorch_model.bin")
+    with pytest.raises(InputError, match="must hold the values of its tensors"):
+        read(directory)
+
+
 @pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
 def test_parameters_and_tensors_that_numpy_cannot_hold(directory):
     torch = pytest.importorskip("torch", reason="needs the extra [torch]")

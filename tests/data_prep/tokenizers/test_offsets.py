@@ -1,5 +1,8 @@
 """The stored tables of offsets. What they compute: test_albert_tokenizer.py."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -7,9 +10,18 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import FoldingTable
 from data_prep.tokenizers.offsets import OffsetTables
 
-pytestmark = pytest.mark.slow
+
+@pytest.mark.parametrize("shape", [(1 << 40,), (1 << 27,), (1 << 62, 1 << 62)])
+def test_tables_of_more_bytes_than_the_file_has(tmp_path, shape):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|b1", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(tmp_path / "tables.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("rows.npy", header.getvalue() + bytes(min(shape[0], 1 << 27)))
+    with pytest.raises(InputError, match="must hold the tables of a tokenizer. It does not: .*bytes"):
+        OffsetTables.read(tmp_path / "tables.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flipped", range(8))
 def test_damaged_tables(tmp_path, flipped):
     """A flipped bit is an InputError, unless it is in a date or in the like."""

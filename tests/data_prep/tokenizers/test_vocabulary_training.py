@@ -217,6 +217,7 @@ def test_real_text_of_other_languages(tmp_path, language):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"vocab_size": 99_999_999_999_999}, "--vocab_size must be at most 10,000,000"),
         ({"vocab_size": 13}, "larger than ALBERT's 13 symbols. Received 13"),
         ({"vocab_size": 5000}, r"Received 5000; this text supports at most \d+"),
         ({"vocab_size": 20}, "room for the text's characters. Received 20"),
