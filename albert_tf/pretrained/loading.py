@@ -347,7 +347,7 @@ def _has_pieces_of(there: Vocabulary, given: VocabularyFacts) -> bool:
     """Whether a vocabulary of another file has the same pieces, as far as this can be known."""
     if not Path(given.file).is_file():
         return there.count_pieces() == given.size
-    return there.tokenizer().pieces == given.read(given.file).tokenizer().pieces
+    return there.tokenizer().pieces == given.read().tokenizer().pieces
 
 
 def check_same_model(

@@ -256,11 +256,6 @@ class Manifest:
         return dataclasses.replace(self.vocabulary, file=str(file))
 
     @property
-    def vocabulary_here(self) -> VocabularyFacts:
-        """The vocabulary with the path of `vocabulary_file`."""
-        return dataclasses.replace(self.vocabulary, file=str(self.vocabulary_file))
-
-    @property
     def name_when_earlier(self) -> str:
         """The name of its file once the folder has a newer one; no glob for the shards, as NAME*, matches it."""
         return f"manifest.{self.shards[0].file}.json"
