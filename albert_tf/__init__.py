@@ -13,8 +13,8 @@ from albert_tf.keras_registry import register_when_imported
 
 __version__ = "0.1.0"
 
-# TensorFlow's C++ code reads this when it starts. Without a GPU, its errors only say that there is none, and are
-# hidden, too. Exceptions of Python remain.
+# TensorFlow's C++ code reads this when it starts. 3 hides its errors, too: without a GPU it prints one for the
+# missing driver; with a GPU they may say why it is not used. Some notes are printed all the same.
 _HAS_GPU = any(Path("/dev", name).exists() for name in ("nvidiactl", "dxg"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 

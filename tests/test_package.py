@@ -123,7 +123,7 @@ def bin_folder(tmp_path) -> Path:
     return python.parent
 
 
-def test_tensorflow_is_quiet_unless_the_user_asks():
+def test_the_level_of_tensorflows_log_is_set_unless_the_user_set_it():
     program = "import albert_tf, os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
     unset = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     for variables, expected in ((unset, ("2", "3")), ({**unset, "TF_CPP_MIN_LOG_LEVEL": "0"}, ("0",))):
