@@ -29,7 +29,8 @@ class LinearHead(keras.layers.Layer):
         self.seeds, self.dropout_rate, self.hidden_size = seeds, dropout_rate, config.hidden_size
         self.output_dense = dense(units, config, seeds, name="output", dtype=self.dtype_policy)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape):
+        self.output_shape = (*input_shape[:-1], self.output_dense.units)
         self.output_dense.build((None, self.hidden_size))
 
     def call(self, vectors, training=False):
@@ -53,7 +54,8 @@ class SpanHead(keras.layers.Layer):
         self.scores = LinearHead(2, config, seeds, name="scores", dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
-        self.scores.build()
+        self.output_shape = (None, None, 2)
+        self.scores.build(input_shape)
 
     def call(self, sequence_output, cannot_answer):
         scores = self.scores(sequence_output)  # (B, T, 2)
@@ -115,6 +117,7 @@ class ConditionalSpanHead(keras.layers.Layer):
 
     def build(self, input_shape=None):
         H = self.hidden_size
+        self.output_shape = (None, None, 2)
         for layer in (self.start, self.end_token, self.end_start, self.layer_norm, self.end):
             layer.build((None, H))
         self.answerable_output.build((None, H))

@@ -56,7 +56,8 @@ class LinearTaskModel(TaskModel):
         self.build()
 
     def build(self, input_shape=None):
-        getattr(self, self.head_name).build()
+        tokens = (None,) if self.has_token_outputs else ()
+        getattr(self, self.head_name).build((None, *tokens, self.encoder.config.hidden_size))
         self.built = True
 
     def pooled_output(self, inputs, training: bool):

@@ -76,7 +76,7 @@ class QuestionAnswering(TaskModel):
         self.build()
 
     def build(self, input_shape=None):
-        self.span.build()
+        self.span.build((None, None, self.encoder.config.hidden_size))
         self.built = True
 
     def answer(

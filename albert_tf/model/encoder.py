@@ -90,7 +90,7 @@ class AlbertEncoder(AlbertModel):
             [FeedForward(config, seeds, name=f"ffn_{g}_{i}", **parts) for i in blocks] for g in range(ffns)
         ]
         self.pooler = dense(config.hidden_size, config, seeds, name="pooler", dtype=dtype, activation="tanh")
-        self.build()
+        self.build((None, None))
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options) -> "AlbertEncoder":
@@ -100,9 +100,10 @@ class AlbertEncoder(AlbertModel):
     from_preset = from_pretrained  # KerasHub's name
 
     def build(self, input_shape=None):
-        self.embeddings.build()
+        self.output_shape = (None, None, self.config.hidden_size)
+        self.embeddings.build((None, None))
         for part in self._parts():
-            part.build()
+            part.build((None, self.config.hidden_size))
         self.pooler.build((None, self.config.hidden_size))
         self.built = True
 

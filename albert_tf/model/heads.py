@@ -40,6 +40,7 @@ class MaskedLMHead(keras.layers.Layer):
         self.layer_norm = layer_norm(config, dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
+        self.output_shape = (None, None, self.config.vocab_size)
         self.transform.build((None, self.config.hidden_size))
         self.layer_norm.build((None, self.config.embedding_size))
         self.output_bias = self.add_weight(
@@ -72,6 +73,7 @@ class SentenceOrderHead(keras.layers.Layer):
         self.hidden_size = config.hidden_size
 
     def build(self, input_shape=None):
+        self.output_shape = (None, 2)
         self.classifier.build((None, self.hidden_size))
 
     def call(self, pooled_output):

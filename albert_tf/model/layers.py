@@ -115,6 +115,7 @@ class Embeddings(keras.layers.Layer):
 
     def build(self, input_shape=None):
         config, E = self.config, self.config.embedding_size
+        self.output_shape = (None, config.hidden_size)  # for `summary`, as that of all our layers
         self.word_embeddings = self._add_table("word_embeddings", config.vocab_size)
         self.position_embeddings = self._add_table("position_embeddings", config.max_position_embeddings)
         self.token_type_embeddings = self._add_table("token_type_embeddings", config.type_vocab_size)
@@ -219,6 +220,7 @@ class SelfAttention(keras.layers.Layer):
         self.layer_norm = layer_norm(config, dtype=dtype)
 
     def build(self, input_shape=None):
+        self.output_shape = (None, self.config.hidden_size)
         for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
             layer.build((None, self.config.hidden_size))
 
@@ -290,6 +292,7 @@ class FeedForward(keras.layers.Layer):
         self.layer_norm = layer_norm(config, dtype=dtype)
 
     def build(self, input_shape=None):
+        self.output_shape = (None, self.config.hidden_size)
         self.intermediate.build((None, self.config.hidden_size))
         self.output_dense.build((None, self.config.intermediate_size))
         self.layer_norm.build((None, self.config.hidden_size))

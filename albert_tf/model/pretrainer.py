@@ -72,8 +72,9 @@ class AlbertPretrainer(AlbertModel):
     from_preset = from_pretrained  # KerasHub's name
 
     def build(self, input_shape=None):
-        self.masked_lm.build()
-        self.sentence_order.build()
+        H = self.config.hidden_size
+        self.masked_lm.build((None, None, H))
+        self.sentence_order.build((None, H))
         self.built = True
 
     def call(self, inputs, training=False):

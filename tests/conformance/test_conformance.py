@@ -54,6 +54,14 @@ def other_global_policy():
     keras.config.set_dtype_policy(before)
 
 
+@EVERY_MODEL
+def test_summary_has_the_shapes_of_outputs(name):
+    lines = list[str]()
+    MODELS[name].make("float32").summary(expand_nested=True, print_fn=lines.append)
+    assert "(None, " in "".join(lines)
+    assert "?" not in "".join(lines)
+
+
 @pytest.mark.slow
 @EVERY_POLICY
 @EVERY_MODEL
