@@ -5,30 +5,25 @@ import json
 import pytest
 
 from data_prep.errors import InputError
-from experiments.tokenizer_agreement import AgreementSettings, differences_by_rule, main, spread_lines
+from experiments import tokenizer_agreement
+from experiments.tokenizer_agreement import KINDS, AgreementSettings, main, spread_lines
 
 
 @pytest.mark.very_slow
-def test_class_graph_and_export_agree(tmp_path, capsys):
+def test_every_way_agrees_or_is_told(tmp_path, capsys, monkeypatch):
     (tmp_path / "a.txt").write_text("Schöne Bücher, 5, 6.\n\nDie Königin (groß) war müde.\n" * 20, "utf-8")
-    result = main(AgreementSettings((f"de={tmp_path}/*.txt",), vocab_size=36))
-    assert json.loads(capsys.readouterr().out) == result
-    found = result["de"]
-    assert found["lines"] == 40
-    assert found["pieces"] > 400
-    assert found["graph"] == found["export"] == 0
-
-
-def test_a_difference_is_counted_once():
-    lines = ["5, (6)", "(7)", "``eight''", "nine", "ten"]
-    found = differences_by_rule(lines, [[1], [2], [3], [4], [5]], [[0], [0], [0], [0], [5]])
-    rules = [
-        "digit and comma",
-        "characters of added symbols",
-        "quotes of backquotes or apostrophes",
-        "no rule",
-    ]
-    assert found == dict.fromkeys(rules, 1)
+    kinds = [kind for kind in KINDS if kind.name in ("unigram, accents kept", "word")]
+    monkeypatch.setattr(tokenizer_agreement, "KINDS", kinds)
+    result = main(AgreementSettings((f"de={tmp_path}/*.txt",), vocab_size=12))
+    table, _, values = capsys.readouterr().out.partition("\n{")
+    assert json.loads("{" + values) == result
+    assert len(table.splitlines()) == 2 + 4
+    assert result["lines"] == {"de": 40}
+    kept = result["unigram, accents kept"]
+    assert [kept[way] for way in ("graph", "portable", "written", "written, read")] == ["equal"] * 4
+    assert kept["of transformers, read"] == "told: de 40"
+    assert result["word"]["written"] == "not written"
+    assert "its type is WORD" in result["word"]["note"]
 
 
 @pytest.mark.parametrize(
