@@ -140,38 +140,43 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
         if names is not None:
             found = filter_repo_objects(names, allow_patterns=patterns)
             patterns = [glob.escape(name) for name in found]
-        return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository, revision=revision, allow_patterns=patterns, local_files_only=silence is not None
+            )
+        )
 
+    names: list[str] | None = None
+    silence: Exception | None = None
     try:
-        names = _names_on_hub(repository, revision or "main")
+        try:
+            names = _names_on_hub(repository, revision or "main")
+        except _hub_failures() as error:  # which the snapshot meets again and reports, or has files in the cache
+            silence = error if "Timeout" in type(error).__name__ else None  # a snapshot would wait for ever
         folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
         if (folder / PORTABLE_FACTS).exists():
             snapshot(_PORTABLE_FILES)
         elif not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
             folder = snapshot(_HUB_FILES + _OTHER_HUB_FILES)
-    except (
-        Exception
-    ) as error:  # huggingface_hub also raises what it meets in the answers of others than the Hub
+    except Exception as error:  # it also raises what it meets in the answers of others than the Hub
         command = f"`hf download {repository} --local-dir={repository.split('/')[1]}`"
-        _fail(address, error, f"run {command} elsewhere and name the folder", "HF_HOME")
+        _fail(address, silence or error, f"run {command} elsewhere and name the folder", "HF_HOME")
     return folder
 
 
-def _names_on_hub(repository: str, revision: str) -> list[str] | None:
-    """The names of the files in a repository; None if the Hub does not answer, and the cache may have them.
+def _names_on_hub(repository: str, revision: str) -> list[str]:
+    """The names of the files in a repository.
 
     Raises:
+      One of `_hub_failures`: the Hub does not answer, or refuses.
       InputError: something else answers, such as the login page of a network, or a name leads out of its folder.
     """
-    from huggingface_hub import HfApi, constants
+    from huggingface_hub import HfApi
     from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
 
     url = f"{HfApi().endpoint}/api/models/{repository}/revision/{quote(revision, safe='')}"
-    try:
-        answer = get_session().get(url, headers=build_hf_headers(), timeout=constants.HF_HUB_ETAG_TIMEOUT)
-        hf_raise_for_status(answer)
-    except _hub_failures():
-        return None
+    answer = get_session().get(url, headers=build_hf_headers(), timeout=_TIMEOUT)
+    hf_raise_for_status(answer)
     where = f"the Hub's answer from {url}"
     content = decode_json(answer.content.decode(errors="replace"), where)
     return [file.rfilename for file in as_record(_HubRepository, content, where).siblings]

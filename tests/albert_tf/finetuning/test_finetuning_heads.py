@@ -10,7 +10,7 @@ B, T, K = 3, 11, 5
 
 def built(head):
     """Builds a head with random weights: zero biases and unit gammas would hide a swapped or missing one."""
-    head.build()
+    head.build((None, None, 24))  # of tiny_config
     rng = np.random.default_rng(7)
     for weight in head.trainable_variables:
         weight.assign(weight.numpy() + rng.normal(0, 0.5, weight.shape))

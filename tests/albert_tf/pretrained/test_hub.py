@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,20 @@ def hub(tmp_path):
 def read_in_process(hub: Hub, address: str) -> dict:
     environment = hub.environment(hub.folder.parent)
     return json.loads(run_python(READ, Path.cwd(), address, **environment).splitlines()[-1])
+
+
+def test_a_hub_that_never_answers(tmp_path, hub):
+    """It is waited for once; what the cache holds is read."""
+    impatient = READ.replace(
+        "try:", "from albert_tf.pretrained import downloads; downloads._TIMEOUT = 1\n    try:"
+    )
+    read_in_process(hub, "hf://owner/tiny")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment = hub.environment(hub.folder.parent)
+        environment["HF_ENDPOINT"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for address in ("hf://owner/tiny", "hf://owner/other"):
+            answer = json.loads(run_python(impatient, Path.cwd(), address, **environment).splitlines()[-1])
+            assert ("timed out" in answer["error"]) if "other" in address else answer["layers"]
 
 
 @pytest.mark.parametrize(
