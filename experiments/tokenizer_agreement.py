@@ -8,8 +8,9 @@ Small vocabularies of all kinds are trained on the texts; albert_small_en and th
 too. Lines are the texts', spread evenly. The class is the reference for its graph, for the tokenizer of a portable
 model, and for the tokenizer.json that `albert convert` writes: by Hugging Face's tokenizers, and read back. The
 tokenizer.json that transformers saves is the reference for the vocabulary that is read from it. Prints a table in
-Markdown and one JSON object. A cell is "equal", or the number of lines that differ in each language, after "told:"
-if a conversion or the reader says so, or "not written", which a conversion says.
+Markdown and one JSON object. A cell is "equal", or the number of lines that differ in each language: after "told:"
+if a conversion or the reader says so, after "ties:" if two segmentations have the same score but for rounding. "not
+written" is told, too.
 """
 
 import base64
@@ -35,7 +36,7 @@ from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
 from data_prep.tokenizers.normalization import RELEASED, Normalization, normalize
 from data_prep.tokenizers.offsets import OffsetTables
 from data_prep.tokenizers.tokenizer_json import TOKENIZER_JSON, other_ids, read_tokenizer_json
-from data_prep.tokenizers.tokenizer_json_writing import write_tokenizer_json
+from data_prep.tokenizers.tokenizer_json_writing import is_tie, write_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary
 from data_prep.tokenizers.vocabulary_training import USER_SYMBOLS
 
@@ -180,20 +181,30 @@ def compare(vocabulary: Vocabulary, texts: dict[str, list[str]], folder: Path) -
         tokenizer = Tokenizer.from_file(str(path))
         return lambda lines: [e.ids for e in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
 
-    def cell(found, expected, note: str = "") -> str:
-        counts = {
-            language: sum(a != b for a, b in zip(found(lines), expected(lines), strict=True))
-            for language, lines in texts.items()
-        }
-        differing = ", ".join(f"{language} {count}" for language, count in counts.items() if count)
-        return (f"told: {differing}" if note else differing) if differing else "equal"
+    scores = _scores(vocabulary)
+    tokenizer = vocabulary.tokenizer()
 
-    ours = ids(vocabulary.tokenizer())
-    graph = make_graph_tokenizer(vocabulary.tokenizer())
+    def cell(found, expected, note: str = "") -> str:
+        differing: dict[str, dict[str, int]] = {"told" if note else "differ": {}, "ties": {}}
+        for language, lines in texts.items():
+            for a, b in zip(found(lines), expected(lines), strict=True):
+                if a != b:
+                    tie = scores and is_tie(tokenizer, scores, a, b)
+                    counts = differing["ties" if tie else "told" if note else "differ"]
+                    counts[language] = counts.get(language, 0) + 1
+        parts = [
+            f"{kind}: {', '.join(f'{language} {count}' for language, count in counts.items())}"
+            for kind, counts in differing.items()
+            if counts
+        ]
+        return "; ".join(parts) or "equal"
+
+    ours = ids(tokenizer)
+    graph = make_graph_tokenizer(tokenizer)
     saved = Vocabulary.read(vocabulary.save(folder))
     written, made = folder / TOKENIZER_JSON, folder / "made.json"
     if vocabulary.kind == "sentencepiece":
-        vocabulary.tokenizer().offset_tables.write(folder / "tables.npz")
+        tokenizer.offset_tables.write(folder / "tables.npz")
         saved = replace(saved, offset_tables=OffsetTables.read(folder / "tables.npz"))
         note = write_tokenizer_json(vocabulary, written)
         write_json(made, unigram_of_transformers(vocabulary))
@@ -213,6 +224,13 @@ def compare(vocabulary: Vocabulary, texts: dict[str, list[str]], folder: Path) -
         result |= {"written": "not written", "written, read": "not written"}
     found = read_tokenizer_json(made).tokenizer()
     return result | {"of transformers, read": cell(ids(found), others(made), other_ids(made))}
+
+
+def _scores(vocabulary: Vocabulary) -> list[float]:
+    """The pieces' scores; WordPiece has none."""
+    if vocabulary.kind == "wordpiece":
+        return []
+    return [p.score for p in sentencepiece_model_pb2.ModelProto.FromString(vocabulary.content).pieces]
 
 
 def unigram_of_transformers(vocabulary: Vocabulary) -> dict[str, Any]:

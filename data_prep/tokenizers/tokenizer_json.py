@@ -34,6 +34,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary, wordpiece_normalization
 TOKENIZER_JSON = "tokenizer.json"
 _MOST_BYTES = 1 << 28  # a vocabulary of 30,000 pieces has 2 MB
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+_LONGEST_WHOLE = 6  # bytes: shorter characters with their marks are looked up by tokenizers
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 _QUOTES = ("``", "''")  # which transformers replaces by "
 _SPACES = " {2,}"
@@ -203,7 +204,12 @@ def _composed(steps: list[Step], path: Path) -> list[str]:
     if any(step["type"] == "StripAccents" for step in steps):
         return []
     tables = [_charsmap(step, path) for step in steps if step["type"] == "Precompiled"]
-    keys = [key for table in tables for key in charsmap_keys(table) if 1 < len(key) and len(key.encode()) < 6]
+    keys = [
+        key
+        for table in tables
+        for key in charsmap_keys(table)
+        if 1 < len(key) and len(key.encode()) < _LONGEST_WHOLE
+    ]
     return list(dict.fromkeys(keys + [upper for key in keys if len(upper := key.upper()) == len(key)]))
 
 
@@ -223,7 +229,7 @@ def _replaced(text: str, charsmap: bytes, path: Path) -> str:
     different = sorted(set(text) - {SEPARATOR})
     replaced = model.normalize(SEPARATOR.join(different)).split(SEPARATOR)
     each = {ord(c): found for c, found in zip(different, replaced, strict=True)}
-    whole = set(charsmap_keys(charsmap))
+    whole = {key for key in charsmap_keys(charsmap) if len(key.encode()) < _LONGEST_WHOLE}
     return SEPARATOR.join(model.normalize(part) if part in whole else part.translate(each) for part in parts)
 
 

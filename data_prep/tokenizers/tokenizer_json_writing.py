@@ -103,7 +103,7 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> str:
     def differing(lines: list[str]) -> Iterator[str]:
         others = (encoding.ids for encoding in theirs.encode_batch(lines, add_special_tokens=False))
         for line, ours, other in zip(lines, tokenizer.encode_batch(lines), others, strict=True):
-            if not _is_same(tokenizer, scores, ours.tolist(), other):
+            if ours.tolist() != other and not is_tie(tokenizer, scores, ours.tolist(), other):
                 yield line
 
     def has_number(line: str) -> bool:
@@ -126,10 +126,8 @@ def _not_written(example: str, kind: str) -> str:
     )
 
 
-def _is_same(tokenizer: AlbertTokenizer, scores: list[float], ours: list[int], theirs: list[int]) -> bool:
-    """Whether two segmentations are the same or have the same score, of which rounding prefers one."""
-    if ours == theirs:
-        return True
+def is_tie(tokenizer: AlbertTokenizer, scores: Sequence[float], ours: list[int], theirs: list[int]) -> bool:
+    """Whether two segmentations have the same score but for rounding, which then chooses."""
     texts = ["".join(tokenizer.pieces[i] for i in ids) for ids in (ours, theirs)]
     sums = [sum(scores[i] for i in ids) for ids in (ours, theirs)]
     return texts[0] == texts[1] and math.isclose(*sums, rel_tol=1e-6)

@@ -81,7 +81,7 @@ def as_saved(model_file, normalization=Normalization(), **changes) -> dict:  # n
 
 # What transformers' rules are known to do unlike ALBERT's.
 UNLIKE = [
-    "ΟΔΟΣ ΑΣ", "5\ufe0f\u20e3 a\ufe0f", "छोटा हिन्दी", "ผู้หญิง", "``the'' house", "\u1112\u1161\u11bc\u1100\u116e",
+    "항구는 아침", "ΟΔΟΣ ΑΣ", "5\ufe0f\u20e3 a\ufe0f", "छोटा हिन्दी", "ผู้หญิง", "``the'' house", "\u1112\u1161\u11bc\u1100\u116e",
     "Café №5, ﬁre", " the  house ", "the\u00a0house\u200bof\tit", "",
 ]  # fmt: skip
 
@@ -100,9 +100,9 @@ def test_rules_of_transformers_are_followed(foreign_model, tmp_path, normalizati
 def foreign_model(tmp_path_factory):
     """A SentencePiece model with pieces of Korean, Hindi, Thai and Greek, in all forms of the characters."""
     lines = ["항구는 아침 the house 5 of it", "छोटा हिन्दी ผู้หญิง οδος οδοσ café"]
-    lines += [unicodedata.normalize("NFKD", line) for line in lines]
+    lines += [unicodedata.normalize("NFKD", lines[1]), "\u1112 \u1161 \u11bc"]
     file = tmp_path_factory.mktemp("foreign") / "spm.model"
-    file.write_bytes(trained(lines, vocab_size=70, normalization_rule_name="nmt_nfkc"))
+    file.write_bytes(trained(lines, vocab_size=66, normalization_rule_name="nmt_nfkc"))
     return file
 
 
