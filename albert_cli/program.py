@@ -1,6 +1,7 @@
 """A command line as a program: the style of its flags, and an exit status for each way that it can end."""
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -36,6 +37,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
       The exit status: 2 for the user's mistakes and the system's faults, reported in one line; 130 for Ctrl-C; 143
       for SIGTERM, at which commands remove what they have not finished.
     """
+    _make_streams_usable()
     words = list(map(_with_home, sys.argv[1:] if arguments is None else arguments))
     console = open_console(stderr=True)
 
@@ -63,6 +65,16 @@ def run(program: App, arguments: list[str] | None = None) -> int:
         _drop_refused_output()
         return 2
     return 0
+
+
+def _make_streams_usable() -> None:
+    """Gives closed standard streams (`>&-`) the null device, and escapes what the others' encoding lacks."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _with_home(word: str) -> str:

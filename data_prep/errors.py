@@ -8,9 +8,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-# Faults of disks and limits of the system, which are no defects of this library either.
+# Faults of disks, limits of the system and impossible paths, which are no defects of this library either.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_SYSTEM = (*_DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE)
+_SYSTEM = (
+    *_DISK_FULL,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+)
 
 
 class InputError(ValueError):

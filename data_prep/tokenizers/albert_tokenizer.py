@@ -4,10 +4,11 @@ text --normalize--> "plain text" --SentencePiece--> ids --digit-comma table--> i
 """
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import sentencepiece
@@ -17,7 +18,7 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.files import encodable, read_bytes
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
-from data_prep.tokenizers.long_texts import LONGEST_WHOLE, Cuts
+from data_prep.tokenizers.long_texts import LONGEST_WHOLE, Cuts, Part
 from data_prep.tokenizers.normalization import (
     RELEASED,
     FoldingTable,
@@ -151,9 +152,12 @@ class AlbertTokenizer:
     def _is_cut(self, plain: str) -> bool:
         return len(plain) > LONGEST_WHOLE and self.cuts is not None
 
+    def _parts(self, plain: str) -> Iterator[Part]:
+        return cast(Cuts, self.cuts).parts(plain)
+
     def _ids_of_parts(self, plain: str, most: int | None) -> list[int]:
         ids: list[int] = []
-        for part in self.cuts.parts(plain):
+        for part in self._parts(plain):
             found = self._model.encode(part.text)[part.lead_ids :]
             ids += found[ids[-1:] == found[:1] == [self.unk_id] :]
             if most is not None and len(ids) > most:
@@ -162,7 +166,7 @@ class AlbertTokenizer:
 
     def _pieces_of_parts(self, plain: str) -> list[int]:
         pieces: list[int] = []
-        for part in self.cuts.parts(plain):
+        for part in self._parts(plain):
             found = pieces_of(self._model.encode(part.text, out_type="serialized_proto"))[3 * part.lead_ids :]
             found[1::3] = [begin + part.shift for begin in found[1::3]]
             found[2::3] = [end + part.shift for end in found[2::3]]

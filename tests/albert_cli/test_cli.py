@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import signal
@@ -7,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from cyclopts import App
 
-from albert_cli import cli, entry
+from albert_cli import cli, entry, program
 from albert_cli.commands.terminal import print_next
 from albert_tf.pretrained.output_folder import replaced_folder
 from data_prep.console import NO_SUGGESTIONS
@@ -306,3 +308,32 @@ def test_a_package_that_is_missing(module, status, monkeypatch, capsys):
         return
     assert entry.main([]) == status
     assert "needs the package cyclopts, which is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_closed_streams():
+    """Like the null device, which is not a defect to report with a traceback."""
+    command = [sys.executable, "-m", "albert_cli.cli", "params"]
+    closed = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *command]
+    done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_characters_that_an_encoding_lacks(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", stream)
+    app = App(default_parameter=program.FLAGS)
+    app.default(lambda: print("é"))
+    assert program.run(app, []) == 0
+    assert stream.buffer.getvalue() == b"\\xe9\n"
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "loop"])
+def test_paths_that_the_system_cannot_follow(tmp_path, name, capfd):
+    (tmp_path / "loop").symlink_to("loop")
+    text = tmp_path / "text"
+    text.write_text("the captain")
+    assert cli.main(["tokenize", f"--spm_model_file={tmp_path / name}"]) == 2
+    assert cli.main(["vocab", f"--input_file={text}", f"--output_prefix={tmp_path / name / 'v'}"]) == 2
+    assert "Traceback" not in capfd.readouterr().err
